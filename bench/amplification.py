@@ -20,19 +20,19 @@ from bench.context import Bench
 from bench.expected import check_equal
 from bench.measure import Figure, absolute
 from bench.shapes import narrow, uniform_ids, zipf_ids
-from compactor.compactions import CompactionDuty
-from compactor.duty import Control
+from compactor.compactions.compactions import CompactionJobExecutor
+from compactor.executor import Control
 from compactor.metrics import Metrics
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.format.job import COMPACT
-from lakelog.serving.logs import set_up_logs
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.jobs.job import COMPACT
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.serving.logging_setup import set_up_logging
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 COMMITS: Final = 1_000
 ROWS: Final = 1_000
@@ -104,7 +104,9 @@ class _Compacted:
 
         self._metastore = InProcessMetastore(open_memory, lambda store: MetastoreService(store, f"file://{folder}/"))
         self._metastore.stop_background()
-        self._duty = CompactionDuty(self._metastore, LocationStores(), SystemClock(), Metrics(), set_up_logs("warning"))
+        self._executor = CompactionJobExecutor(
+            self._metastore, LocationStores(), SystemClock(), Metrics(), set_up_logging("warning")
+        )
         self._control = Control(threading.Event())
         self._folder = folder
         self._seen: set[str] = set()
@@ -124,7 +126,7 @@ class _Compacted:
             job = self._metastore.lease_job([COMPACT], [], "bench", duration_ms=60_000)
             if job is None:
                 return
-            self._metastore.finish_job(job.job_id, job.epoch, self._duty.do(job, self._control))
+            self._metastore.finish_job(job.job_id, job.epoch, self._executor.do(job, self._control))
 
     def written_bytes(self) -> int:
         """Of all files that are new since it was asked last."""

@@ -22,10 +22,10 @@ from bench.expected import Q1Model, check_equal
 from bench.measure import Figure, Work, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, open_catalog
 from bench.shapes import order_free_hash, q1, q1_schema
-from lakelog.catalog import Catalog
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.storage.copy_cache import find_cache_folder
-from lakelog.table import Table
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.lookup.copy_cache import find_cache_folder
 
 NONE, WARM, COLD = "none", "warm", "cold"
 _TARGETS: Final = {WARM: 0.5, COLD: 0.3}

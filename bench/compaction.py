@@ -22,16 +22,16 @@ from bench.expected import Q1Model, check_rows
 from bench.measure import Figure, absolute, compare
 from bench.sdk import BASE_ROWS, HASHED, data_paths, open_catalog, write_plain
 from bench.shapes import q1, q1_schema
-from lakelog.catalog import Catalog
-from lakelog.format.files import DataFile
-from lakelog.format.plan import PlanRequest
-from lakelog.format.schema import TableSchema
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import TableOptions
-from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import to_live_files
-from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
-from lakelog.storage.store import ObjectStore
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import to_live_files
+from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
 
 T = TypeVar("T")
 

@@ -18,12 +18,12 @@ from bench.expected import Q1Model, check_equal
 from bench.measure import Figure, compare
 from bench.sdk import BASE_ROWS, HASHED, open_catalog
 from bench.shapes import order_free_hash
-from lakelog.format.files import DataFile
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.options.values import TableOptions
-from lakelog.storage.full_rewrite import FullRewrite, rewrite_fully
-from lakelog.storage.run_rewrite import rewrite_runs
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.rewrite.full import FullRewrite, rewrite_fully
+from lakelog.storage.rewrite.runs import rewrite_runs
 
 _DEDUPLICATE = {"changelog-producer.row-deduplicate": "true"}
 
@@ -49,13 +49,13 @@ def measure_changelog(bench: Bench) -> Iterator[Figure]:
 def _make_ours(table: Table, model: Q1Model, options: TableOptions) -> Callable[[], Hashable]:
     folder = table_folder(table)
 
-    def tell(bucket: Bucket) -> FullRewrite:
+    def emit(bucket: Bucket) -> FullRewrite:
         # The oldest file is what the compaction before left.
         before = {min(bucket.rewrite.inputs, key=lambda file: file.order_snapshot).path}
         return rewrite_fully(bucket.store, bucket.schema, options, ATTEMPT, bucket.rewrite, before)
 
     def ours() -> Callable[[], Hashable]:
-        made = each_bucket(table, tell)
+        made = each_bucket(table, emit)
 
         def check() -> bool:
             _check_changelog(folder, [file for each in made for file in each.changelog_files], model)

@@ -24,7 +24,7 @@ from bench.shapes import q1, q1_schema
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.records import TopicSpec
 from lakelog.log.secrets import Secrets
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 
 _SECONDS: Final = 60

@@ -22,26 +22,26 @@ from bench.expected import Q1Model, check_rows
 from bench.measure import Figure, WrongAnswerError, compare
 from bench.sdk import HASHED
 from bench.shapes import q1, q1_schema, zipf_ids
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.clock import SystemClock
-from lakelog.format.log_state import LogInfo, to_publisher_lease
+from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords, TopicSpec
 from lakelog.log.secrets import Secrets
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import embedded_stack
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
+from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
-from writer.publishing.feed import WatchFeed
-from writer.publishing.file_logs import FileLogs
-from writer.publishing.publisher import PublisherParts, Step, TablePublisher
-from writer.publishing.topic_looks import TopicLooks
+from metastore.store.transaction import Store
+from writer.publishing.publisher import PublisherContext, Step, TablePublisher
+from writer.publishing.reading.feed import WatchFeed
+from writer.publishing.reading.file_logs import FileLogs
+from writer.publishing.topics.monitor import TopicMonitor
 
 _BASE_ROWS: Final = 4_000_000
 _SERVERS: Final = "bench:9092"
@@ -151,7 +151,7 @@ class _Backlog:
         info = self._metastore.get_log(self._table.uuid)
         snapshots = self._metastore.list_snapshots(self._table.uuid).snapshots
         logs = FileLogs(self._metastore, LocationStores()).plan(info, snapshots, 2)
-        return [piece.records for log in logs for piece in log.read(0)]
+        return [chunk.records for log in logs for chunk in log.read(0)]
 
     def publish(self) -> int:
         """Publishes all of it; how many records that is."""
@@ -184,17 +184,17 @@ def _open_log(info: LogInfo) -> Log:
     return open_kafka_log(info.options, Secrets({}))
 
 
-def _make_parts(metastore: Metastore) -> PublisherParts:
+def _make_parts(metastore: Metastore) -> PublisherContext:
     def open_feed(position: WatchPosition, _info: LogInfo) -> WatchFeed:
         return WatchFeed(metastore, position, complete=False)
 
-    return PublisherParts(
+    return PublisherContext(
         metastore=metastore,
         open_log=_open_log,
         check_topic=lambda info, topic: None,
         logs=FileLogs(metastore, LocationStores()),
         open_feed=open_feed,
-        looks=TopicLooks(_open_log, SystemClock()),
+        monitor=TopicMonitor(_open_log, SystemClock()),
         clock=SystemClock(),
     )
 
@@ -216,7 +216,7 @@ class _PlainProducer:
                 "queue.buffering.max.messages": 200_000,
             }
         )
-        self._batches = [(piece.partition, list(_to_messages(piece))) for piece in records]
+        self._batches = [(chunk.partition, list(_to_messages(chunk))) for chunk in records]
 
     def send(self) -> int:
         """Sends all; how many."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from lakelog.log.kafka import KafkaLog, KafkaSettings
-from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.sending.producer import KafkaProducer
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot, TopicSpec
 
 ROWS = 200_000
@@ -79,16 +79,16 @@ def measure(servers: str, topic: str) -> None:
     few, many = make_records(0, 100), make_records(1, ROWS)
     for number in (1, 2, 3):
         publish(producer, number, few)
-    took, waited, doubts = [], [], 0
+    took, waited, duplicate_risks = [], [], 0
     for number in range(4, 4 + TRANSACTIONS):
-        waited.append(take_ms(producer.find_doubt))
-        if producer.find_doubt():
-            doubts += 1
+        waited.append(take_ms(producer.find_duplicate_risk))
+        if producer.find_duplicate_risk():
+            duplicate_risks += 1
             producer.start()
         took.append(take_ms(lambda number=number: publish(producer, number, few)))  # type: ignore[misc]
     show("transaction of 100 records, going on", took, "ms")
     show("evidence behind it", waited, "ms")
-    print(f"{'fresh starts among them':<44} {doubts:>10} of {TRANSACTIONS}")
+    print(f"{'fresh starts among them':<44} {duplicate_risks:>10} of {TRANSACTIONS}")
     producer.start()
     rates = [ROWS / take_ms(lambda n=n: publish(producer, 100 + n, many)) for n in range(ROUNDS)]  # type: ignore[misc]
     show("sent in transactions of 200,000", rates, "k records/s")

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bench.measure import WrongAnswerError
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.files import DataFile
-from lakelog.format.keys import encode_key, encode_partition
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
-from metastore.entries import read_entries
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.keys.encoding import encode_key, encode_partition
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
+from metastore.plans.entries import read_entries
 from metastore.service import MetastoreService
 
 DATABASE: Final = "bench"

@@ -24,12 +24,12 @@ import lakelog
 from bench.context import Bench
 from bench.expected import check_equal
 from bench.measure import Figure, WrongAnswerError, absolute
-from lakelog.catalog import Catalog
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.processes import ManagedProcess
 from lakelog.embedded.services import is_serving, service_command, service_environment
 from lakelog.errors import Unavailable
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import EmbeddedStack, embedded_stack
 
 ROWS: Final = 10

@@ -25,15 +25,15 @@ from bench.expected import Q1Model, check_rows
 from bench.growth import commit_growth
 from bench.measure import Figure, Work, WrongAnswerError, compare, compare_variants
 from bench.shapes import order_free_hash, q1, q1_schema, zipf_ids
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.storage.parquet_writer import ROW_GROUP_ROWS
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.storage.parquet.writer import ROW_GROUP_ROWS
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 BASE_ROWS = 4_000_000
 HASHED = ["id", "v0", "ts"]
@@ -173,7 +173,7 @@ def _measure_read(
         return lambda: check_rows(label, found, model, tuple(HASHED))
 
     def cold() -> Callable[[], Hashable]:
-        catalog.caches.positions.clear()
+        catalog.caches.deletion_vectors.clear()
         return ours()
 
     def plain() -> bool:

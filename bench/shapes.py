@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.bucket import hash_columns
+from lakelog.format.keys.bucket import hash_columns
 
 _ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", dtype=np.uint8)
 Q1_INTEGERS = 8

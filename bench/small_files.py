@@ -20,10 +20,10 @@ from bench.expected import check_equal
 from bench.measure import Figure, absolute, compare
 from bench.sdk import HASHED, data_paths, open_catalog, write_plain
 from bench.shapes import order_free_hash, q1, q1_schema
-from lakelog.format.plan import PlanRequest
+from lakelog.format.tables.plan import PlanRequest
 from lakelog.options.values import TableOptions
-from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
-from lakelog.storage.live_file import to_live_files
+from lakelog.storage.parquet.live_file import to_live_files
+from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
 
 FILES: Final = 2_000
 ROWS_A_FILE: Final = 1_000

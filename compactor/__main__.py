@@ -9,27 +9,27 @@ from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
 
 try:
-    from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.logging_setup import set_up_logging
     from lakelog.serving.stopping import leave, on_signals
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import parse_config, read_environment
-    from .ending import Ending, to_ending
+    from .exit_status import ExitStatus, to_exit_status
     from .wiring import make_service
 except ModuleNotFoundError as error:
     sys.exit(f"compactor: {explain_missing(error, 'The compactor', 'embedded')}")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the service; returns the exit code (`compactor.ending`)."""
+    """Runs the service; returns the exit code (`compactor.exit_status`)."""
     leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
-        log = set_up_logs(config.log_level)
+        log = set_up_logging(config.log_level)
         service = make_service(config, log)
     except LakelogError as error:
         print(error.message, file=sys.stderr)  # noqa: T201
-        return Ending(to_ending(error))
+        return ExitStatus(to_exit_status(error))
 
     on_signals(service.stop, lambda: service.is_stopping)
     return service.run()

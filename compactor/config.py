@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.config import ConnectSettings, read_connect_settings
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.serving.arguments import Arguments, OneLineParser, Values, add_arguments, refusal
-from lakelog.serving.logs import LEVELS
-from lakelog.serving.stream_arguments import (
+from lakelog.serving.logging_setup import LEVELS
+from lakelog.serving.streams.stream_arguments import (
     add_spark_settings,
     read_spark_log,
     read_spark_master,
@@ -29,26 +29,26 @@ class Config:
         tables: Only these tables' jobs are done; empty: all.
         once: End when nothing is due.
         lease_s: How long a job holds without a heartbeat.
-        patience_s: How long the metastore may be away.
+        max_unavailable_s: How long the metastore may be away.
         metrics_port: Of `/metrics` and `/healthz`; None: none.
         metrics_host: Where they listen.
         log_level: One of `LEVELS`.
         spark_master: Where tasks of large compactions run; empty: they are done in this process.
         spark_conf: Settings of Spark.
-        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
+        spark_log_file: File for what Spark logs; `-`: standard error; None: one in the user's cache.
     """
 
     connect: ConnectSettings
     tables: tuple[TableName, ...]
     once: bool
     lease_s: float
-    patience_s: float
+    max_unavailable_s: float
     metrics_port: int | None
     metrics_host: str
     log_level: str
     spark_master: str
     spark_conf: Mapping[str, str]
-    spark_log: str | None
+    spark_log_file: str | None
 
 
 _RUN: Final[Arguments] = {
@@ -114,13 +114,13 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         tables=_to_tables(values.text("tables")),
         once=bool(given.once),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
-        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        max_unavailable_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         log_level=values.choice("log_level", "info", LEVELS),
         spark_master=read_spark_master(values, ""),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
-        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
+        spark_log_file=read_spark_log(getattr(given, "spark_log_file", None), environment),
     )
 
 

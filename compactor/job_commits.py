@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.commit import Change, ChangeResult, CommitRequest, Fence
-from lakelog.format.job import Job
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, Fence
+from lakelog.format.jobs.job import Job
 
 _COMMITS_A_JOB: Final = 1 << 20
 """More than any job makes under one epoch; identifiers of later epochs come behind."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from lakelog.format.job_queue import JobQueue
+from lakelog.format.jobs.queue import JobQueue
 
 _BUCKETS_RUNS: Final = (1, 2, 3, 5, 8, 12, 20, 50, 100, 500)
 _BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -24,7 +24,7 @@ class Metrics:
 
         self.working: Final = Gauge("lakelog_compactor_working", "1 while a job is being done.", registry=self.registry)
         self.jobs: Final = counter(
-            "jobs", "Jobs that ended, by kind and how: finished, failed, lost or unanswered.", "kind", "ending"
+            "jobs", "Jobs that ended, by kind and how: finished, failed, lost or unanswered.", "kind", "outcome"
         )
         self.takeovers: Final = counter("takeovers", "Jobs taken over from somebody who was not heard of.", "kind")
         self.snapshots: Final = counter("changelog_snapshots", "Snapshots whose changelog was attached.")
@@ -60,9 +60,11 @@ class Metrics:
             registry=self.registry,
         )
         self.moved_files: Final = counter("moved_files", "Files that got another level without being rewritten.")
-        self.marked_files: Final = counter("marked_files", "Files that name superseded rows, found for them later.")
+        self.vector_files: Final = counter("vector_files", "Files that got a deletion vector later.")
         self.dropped: Final = counter(
-            "dropped_parts", "Parts of compactions and marks that others came before, by reason.", "reason"
+            "dropped_parts",
+            "Parts of compactions and deletion vector builds that others came before, by reason.",
+            "reason",
         )
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
         self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files, but for those of expiry.", "kind")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from .metrics import Metrics
 
-LOOK_EVERY_S: Final = 10.0
+POLL_EVERY_S: Final = 10.0
 """As often as Prometheus asks, about; one statement over the jobs that are not done."""
 
 
@@ -28,15 +28,15 @@ class QueueWatch:
         log: For what goes wrong.
     """
 
-    def __init__(self, metastore: Metastore, clock: Clock, metrics: Metrics, log: Log) -> None:
+    def __init__(self, metastore: Metastore, clock: Clock, metrics: Metrics, log: Logger) -> None:
         self._metastore = metastore
         self._clock = clock
         self._metrics = metrics
         self._log = log
-        self._asked_s: float | None = None
+        self._requested_s: float | None = None
         self._asking = threading.Lock()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Measures, if it is time and no other thread does; blocks.
 
         Never raises lakelog errors: what waits matters to nobody at work.
@@ -45,11 +45,11 @@ class QueueWatch:
             return
         try:
             now_s = self._clock.monotonic_s()
-            if self._asked_s is not None and now_s - self._asked_s < LOOK_EVERY_S:
+            if self._requested_s is not None and now_s - self._requested_s < POLL_EVERY_S:
                 return
-            self._asked_s = now_s
+            self._requested_s = now_s
             self._metrics.show_queue(self._metastore.describe_queue())
         except LakelogError as error:
-            self._log.debug("the queue was not told", error=error.message)
+            self._log.debug("the queue was not reported", error=error.message)
         finally:
             self._asking.release()

@@ -1,6 +1,6 @@
 """Taking jobs and doing them, one after the other; more at once is more replicas.
 
-    wait for a job -> doomed attempts of those before: delete their files -> duty, under heartbeats -> finish or fail
+    wait for a job -> aborted attempts of those before: delete their files -> duty, under heartbeats -> finish or fail
          ^                                                                                                |
          +------------------------------------------------------------------------------------------------+
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import (
     DataCorrupted,
@@ -27,23 +27,23 @@ from lakelog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from lakelog.format.job import Job
-from lakelog.serving.logs import Log
-from lakelog.serving.pipeline_report import to_line
-from lakelog.storage.stores import Stores
+from lakelog.format.jobs.job import Job
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.pipeline_report import to_line
+from lakelog.storage.objects.stores import Stores
 
-from .attendance import ASK_EVERY_S, Attendance
-from .duty import Control, Duty
-from .ending import Ending, may_job_pass, may_pass, to_ending
-from .keeper import JobKeeper
-from .leftovers import delete_doomed
+from .compactions.dedicated import REQUEST_EVERY_S, DedicatedCompaction
+from .executor import Control, JobExecutor
+from .exit_status import ExitStatus, may_job_pass, may_pass, to_exit_status
+from .job_renewer import JobRenewer
 from .metrics import Metrics
 from .queue_watch import QueueWatch
+from .retention.orphans import delete_aborted
 
 _WAIT_S: Final = 25.0
 """How long the metastore is asked to wait for a job, before it is asked again."""
 
-_LOOK_AGAIN_S: Final = 5.0
+_POLL_AGAIN_S: Final = 5.0
 """How long to wait where none of the tables asked for exists, before looking again."""
 
 _LAST_ANSWER_S: Final = 1.0
@@ -60,16 +60,16 @@ class Service:
         metastore: Who has the jobs.
         waiting: The same by a connection of its own, on which jobs are waited for: closing it ends a wait.
         find_tables: The tables whose jobs are done; empty: all; None: there is none just now, look again later.
-        duties: Who does which kind.
+        executors: Who does which kind.
         stores: Where the tables' files are.
         holder: Who we are, for others.
         lease_s: How long a job holds without a heartbeat.
-        patience_s: How long the metastore may be away.
+        max_unavailable_s: How long the metastore may be away.
         once: End when nothing is due.
         clock: For the time.
         metrics: What is measured.
         log: For lines.
-        attendance: Has jobs of named tables made due.
+        dedicated_compaction: Has jobs of named tables made due.
         queue: Measures what waits.
     """
 
@@ -79,32 +79,32 @@ class Service:
         *,
         waiting: Metastore,
         find_tables: Callable[[], Sequence[str] | None],
-        duties: Mapping[str, Duty],
+        executors: Mapping[str, JobExecutor],
         stores: Stores,
         holder: str,
         lease_s: float,
-        patience_s: float,
+        max_unavailable_s: float,
         once: bool,
         clock: Clock,
         metrics: Metrics,
-        log: Log,
-        attendance: Attendance,
+        log: Logger,
+        dedicated_compaction: DedicatedCompaction,
         queue: QueueWatch,
     ) -> None:
         self._metastore = metastore
         self._waiting = waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="lease")
         self._find_tables = find_tables
-        self._duties = duties
+        self._executors = executors
         self._stores = stores
         self._holder = holder
         self._lease_s = lease_s
-        self._patience_s = patience_s
+        self._max_unavailable_s = max_unavailable_s
         self._once = once
         self._clock = clock
         self._metrics = metrics
         self._log = log
-        self._attendance = attendance
+        self._dedicated_compaction = dedicated_compaction
         self._queue = queue
         self._stopping = threading.Event()
         self._wake = threading.Event()
@@ -125,26 +125,26 @@ class Service:
         self._stopping.set()
         self._wake.set()
 
-    def run(self) -> Ending:
+    def run(self) -> ExitStatus:
         """Runs until the end; errors are logged, never raised."""
         pause_s = _FIRST_PAUSE_S
-        self._hear()
+        self._receive()
         while not self.is_stopping:
             try:
                 did_one = self.step()
-                self._hear()
+                self._receive()
                 pause_s = _FIRST_PAUSE_S
                 if self._once and not did_one:
                     break
             except Exception as error:
                 silent_s = self._clock.monotonic_s() - self._answered_s
-                if not may_pass(error) or silent_s > self._patience_s:
+                if not may_pass(error) or silent_s > self._max_unavailable_s:
                     return self._fail(error)
                 self._log.warning("metastore not reachable, trying again", error=str(error), in_s=pause_s)
                 self._stopping.wait(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         self._log.info("stopped")
-        return Ending.FINE
+        return ExitStatus.FINE
 
     def step(self) -> bool:
         """Waits for a job and does it; False: there was none."""
@@ -152,41 +152,41 @@ class Service:
         if job is None:
             return False
         if self.is_stopping:
-            self._give_back(job, "")
+            self._release(job, "")
         else:
             self._do(job)
         return True
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         self._answered_s = self._clock.monotonic_s()
 
     def _hear_at_work(self) -> None:
-        self._hear()
+        self._receive()
         # By itself: a heartbeat that waited for an answer to this could come too late.
-        threading.Thread(target=self._queue.look, name="queue", daemon=True).start()
+        threading.Thread(target=self._queue.poll, name="queue", daemon=True).start()
 
-    def _fail(self, error: Exception) -> Ending:
-        ending = to_ending(error)
+    def _fail(self, error: Exception) -> ExitStatus:
+        exit_status = to_exit_status(error)
         known = isinstance(error, LakelogError)
-        self._log.error("failed", exit_code=int(ending), ending=ending.name, error=str(error),
+        self._log.error("failed", exit_code=int(exit_status), exit_status=exit_status.name, error=str(error),
                         **({} if known else {"exc_info": error}))  # fmt: skip
-        return ending
+        return exit_status
 
     def _take(self) -> Job | None:
         """Waits for a job, in a thread, so that a signal ends the wait."""
         tables = self._find_tables()
         if tables is None:
             # SUBTLE: to ask for jobs of no table would be to ask for those of all.
-            self._stopping.wait(0 if self._once else _LOOK_AGAIN_S)
+            self._stopping.wait(0 if self._once else _POLL_AGAIN_S)
             return None
         if tables:
-            self._attendance.attend(tables)
-        self._queue.look()
-        wait_s = ASK_EVERY_S if tables else _WAIT_S
+            self._dedicated_compaction.plan(tables)
+        self._queue.poll()
+        wait_s = REQUEST_EVERY_S if tables else _WAIT_S
         self._wake.clear()
         call: Future[Job | None] = self._pool.submit(
             self._waiting.lease_job,
-            tuple(self._duties),
+            tuple(self._executors),
             tables,
             self._holder,
             duration_ms=int(self._lease_s * 1000),
@@ -210,47 +210,47 @@ class Service:
         began_s = self._clock.monotonic_s()
         self._metrics.working.set(1)
         control = Control(self._stopping)
-        ending = "failed"
+        outcome = "failed"
         try:
-            with JobKeeper(self._metastore, job, self._lease_s, control, self._hear_at_work, log):
-                if job.doomed_attempts:
+            with JobRenewer(self._metastore, job, self._lease_s, control, self._hear_at_work, log):
+                if job.aborted_attempts:
                     self._metrics.takeovers.labels(job.kind).inc()
                     self._clear(job, log)
-                outcome = self._duties[job.kind].do(job, control)
-            due_again = self._give_back(job, outcome)
-            ending = "finished"
+                outcome = self._executors[job.kind].do(job, control)
+            due_again = self._release(job, outcome)
+            outcome = "finished"
             took_s = round(self._clock.monotonic_s() - began_s, 3)
             log.debug("job finished", outcome=outcome, due_again=due_again, seconds=took_s)
         except (Fenced, HistoryDiverged) as error:
-            ending = "lost"
+            outcome = "lost"
             log.warning("job lost", error=error.message)
         except NotFound as error:
             if error.reason not in ("JOB_NOT_FOUND", "TABLE_NOT_FOUND"):
                 self._report(job, error, log)
                 return
-            ending = "lost"
+            outcome = "lost"
             log.info("job gone with its table", error=error.message)
         except (Unavailable, OutcomeUnknown) as error:
-            ending = "unanswered"
+            outcome = "unanswered"
             self._report(job, error, log)
         except Exception as error:
             self._report(job, error, log)
         finally:
             self._metrics.working.set(0)
-            self._metrics.jobs.labels(job.kind, ending).inc()
+            self._metrics.jobs.labels(job.kind, outcome).inc()
             self._metrics.job_seconds.labels(job.kind).observe(self._clock.monotonic_s() - began_s)
 
-    def _clear(self, job: Job, log: Log) -> None:
+    def _clear(self, job: Job, log: Logger) -> None:
         """Deletes what those before us have written and can no longer commit."""
         info = self._metastore.get_table_by_uuid(job.table_uuid)
-        count = delete_doomed(self._stores.open(info.location), job.doomed_attempts)
-        log.info("taken over", attempts=len(job.doomed_attempts), deleted_files=count)
+        count = delete_aborted(self._stores.open(info.location), job.aborted_attempts)
+        log.info("taken over", attempts=len(job.aborted_attempts), deleted_files=count)
 
-    def _give_back(self, job: Job, outcome: str) -> bool:
+    def _release(self, job: Job, outcome: str) -> bool:
         # Told to stop, a duty ends behind the step in hand, and does not tell whether that was its last one.
         return self._metastore.finish_job(job.job_id, job.epoch, outcome, work_left=self.is_stopping)
 
-    def _report(self, job: Job, error: Exception, log: Log) -> None:
+    def _report(self, job: Job, error: Exception, log: Logger) -> None:
         """Tells the metastore that a job failed; a word that is lost costs time only, until the deadline."""
         known = isinstance(error, LakelogError)
         # A damaged file stays damaged, and what does not fit does not fit later; all else may pass.
@@ -259,7 +259,7 @@ class Service:
         try:
             self._metastore.fail_job(job.job_id, job.epoch, to_reason(error), final=final, passing=may_job_pass(error))
         except LakelogError as failure:
-            log.warning("the failure was not told", error=failure.message)
+            log.warning("the failure was not reported", error=failure.message)
 
 
 def to_reason(error: Exception) -> str:

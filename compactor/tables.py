@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
-from lakelog.format.table import TableName
-from lakelog.serving.logs import Log
+from lakelog.format.tables.table import TableName
+from lakelog.serving.logging_setup import Logger
 
 
 class NamedTables:
@@ -24,7 +24,7 @@ class NamedTables:
         log: For what was dropped and made again.
     """
 
-    def __init__(self, metastore: Metastore, names: Sequence[TableName], log: Log) -> None:
+    def __init__(self, metastore: Metastore, names: Sequence[TableName], log: Logger) -> None:
         self._metastore = metastore
         self._names = names
         self._log = log
@@ -47,10 +47,10 @@ class NamedTables:
         if gone and not self._has_begun:
             raise _missing(gone)
         self._has_begun = True
-        self._tell(frozenset(gone))
+        self._report(frozenset(gone))
         return None if gone and not found else found
 
-    def _tell(self, gone: frozenset[TableName]) -> None:
+    def _report(self, gone: frozenset[TableName]) -> None:
         """Logs what has changed, once."""
         for name in sorted(gone - self._gone, key=str):
             self._log.warning("table was dropped and is left out, until one of its name is made", table=str(name))

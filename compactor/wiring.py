@@ -3,16 +3,16 @@
 ```
     Service -- LeaseJob, HeartbeatJob, FinishJob --- metastore
        |
-    ChangelogDuty --- plans, AttachChangelogs ------ metastore
-    CompactionDuty -- plans, Commit ---------------- metastore
+    ChangelogJobExecutor --- plans, AttachChangelogs ------ metastore
+    CompactionJobExecutor -- plans, Commit ---------------- metastore
        |         `--- Rewriter: this process, or tasks of Spark
-    CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
-    PartitionExpiryDuty  partitions, Commit -------- metastore
-    MarkDuty -------- plans, Commit ---------------- metastore
-    PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
+    CleaningJobExecutor ---- AbortAttempts, ForgetAttempts - metastore
+    PartitionExpiryJobExecutor  partitions, Commit -------- metastore
+    DeletionVectorJobExecutor -------- plans, Commit ---------------- metastore
+    PurgeJobExecutor ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
-    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
+    ExpiryJobExecutor ------ ExpireSnapshots, expired files  metastore
        |
     object stores, local copies of data files
 ```
@@ -24,30 +24,30 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.target import TlsFiles
+from lakelog.client.connection.target import TlsFiles
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, MARK, PURGE
+from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.serving.http_endpoint import serve_pages
-from lakelog.serving.logs import Log
-from lakelog.serving.spark_log import choose_spark_log
-from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
-from lakelog.storage.caches import Caches
-from lakelog.storage.stores import LocationStores
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.spark_log_file import choose_spark_log
+from lakelog.serving.streams.spark_process import keeping_interrupts, let_workers_import
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.objects.stores import LocationStores
 
-from .attendance import Attendance
-from .changelogs import ChangelogDuty
-from .cleaning import CleaningDuty
-from .compactions import CompactionDuty
+from .compactions.changelogs import ChangelogJobExecutor
+from .compactions.compactions import CompactionJobExecutor
+from .compactions.dedicated import DedicatedCompaction
+from .compactions.deletion_vectors import DeletionVectorJobExecutor
+from .compactions.rewriting import LocalRewriter, Rewriter
 from .config import Config, read_environment
-from .duty import Duty
-from .expiry import ExpiryDuty
-from .marks import MarkDuty
+from .executor import JobExecutor
 from .metrics import Metrics
-from .partition_expiry import PartitionExpiryDuty
-from .purges import PurgeDuty
 from .queue_watch import QueueWatch
-from .rewriting import LocalRewriter, Rewriter
+from .retention.cleaning import CleaningJobExecutor
+from .retention.expiry import ExpiryJobExecutor
+from .retention.partition_expiry import PartitionExpiryJobExecutor
+from .retention.purges import PurgeJobExecutor
 from .service import Service
 from .tables import NamedTables
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def make_service(config: Config, log: Log) -> Service:
+def make_service(config: Config, log: Logger) -> Service:
     """Puts the service together; connects when it first asks for something.
 
     Raises:
@@ -64,29 +64,29 @@ def make_service(config: Config, log: Log) -> Service:
     clock, metrics = SystemClock(), Metrics()
     stores, caches = LocationStores(config.connect.s3), Caches(config.connect.cache_folder)
     metastore = _connect(config)
-    duties: dict[str, Duty] = {
-        CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
-        COMPACT: CompactionDuty(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
-        MARK: MarkDuty(metastore, stores, metrics, log),
-        CLEAN: CleaningDuty(metastore, stores, metrics, log),
-        EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
-        PURGE: PurgeDuty(metastore, stores, metrics, log),
-        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
+    executors: dict[str, JobExecutor] = {
+        CHANGELOG: ChangelogJobExecutor(metastore, stores, caches, clock, metrics, log),
+        COMPACT: CompactionJobExecutor(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
+        DELETION_VECTORS: DeletionVectorJobExecutor(metastore, stores, metrics, log),
+        CLEAN: CleaningJobExecutor(metastore, stores, metrics, log),
+        EXPIRE_PARTITIONS: PartitionExpiryJobExecutor(metastore, metrics, log),
+        PURGE: PurgeJobExecutor(metastore, stores, metrics, log),
+        EXPIRE: ExpiryJobExecutor(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,
         waiting=_connect(config),
         find_tables=NamedTables(metastore, config.tables, log).find,
-        duties=duties,
+        executors=executors,
         stores=stores,
         holder=f"compactor {socket.gethostname()} {os.getpid()}"[:256],
         lease_s=config.lease_s,
-        patience_s=config.patience_s,
+        max_unavailable_s=config.max_unavailable_s,
         once=config.once,
         clock=clock,
         metrics=metrics,
         log=log,
-        attendance=Attendance(metastore, log),
+        dedicated_compaction=DedicatedCompaction(metastore, log),
         queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
@@ -101,20 +101,20 @@ def make_service(config: Config, log: Log) -> Service:
     return service
 
 
-def _make_rewriter(config: Config, clock: Clock, log: Log) -> Rewriter:
+def _make_rewriter(config: Config, clock: Clock, log: Logger) -> Rewriter:
     if not config.spark_master:
         return LocalRewriter(clock)
     # Imported here: who asks for no Spark needs neither it nor Java.
-    from lakelog.spark.session import build_service_session
+    from lakelog.spark.session.session import build_service_session
 
-    from .spark_rewriting import SparkRewriter
+    from .compactions.spark_rewriting import SparkRewriter
 
     def start_spark() -> SparkSession:
         let_workers_import(__file__, __package__ or "")
-        spark_log = choose_spark_log(config.spark_log, "compactor", read_environment())
-        log.info("starting Spark", master=config.spark_master, spark_log=str(spark_log or "standard error"))
+        spark_log_file = choose_spark_log(config.spark_log_file, "compactor", read_environment())
+        log.info("starting Spark", master=config.spark_master, spark_log_file=str(spark_log_file or "standard error"))
         with keeping_interrupts():
-            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf, spark_log)
+            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf, spark_log_file)
 
     return SparkRewriter(start_spark, clock, log)
 

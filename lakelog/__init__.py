@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from lakelog.annotations import Parameters as Parameters
     from lakelog.annotations import Rows as Rows
     from lakelog.annotations import TimeLike as TimeLike
-    from lakelog.catalog import Catalog as Catalog
     from lakelog.errors import CommitConflict as CommitConflict
     from lakelog.errors import LakelogError as LakelogError
     from lakelog.results import TransactionResult as TransactionResult
     from lakelog.results import WriteResult as WriteResult
-    from lakelog.scan import Scan as Scan
+    from lakelog.sdk.catalog import Catalog as Catalog
+    from lakelog.sdk.scan import Scan as Scan
+    from lakelog.sdk.tables.table import Table as Table
+    from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
     from lakelog.streams.batch import SnapshotChanges as Snapshot
     from lakelog.streams.batch import StreamBatch as StreamBatch
     from lakelog.streams.subscription import Subscription as Subscription
-    from lakelog.table import Table as Table
-    from lakelog.transaction import Transaction as Transaction
 
 __version__: Final = "0.1.0"
 
 _LAZY: Final = {
-    "Catalog": "lakelog.catalog",
+    "Catalog": "lakelog.sdk.catalog",
     "CommitConflict": "lakelog.errors",
     "Condition": "lakelog.annotations",
     "LakelogError": "lakelog.errors",
     "OptionValue": "lakelog.annotations",
     "Parameters": "lakelog.annotations",
     "Rows": "lakelog.annotations",
-    "Scan": "lakelog.scan",
+    "Scan": "lakelog.sdk.scan",
     "Snapshot": "lakelog.streams.batch",
     "SqlResult": "lakelog.sql.session",
     "StreamBatch": "lakelog.streams.batch",
     "Subscription": "lakelog.streams.subscription",
-    "Table": "lakelog.table",
+    "Table": "lakelog.sdk.tables.table",
     "TimeLike": "lakelog.annotations",
-    "Transaction": "lakelog.transaction",
+    "Transaction": "lakelog.sdk.transaction",
     "TransactionResult": "lakelog.results",
     "WriteResult": "lakelog.results",
 }
@@ -125,12 +125,12 @@ def connect(
     """
     import os
 
-    from lakelog.catalog import Catalog
-    from lakelog.client.grpc_metastore import GrpcMetastore
-    from lakelog.client.reader_target import ReaderTarget
-    from lakelog.client.target import TlsFiles
+    from lakelog.client.connection.reader_target import ReaderTarget
+    from lakelog.client.connection.target import TlsFiles
+    from lakelog.client.grpc.metastore import GrpcMetastore
     from lakelog.config import read_connect_settings
-    from lakelog.storage.stores import LocationStores
+    from lakelog.sdk.catalog import Catalog
+    from lakelog.storage.objects.stores import LocationStores
 
     settings = read_connect_settings(
         os.environ,
@@ -144,7 +144,7 @@ def connect(
     )
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
-    service = ReaderTarget((), files, settings.token).settle(settings.reader)
+    service = ReaderTarget((), files, settings.token).resolve(settings.reader)
     return Catalog(
         metastore,
         LocationStores(settings.s3),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.options.tag_name import find_tag_problem
 from lakelog.time_parsing import parse_timestamp
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.storage.copy_cache import CACHE_VARIABLE
-from lakelog.storage.store import S3Settings
+from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
+from lakelog.storage.objects.store import S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"

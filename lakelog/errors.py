@@ -2,7 +2,7 @@
 
 Every error says whether its effect may have happened (`effect`), carries a machine-readable `reason` and `metadata`,
 survives pickling and the way over the wire unchanged. Which gRPC status a kind becomes is decided in
-`lakelog/client/status.py` and nowhere else.
+`lakelog/client/connection/status.py` and nowhere else.
 """
 
 from __future__ import annotations

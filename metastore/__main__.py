@@ -11,7 +11,7 @@ try:
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import MigrateConfig, ServeConfig, parse_command, read_environment
-    from .server.logs import set_up_logs
+    from .server.logging_setup import set_up_logging
     from .server.startup import StartupFailure
     from .wiring import bring_up_to_date, check, serve
 except ModuleNotFoundError as error:
@@ -29,7 +29,7 @@ def main() -> int:
     leave_pandas_out()
     try:
         command = parse_command(sys.argv[1:], read_environment())
-        set_up_logs(command.config.log_level)
+        set_up_logging(command.config.log_level)
         if isinstance(command.config, MigrateConfig):
             revision = asyncio.run(bring_up_to_date(command.config))
             sys.stdout.write(f"the database is up to date (revision {revision})\n")

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from lakelog.client.target import DEFAULT_PORT, Target
+from lakelog.client.connection.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument
 from lakelog.log.secrets import SECRET_VARIABLE, SECRETS_FOLDER_VARIABLE, Secrets
 from lakelog.options import KAFKA_SERVERS
 from lakelog.serving.access import Access
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments, refusal, shown
 from lakelog.serving.listening import ServerTls
-from lakelog.serving.logs import LEVELS
+from lakelog.serving.logging_setup import LEVELS
 from lakelog.serving.server_arguments import read_access, read_listen, read_tls
 
 from .postgres.store import Durability
@@ -40,7 +40,7 @@ class ServeConfig:
         grace_s: How long running calls may take when the service ends.
         max_calls: Calls and streams that may be open at once.
         log_level: One of `LEVELS`.
-        dropped_kept_s: For how long dropped tables can be restored.
+        dropped_retention_s: For how long dropped tables can be restored.
         kafka_clusters: Brokers that tables may name, of each cluster; none: no table may have a log.
         secrets: What tables' options name.
     """
@@ -58,7 +58,7 @@ class ServeConfig:
     grace_s: float
     max_calls: int
     log_level: str
-    dropped_kept_s: float
+    dropped_retention_s: float
     kafka_clusters: tuple[tuple[str, ...], ...]
     secrets: Secrets
 
@@ -120,7 +120,7 @@ def _to_command(given: argparse.Namespace, values: Values, environment: Mapping[
             grace_s=values.number("grace", 20.0, 0),
             max_calls=int(values.number("max_calls", 2000, 1)),
             log_level=level,
-            dropped_kept_s=values.number("dropped_table_retention", 86_400, 0),
+            dropped_retention_s=values.number("dropped_table_retention", 86_400, 0),
             kafka_clusters=_read_clusters(values.text("kafka_brokers") or ""),
             secrets=Secrets(environment, values.text("secrets_dir")),
         ),

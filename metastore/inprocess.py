@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
-from lakelog.client.plan_assembly import assemble_files
-from lakelog.format.attachment import AttachRequest, AttachResult
-from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.consumer import Consumer, ConsumerPosition
-from lakelog.format.job import Job, JobState
-from lakelog.format.job_queue import JobQueue, PlannedTable
-from lakelog.format.plan import Plan, PlanRequest
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.tag import Tag
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.client.connection.plan_assembly import assemble_files
+from lakelog.client.metastore.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
+from lakelog.format.commit.attachment import AttachRequest, AttachResult
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
 
 from .background import Background
 from .inprocess_dropped import InProcessDropped
@@ -30,13 +30,13 @@ from .inprocess_publishing import InProcessPublishing
 from .inprocess_retention import InProcessRetention
 from .inprocess_table_files import InProcessTableFiles
 from .service import MetastoreService
-from .store import Store
+from .store.transaction import Store
 
 T = TypeVar("T")
 
 
 class InProcessMetastore(InProcessDropped, InProcessLogs, InProcessPublishing, InProcessRetention, InProcessTableFiles):
-    """Implements `lakelog.client.metastore.Metastore`.
+    """Implements `lakelog.client.metastore.metastore.Metastore`.
 
     Args:
         open_store: Makes the store, on the event loop that will use it.

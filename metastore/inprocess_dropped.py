@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
-from lakelog.format.dropped import DroppedTable, RestoredTable
-from lakelog.format.table import TableName
+from lakelog.format.retention.dropped import DroppedTable, RestoredTable
+from lakelog.format.tables.table import TableName
 
 from .service import MetastoreService
 

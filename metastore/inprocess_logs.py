@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.log_state import LogInfo
+from lakelog.format.log.state import LogInfo
 
 from .inprocess_dropped import Running
 

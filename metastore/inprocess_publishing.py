@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets
 
 from .inprocess_dropped import Running
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin
+from lakelog.format.retention.expiry import ExpiryStep, OverdueSnapshots, SnapshotLease
 
 from .service import MetastoreService
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class InProcessRetention:
-    """The part of `lakelog.client.metastore.Metastore` that is about how long snapshots are kept."""
+    """The part of `lakelog.client.metastore.metastore.Metastore` that is about how long snapshots are kept."""
 
     service: MetastoreService
 
@@ -36,26 +36,26 @@ class InProcessRetention:
         )
         return self.run(work)
 
-    def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+    def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Keeps a snapshot, and all behind it, from expiring for a while; when that ends. Idempotent."""
-        return self.run(self.service.hold_snapshot(table_uuid, holder, snapshot_id, duration_ms))
+        return self.run(self.service.lease_snapshot(table_uuid, holder, snapshot_id, duration_ms))
 
     def release_snapshot(self, table_uuid: str, holder: str) -> None:
         """Ends what a holder holds of a table. Idempotent."""
         self.run(self.service.release_snapshot(table_uuid, holder))
 
-    def list_pins(self, table_uuid: str) -> list[Pin]:
+    def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:
         """What keeps snapshots of a table from expiring, the lowest first."""
-        return self.run(self.service.list_pins(table_uuid))
+        return self.run(self.service.list_snapshot_leases(table_uuid))
 
     def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
         """Snapshots of all tables that would have expired but for somebody who needs them, the oldest first."""
         return self.run(self.service.list_overdue_snapshots())
 
-    def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
+    def list_expired_files(self, table_uuid: str, limit: int) -> list[str]:
         """Paths of files that nothing refers to any more, to be deleted; at most `limit`."""
-        return self.run(self.service.list_doomed_files(table_uuid, limit))
+        return self.run(self.service.list_expired_files(table_uuid, limit))
 
-    def forget_doomed_files(self, table_uuid: str, paths: Sequence[str]) -> None:
+    def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:
         """Takes files that are deleted off that list. Idempotent."""
-        self.run(self.service.forget_doomed_files(table_uuid, paths))
+        self.run(self.service.forget_expired_files(table_uuid, paths))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.format.partition_expiry import PartitionPage
-from lakelog.format.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage
+from lakelog.format.retention.partition_expiry import PartitionPage
+from lakelog.format.retention.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage
 
 from .inprocess_dropped import Running
 
@@ -28,17 +28,17 @@ class InProcessTableFiles:
         return self.run(self.service.list_partition_files(table_uuid, after, limit))
 
     def list_unfinished_attempts(
-        self: Running, table_uuid: str, *, open_ms: int, doomed_ms: int, limit: int = MAX_FILES_A_CALL
+        self: Running, table_uuid: str, *, open_ms: int, aborted_ms: int, limit: int = MAX_FILES_A_CALL
     ) -> list[AttemptAge]:
-        """Attempts that are open or doomed, the oldest first."""
+        """Attempts that are open or aborted, the oldest first."""
         return self.run(
-            self.service.list_unfinished_attempts(table_uuid, open_ms=open_ms, doomed_ms=doomed_ms, limit=limit)
+            self.service.list_unfinished_attempts(table_uuid, open_ms=open_ms, aborted_ms=aborted_ms, limit=limit)
         )
 
-    def doom_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
-        """Dooms attempts that have been open for too long."""
-        return self.run(self.service.doom_attempts(table_uuid, attempt_ids, open_ms))
+    def abort_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
+        """Aborts attempts that have been open for too long."""
+        return self.run(self.service.abort_attempts(table_uuid, attempt_ids, open_ms))
 
     def forget_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Forgets doomed attempts."""
+        """Forgets aborted attempts."""
         return self.run(self.service.forget_attempts(table_uuid, attempt_ids))

@@ -8,63 +8,63 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import Clock, Ids, RandomIds, SystemClock
-from lakelog.format.attachment import AttachRequest, AttachResult
-from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.consumer import Consumer, ConsumerPosition
-from lakelog.format.dropped import RestoredTable
-from lakelog.format.job import Job, JobState
-from lakelog.format.job_queue import JobQueue, PlannedTable
-from lakelog.format.plan import PlanRequest
-from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.format.commit.attachment import AttachRequest, AttachResult
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.format.retention.dropped import RestoredTable
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
 
-from .attended import plan_attended_table
-from .brokers import Brokers
-from .catalog import Catalog
-from .cleaning import Cleaning
-from .consumers import Consumers
-from .dropped_tables import DroppedTables
-from .due_compactions import plan_compactions
-from .due_full import plan_full_compactions
-from .due_marks import plan_marking
-from .due_work import DueWork, WorkPlanner
-from .expiry import Expiry, plan_expiry_work
-from .gate import CommitGate
-from .jobs import Jobs
-from .leases import Leases
-from .limits import Limits
-from .log_calls import LogCalls
-from .log_lag import LogLags
-from .log_topics import LogTopics
+from .commits.gate import CommitGate
+from .commits.pending_changelogs import PendingChangelogs
+from .commits.staging import Staging
+from .commits.writers import Writers
+from .jobs.cleaning import Cleaning
+from .jobs.dedicated import plan_dedicated_table
+from .jobs.due_compactions import plan_compactions
+from .jobs.due_deletion_vectors import plan_deletion_vector_jobs
+from .jobs.due_full import plan_full_compactions
+from .jobs.due_work import DueWork, WorkPlanner
+from .jobs.jobs import Jobs
+from .jobs.leases import Leases
+from .jobs.partition_expiry import plan_partition_expiry
+from .jobs.pipelines import Pipelines
+from .logs.brokers import Brokers
+from .logs.lag import LogLags
+from .logs.log_calls import LogCalls
+from .logs.publish_calls import PublishCalls
+from .logs.publishing import Publishing
+from .logs.topics import LogTopics
 from .metrics import Metrics, NoMetrics
-from .open_changelogs import OpenChangelogs
-from .overdue import Overdue
-from .packing import Packer
-from .partition_expiry import plan_partition_expiry
-from .partitions import PartitionRules
-from .pins import Pins
-from .pipelines import Pipelines
-from .planning import Planner, PlanStream
-from .publish_calls import PublishCalls
-from .publishing import Publishing
-from .retention_service import RetentionCalls
-from .snapshots import list_latest, list_snapshots
-from .staging import Staging
-from .store import Store, run_transaction
-from .table_files import TableFiles
-from .tags import Tags
-from .upkeep_calls import UpkeepCalls
-from .watching import WatchHub
-from .writers import Writers
+from .plans.packing import Packer
+from .plans.planning import Planner, PlanStream
+from .retention.expiry import Expiry, plan_expiry_work
+from .retention.overdue import Overdue
+from .retention.retention_service import RetentionCalls
+from .retention.snapshot_leases import SnapshotLeases
+from .snapshots.consumers import Consumers
+from .snapshots.listing import list_latest, list_snapshots
+from .snapshots.tags import Tags
+from .snapshots.watching import WatchHub
+from .store.limits import Limits
+from .store.transaction import Store, run_transaction
+from .tables.catalog import Catalog
+from .tables.dropped import DroppedTables
+from .tables.partitions import PartitionRules
+from .tables.table_files import TableFiles
+from .tables.upkeep_calls import UpkeepCalls
 
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
-    plan_marking,
+    plan_deletion_vector_jobs,
     plan_expiry_work,
     plan_partition_expiry,
 )
@@ -74,7 +74,7 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
 class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
-    The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
+    The names, parameters and results are those of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold here too.
     What is to be run beside it stands in `metastore.background`.
 
     Args:
@@ -84,7 +84,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
-        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
+        dropped_retention_ms: For how long dropped tables can be restored; 0: not at all.
         brokers: Those that tables may name for their logs; by default there are none.
         planners: Who tells what commits make due.
     """
@@ -98,7 +98,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
-        dropped_kept_ms: int = 86_400_000,
+        dropped_retention_ms: int = 86_400_000,
         brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
@@ -124,13 +124,13 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
             partitions,
             self.jobs.due,
         )
-        self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
+        self._pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
         self.log_lags = LogLags(store, metrics)
         self.overdue = Overdue(store, metrics)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self._publishing = Publishing(store)
-        self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_kept_ms)
+        self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_retention_ms)
         self._dropped_tables = DroppedTables(store, self.log_topics.wake)
         self._table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
@@ -140,7 +140,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
-        self._pins = Pins(store)
+        self._snapshot_leases = SnapshotLeases(store)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
@@ -255,7 +255,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
 
     async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
         """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
-        return await self._open_changelogs.attach_changelogs(request)
+        return await self._pending_changelogs.attach_changelogs(request)
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
         """Tells of each new snapshot, none left out, beginning behind the positions."""
@@ -334,7 +334,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
 
     async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
         """Makes compactions of a table due as its commits need them, write-only or not."""
-        planned = await plan_attended_table(self._store, self.due_work, table_uuid, after)
+        planned = await plan_dedicated_table(self._store, self.due_work, table_uuid, after)
         if planned.job_count:
             self.jobs.due()
         return planned

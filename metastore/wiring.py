@@ -26,7 +26,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from lakelog.client.target import Target
+from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.extras import explain_missing
@@ -34,8 +34,8 @@ from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 
 from .background import Background
-from .brokers import Brokers
 from .config import MigrateConfig, ServeConfig
+from .logs.brokers import Brokers
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
 from .server.audit import log
@@ -72,7 +72,7 @@ async def serve(config: ServeConfig) -> None:
         clock=clock,
         ids=ids,
         metrics=PrometheusMetrics(registry),
-        dropped_kept_ms=int(config.dropped_kept_s * 1000),
+        dropped_retention_ms=int(config.dropped_retention_s * 1000),
         brokers=_open_brokers(config),
     )
     probe = DatabaseProbe(config.database_url)

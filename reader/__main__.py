@@ -10,7 +10,7 @@ from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
 
 try:
-    from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.logging_setup import set_up_logging
     from lakelog.serving.stopping import leave
     from lakelog.without_pandas import leave_pandas_out
 
@@ -31,13 +31,13 @@ def main(arguments: Sequence[str]) -> int:
             # Not above: each command imports what it needs, and Spark takes long.
             from .wiring import serve
 
-            asyncio.run(serve(config, set_up_logs(config.log_level, service="reader")))
+            asyncio.run(serve(config, set_up_logging(config.log_level, service="reader")))
             return 0
         from .stream_wiring import check, run
 
         if config.command == "check":
             return check(config)
-        return run(config, set_up_logs(config.log_level, service="reader"))
+        return run(config, set_up_logging(config.log_level, service="reader"))
     except LakelogError as error:
         print(error.message, file=sys.stderr)  # noqa: T201
         return CANNOT_START

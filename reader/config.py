@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakelog.client.target import Target
+from lakelog.client.connection.target import Target
 from lakelog.serving.access import Access
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.listening import ServerTls
-from lakelog.serving.logs import LEVELS
+from lakelog.serving.logging_setup import LEVELS
 from lakelog.serving.server_arguments import read_access, read_listen, read_tls
-from lakelog.serving.stream_arguments import (
+from lakelog.serving.streams.stream_arguments import (
     add_spark_settings,
     make_stream_arguments,
     read_spark_log,
@@ -65,12 +65,12 @@ class RunConfig:
         once: Whether a stream ends when all that is there is read.
         no_wait: Whether to leave out streams that another instance runs, instead of waiting to take over.
         lease_s: How long a lease holds without renewal.
-        patience_s: How long failures that may pass are borne.
+        max_unavailable_s: How long failures that may pass are borne.
         metrics_port: Of `/metrics`; None: none.
         metrics_host: Where it listens.
         spark_master: Where Spark's tasks run.
         spark_conf: Settings of Spark.
-        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
+        spark_log_file: File for what Spark logs; `-`: standard error; None: one in the user's cache.
         log_level: One of `LEVELS`.
     """
 
@@ -81,12 +81,12 @@ class RunConfig:
     once: bool
     no_wait: bool
     lease_s: float
-    patience_s: float
+    max_unavailable_s: float
     metrics_port: int | None
     metrics_host: str
     spark_master: str
     spark_conf: Mapping[str, str]
-    spark_log: str | None
+    spark_log_file: str | None
     log_level: str
 
 
@@ -189,12 +189,12 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
         once=bool(getattr(given, "once", False)),
         no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
-        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        max_unavailable_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=None if given.command == "check" else values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
-        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
+        spark_log_file=read_spark_log(getattr(given, "spark_log_file", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 

@@ -11,34 +11,34 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import SparkSession
 
 import lakelog.spark
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.serving.http_endpoint import serve_metrics
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.logs import Log
-from lakelog.serving.spark_log import choose_spark_log
-from lakelog.serving.spark_process import let_workers_import
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
 from lakelog.serving.stopping import on_signals
+from lakelog.serving.streams.spark_log_file import choose_spark_log
+from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session import StartingSession
+from lakelog.spark.session.session import StartingSession
 
 from .config import RunConfig, read_environment
 from .streams.checking import check_stream
-from .streams.ending import Ending, to_ending
+from .streams.exit_status import ExitStatus, to_exit_status
 from .streams.metrics import StreamMetrics
 from .streams.progress import StreamProgress
 from .streams.reading import read_each, read_streams
-from .streams.runner import RunTerms, Shared, StreamRunner
+from .streams.runner import RunOptions, Shared, StreamRunner
 from .streams.spec import Stream
 
 
-def check(config: RunConfig) -> Ending:
+def check(config: RunConfig) -> ExitStatus:
     """Says what is wrong with streams, each by itself."""
     streams, problems = read_each(config.places)
     for problem in problems:
         print(problem, file=sys.stderr)  # noqa: T201
-    worst = Ending.INVALID if problems else Ending.FINE
+    worst = ExitStatus.INVALID if problems else ExitStatus.FINE
     for stream in streams:
         if config.file_only:
             print(f"{stream.file}: stream '{stream.name}' is written as it should be.")  # noqa: T201
@@ -49,27 +49,29 @@ def check(config: RunConfig) -> Ending:
             print(f"{stream.file}: stream '{stream.name}' fits its tables at {target}.")  # noqa: T201
         except LakelogError as error:
             print(error.message, file=sys.stderr)  # noqa: T201
-            worst = max(worst, to_ending(error))
+            worst = max(worst, to_exit_status(error))
     return worst
 
 
-def run(config: RunConfig, log: Log) -> Ending:
+def run(config: RunConfig, log: Logger) -> ExitStatus:
     """Runs streams until SIGTERM, or until all have ended; a second signal ends the process at once."""
     streams = read_streams(config.places)
     # Functions of sinks stand beside their streams.
     let_workers_import(__file__, __package__ or "", sorted({stream.file.parent for stream in streams}))
-    spark_log = choose_spark_log(config.spark_log, f"reader-{streams[0].name}", read_environment())
+    spark_log_file = choose_spark_log(config.spark_log_file, f"reader-{streams[0].name}", read_environment())
     # Java takes longest, so it starts beside the leases and the checks.
     session = StartingSession(
-        "lakelog-reader", config.spark_master, config.spark_conf, log_file=spark_log, has_user_functions=True
+        "lakelog-reader", config.spark_master, config.spark_conf, log_file=spark_log_file, has_user_functions=True
     )
     try:
-        return _run_in(session, config, streams, log, str(spark_log or "standard error"))
+        return _run_in(session, config, streams, log, str(spark_log_file or "standard error"))
     finally:
         session.discard()
 
 
-def _run_in(session: StartingSession, config: RunConfig, streams: Sequence[Stream], log: Log, spark_log: str) -> Ending:
+def _run_in(
+    session: StartingSession, config: RunConfig, streams: Sequence[Stream], log: Logger, spark_log_file: str
+) -> ExitStatus:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
     if config.metrics_port is not None:
@@ -88,11 +90,11 @@ def _run_in(session: StartingSession, config: RunConfig, streams: Sequence[Strea
         streams=[stream.name for stream in streams],
         target=target,
         process=os.getpid(),
-        spark_log=spark_log,
+        spark_log_file=spark_log_file,
     )
-    endings: list[Ending] = []
+    exit_statuses: list[ExitStatus] = []
     threads = [
-        threading.Thread(target=lambda runner=runner: endings.append(runner.run()), name=stream.name)
+        threading.Thread(target=lambda runner=runner: exit_statuses.append(runner.run()), name=stream.name)
         for stream, runner in zip(streams, runners, strict=True)
     ]
     for thread in threads:
@@ -101,22 +103,22 @@ def _run_in(session: StartingSession, config: RunConfig, streams: Sequence[Strea
         while thread.is_alive():
             # Signals are heard in between.
             thread.join(0.5)
-    return max(endings, default=Ending.FINE)
+    return max(exit_statuses, default=ExitStatus.FINE)
 
 
 def _make_runner(
-    config: RunConfig, stream: Stream, shared: Shared, metastore: Metastore, metrics: StreamMetrics, log: Log
+    config: RunConfig, stream: Stream, shared: Shared, metastore: Metastore, metrics: StreamMetrics, log: Logger
 ) -> StreamRunner:
     clock = SystemClock()
     own_log = log.bind(stream=stream.name)
 
-    def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
-        return LeaseKeeper(
+    def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseRenewer:
+        return LeaseRenewer(
             metastore,
             stream.lease,
             f"reader {socket.gethostname()} {os.getpid()}",
             duration_s=config.lease_s,
-            patience_s=config.patience_s,
+            max_unavailable_s=config.max_unavailable_s,
             clock=clock,
             log=own_log,
             on_lost=on_lost,
@@ -125,7 +127,7 @@ def _make_runner(
 
     return StreamRunner(
         stream,
-        RunTerms(config.once, not config.no_wait, config.patience_s),
+        RunOptions(config.once, not config.no_wait, config.max_unavailable_s),
         shared,
         metastore=metastore,
         make_lease=make_lease,

@@ -12,11 +12,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 import lakelog
-from lakelog.client.target import Target
+from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -25,7 +25,7 @@ from .subscriptions.server import ReaderServer, ServerSettings
 _MORE_THREADS: Final = 8
 
 
-async def serve(config: ServeConfig, log: Log) -> None:
+async def serve(config: ServeConfig, log: Logger) -> None:
     """Serves subscriptions until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
 
     Raises:
@@ -79,7 +79,7 @@ def _catch_signals() -> asyncio.Event:
     return signalled
 
 
-def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | None, log: Log) -> None:
+def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | None, log: Logger) -> None:
     if config.insecure_dev:
         who = "everyone on this machine may read everything" if config.access.open else "tokens are asked for"
         log.warning("INSECURE: plaintext for development, on loopback only", access=who)

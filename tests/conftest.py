@@ -18,9 +18,9 @@ from hypothesis import settings
 from psycopg import sql
 
 import lakelog
-from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 from tests.kafka_broker import shared_broker
 from tests.log_settings import kept_log_settings
 from tests.spark_classes import options_with_classes, start_making

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True)
 class GivenSession:
-    """See `lakelog.spark.session.PendingSession`."""
+    """See `lakelog.spark.session.session.PendingSession`."""
 
     spark: SparkSession
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.embedded.kafka import EmbeddedKafka
-from lakelog.embedded.kafka_jars import find_kafka_jars
+from lakelog.embedded.kafka.broker import EmbeddedKafka
+from lakelog.embedded.kafka.jars import find_kafka_jars
 from lakelog.errors import Unavailable
 
 ROOT = Path(__file__).parents[1]

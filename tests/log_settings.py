@@ -11,7 +11,7 @@ import structlog
 
 @contextmanager
 def kept_log_settings() -> Iterator[None]:
-    """Puts back, at the end, what `set_up_logs` changes: the root logger, levels of libraries, and structlog.
+    """Puts back, at the end, what `set_up_logging` changes: the root logger, levels of libraries, and structlog.
 
     Without that `caplog` hears nothing in later tests: its handler is gone from the root logger, or the level is above.
     """

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from lakelog.embedded.kafka import EmbeddedKafka
+from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.ports import free_ports
 from lakelog.testing.proxy import TcpProxy
 from tests.integration.server.certificates import TestAuthority

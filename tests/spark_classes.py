@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from lakelog.spark.class_archive import archive_folder, make_in_background, to_options
-from lakelog.spark.gateway import find_spark_home
+from lakelog.spark.session.class_archive import archive_folder, make_in_background, to_options
+from lakelog.spark.session.gateway import find_spark_home
 
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """What runs for seconds or minutes is over before Java's second compiler has paid for itself. A session and two jobs

@@ -12,12 +12,12 @@ from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
 
 try:
-    from lakelog.serving.logs import Log, set_up_logs
+    from lakelog.serving.logging_setup import Logger, set_up_logging
     from lakelog.serving.stopping import leave, on_signals
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import Config, parse_config, read_environment
-    from .ending import Ending, to_ending
+    from .exit_status import ExitStatus, to_exit_status
     from .pipeline.reading import read_pipeline
     from .pipeline.spec import Pipeline
     from .publishing.config import PublishConfig
@@ -25,66 +25,75 @@ except ModuleNotFoundError as error:
     sys.exit(f"writer: {explain_missing(error, 'The writer', 'embedded')}")
 
 if TYPE_CHECKING:
-    from lakelog.spark.session import PendingSession
+    from lakelog.spark.session.session import PendingSession
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command; returns the exit code (`writer.ending`)."""
+    """Runs a command; returns the exit code (`writer.exit_status`)."""
     leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
         if isinstance(config, PublishConfig):
             return _publish(config)
         if config.command == "check":
-            return next((ending for ending in [_check(config, file) for file in config.pipeline_files] if ending), 0)
+            return next(
+                (
+                    exit_status
+                    for exit_status in [_check(config, file) for file in config.pipeline_files]
+                    if exit_status
+                ),
+                0,
+            )
         return _run(config, read_pipeline(config.pipeline_files[0]))
     except LakelogError as error:
-        return _tell(error)
+        return _report_error(error)
     except ModuleNotFoundError as error:
         # Of Spark, which is imported late.
         print(f"writer: {explain_missing(error, 'The writer', 'embedded')}", file=sys.stderr)  # noqa: T201
-        return Ending.INVALID
+        return ExitStatus.INVALID
 
 
-def _tell(error: LakelogError) -> Ending:
+def _report_error(error: LakelogError) -> ExitStatus:
     print(error.message, file=sys.stderr)  # noqa: T201
-    return to_ending(error)
+    return to_exit_status(error)
 
 
-def _check(config: Config, file: Path) -> Ending:
+def _check(config: Config, file: Path) -> ExitStatus:
     try:
         pipeline = read_pipeline(file)
         if config.file_only:
             print(f"{pipeline.file}: pipeline '{pipeline.name}' is written as it should be.")  # noqa: T201
-            return Ending.FINE
+            return ExitStatus.FINE
         from .wiring import check_pipeline, open_catalog
 
         metastore, target = open_catalog(config, pipeline)
         info, _ = check_pipeline(metastore, pipeline)
     except LakelogError as error:
-        return _tell(error)
+        return _report_error(error)
     print(f"{pipeline.file}: pipeline '{pipeline.name}' fits table {info.name} of {target}.")  # noqa: T201
-    return Ending.FINE
+    return ExitStatus.FINE
 
 
 def _run(config: Config, pipeline: Pipeline) -> int:
     # Not above: to say what is wrong with a file takes neither Spark nor Java.
-    from lakelog.serving.spark_log import choose_spark_log
-    from lakelog.serving.spark_process import let_workers_import
-    from lakelog.spark.session import StartingSession
+    from lakelog.serving.streams.spark_log_file import choose_spark_log
+    from lakelog.serving.streams.spark_process import let_workers_import
+    from lakelog.spark.session.session import StartingSession
 
-    log = set_up_logs(config.log_level, pipeline=pipeline.name)
-    spark_log = choose_spark_log(config.spark_log, f"pipeline-{pipeline.name}", read_environment())
+    log = set_up_logging(config.log_level, pipeline=pipeline.name)
+    spark_log_file = choose_spark_log(config.spark_log_file, f"pipeline-{pipeline.name}", read_environment())
     let_workers_import(__file__, __package__ or "")
     # Java takes longest, so it starts beside the imports, the lease and the checks.
-    session = StartingSession(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf, log_file=spark_log)
+    session = StartingSession(
+        f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf, log_file=spark_log_file
+    )
     try:
-        return _run_in(session, config, pipeline, log, str(spark_log or "standard error"))
+        return _run_in(session, config, pipeline, log, str(spark_log_file or "standard error"))
     finally:
         session.discard()
 
 
-def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Log, spark_log: str) -> int:
+def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Logger, spark_log_file: str) -> int:
     from .wiring import make_events, make_service, open_catalog
 
     events = make_events()
@@ -101,7 +110,7 @@ def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Lo
         source=pipeline.source.description,
         target=target,
         process=os.getpid(),
-        spark_log=spark_log,
+        spark_log_file=spark_log_file,
     )
     return make_service(config, pipeline, metastore, target, events, session, log).run()
 
@@ -112,15 +121,15 @@ def _publish(config: PublishConfig) -> int:
 
     from .publishing.wiring import make_service
 
-    log = set_up_logs(config.log_level, service="publisher")
+    log = set_up_logging(config.log_level, service="publisher")
     service = make_service(config, read_secrets(read_environment()), log)
     on_signals(service.stop, lambda: service.is_stopping)
     try:
         service.run()
     except LakelogError as error:
         log.error("publishing ends", error=error.message, reason=error.reason)
-        return to_ending(error)
-    return Ending.FINE
+        return to_exit_status(error)
+    return ExitStatus.FINE
 
 
 if __name__ == "__main__":

@@ -19,21 +19,21 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 import lakelog.spark
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import DataCorrupted
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
-from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.lease import LeaseRenewer
 from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
 from .pipeline.spec import Mode, Pipeline
 from .progress import DoneBatch
+from .records.coercion import Coercion
 from .records.dead_letters import count_letters, delete_letters
-from .records.fitting import Fitting
 from .source import Source
-from .standing import PlannedBatch
+from .source_progress import PlannedBatch
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BatchWriter:
     Args:
         pipeline: The pipeline.
         info: Its table.
-        fitting: How rows become the table's.
+        coercion: How rows become the table's.
         source: What is read.
         checkpoint: Where totals are kept.
         metastore: What the table knows.
@@ -53,11 +53,11 @@ class BatchWriter:
 
     pipeline: Pipeline
     info: TableInfo
-    fitting: Fitting
+    coercion: Coercion
     source: Source
     checkpoint: Checkpoint
     metastore: Metastore
-    lease: LeaseKeeper
+    lease: LeaseRenewer
     clock: Clock
 
     def write(self, taken: DataFrame, batch_id: int) -> DoneBatch:
@@ -95,7 +95,7 @@ class BatchWriter:
         pipeline, batch_id = self.pipeline, planned.batch_id
         if pipeline.dead_letters is not None:
             delete_letters(pipeline.dead_letters, pipeline.name, batch_id)
-        rows = taken.mapInArrow(self.source.reader(batch_id), to_spark_schema(self.fitting.output, nullable=True))
+        rows = taken.mapInArrow(self.source.reader(batch_id), to_spark_schema(self.coercion.output, nullable=True))
         return lakelog.spark.write(
             rows,
             pipeline.table,

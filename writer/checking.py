@@ -6,28 +6,28 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakelog.format.convert import find_mismatch
-from lakelog.format.table import TableInfo
-from lakelog.options.table_options import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.convert import find_mismatch
+from lakelog.options.declared.tables import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
-from lakelog.serving.misfits import Misfits
+from lakelog.serving.streams.mismatches import Mismatches
 
 from .kafka.header_kinds import KIND_COLUMN
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
 from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.bad_records import FileRefused
-from .records.fitting import Fitting, check_format
+from .records.coercion import Coercion, check_format
 from .records.text_values import is_parsable
 
 
-def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitting:
+def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -> Coercion:
     """How the pipeline's rows become the table's; what does not fit is noted."""
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
     options = TableOptions(info.options)
     rowkind_field = options.get(ROWKIND_FIELD)
     heeded = heeds_headers(pipeline, info)
-    fitting = Fitting(
+    coercion = Coercion(
         schema=schema,
         mode=pipeline.mode,
         columns=source.columns,
@@ -40,20 +40,20 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     )
     problems = []
     if isinstance(source, FileSource):
-        problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
+        problems += [f"table: {problem}" for problem in check_format(coercion, source.format)]
     elif source.avro is not None:
         keys = [f"source.{name}" for name in ("schema_file", "schemas", "schema")]
         key = next((key for key in keys if key in pipeline.marks), keys[-1])
         for form in source.avro.all:
             which = f"schema {form.registry_id}: " if source.avro.others else ""
-            found = _avro_problems(fitting, form.schema.arrow, heeded)
+            found = _avro_problems(coercion, form.schema.arrow, heeded)
             problems += [f"{key}: {which}{problem}" for problem in found]
         problems += [
             f"{key}: {problem}" for problem in _unlike_problems([form.schema.arrow for form in source.avro.all])
         ]
     elif not says_kinds:
         remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
-        problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
+        problems += [f"table: {problem}" for problem in check_format(coercion, Format.JSON, remedy)]
     if says_kinds:
         problems += _debezium_problems(pipeline, info)
     if pipeline.mode is not Mode.APPEND and not schema.primary_key:
@@ -65,18 +65,18 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
             f"mode: table {info.name} has a primary key ({', '.join(schema.primary_key)}), so rows cannot simply be "
             "added; use mode: upsert."
         )
-    if fitting.row_kind is not None and fitting.rowkind_field is not None:
+    if coercion.row_kind is not None and coercion.rowkind_field is not None:
         key = "source.format" if says_kinds else "row_kind"
         problems.append(
-            f"{key}: table {info.name} takes the kinds of its rows from its column '{fitting.rowkind_field}' "
+            f"{key}: table {info.name} takes the kinds of its rows from its column '{coercion.rowkind_field}' "
             f"(rowkind.field), which contradicts it; {'unset that option' if says_kinds else 'leave row_kind out'}."
         )
     problems += _column_problems(pipeline, info)
-    problems += _header_problems(fitting, pipeline)
+    problems += _header_problems(coercion, pipeline)
     for problem in problems:
         key, _, what = problem.partition(": ")
-        misfits.add(key, what)
-    return fitting
+        mismatches.add(key, what)
+    return coercion
 
 
 def heeds_headers(pipeline: Pipeline, info: TableInfo) -> bool:
@@ -100,23 +100,23 @@ def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     return problems
 
 
-def _avro_problems(fitting: Fitting, given: pa.Schema, heeded: bool) -> list[str]:
+def _avro_problems(coercion: Coercion, given: pa.Schema, heeded: bool) -> list[str]:
     """What of a schema of Avro does not fit the table: columns, and types of which no value can."""
     problems = []
     try:
-        beside = [fitting.row_kind.column] if heeded and fitting.row_kind is not None else []
-        fitting.check_columns([*given.names, *beside], "it")
+        beside = [coercion.row_kind.column] if heeded and coercion.row_kind is not None else []
+        coercion.check_columns([*given.names, *beside], "it")
     except FileRefused as error:
         problems.append(f"{error}.")
-    for field in fitting.schema.arrow:
-        name = fitting.sources[field.name].name
+    for field in coercion.schema.arrow:
+        name = coercion.sources[field.name].name
         if name not in given.names:
             continue
         type_ = given.field(name).type
         is_text = pa.types.is_string(type_) and is_parsable(field.type)
         mismatch = None if is_text else find_mismatch(type_, field.type)
         is_number_of_time = pa.types.is_integer(type_) and pa.types.is_timestamp(field.type)
-        if is_number_of_time and (fitting.sources[field.name].formats or fitting.text.timestamp_formats):
+        if is_number_of_time and (coercion.sources[field.name].formats or coercion.text.timestamp_formats):
             continue
         if mismatch is not None:
             problems.append(
@@ -180,12 +180,12 @@ def _column_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     return problems
 
 
-def _header_problems(fitting: Fitting, pipeline: Pipeline) -> list[str]:
+def _header_problems(coercion: Coercion, pipeline: Pipeline) -> list[str]:
     names = pipeline.source.text.names
     if not names or pipeline.source.format is not Format.CSV:
         return []
     try:
-        fitting.check_columns(list(names), "source.options.names")
+        coercion.check_columns(list(names), "source.options.names")
     except FileRefused as error:
         return [f"source.options.names: {error}."]
     return []

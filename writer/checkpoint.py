@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit import WriterProgress
-from lakelog.serving.ending import CHECKPOINT_MISFIT
+from lakelog.format.commit.request import WriterProgress
+from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 
 from .pipeline.spec import Pipeline
 
@@ -121,9 +121,9 @@ class Checkpoint:
                 f"{'' if other == self.identity else ', and is not the one they were made with'}. The checkpoint was "
                 "lost, restored or exchanged; going on would pass over some of the source, or read it again."
             )
-        raise _misfit(
+        raise _mismatch(
             f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the "
-            f"pipeline a new name and an empty checkpoint, and {pipeline.source.beginning_anew}; in a table with a "
+            f"pipeline a new name and an empty checkpoint, and {pipeline.source.restart_remedy}; in a table with a "
             "primary key the same records may be read again."
         )
 
@@ -143,7 +143,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
             raise TypeError("its identity is no text")
     except FileNotFoundError:
         if any((pipeline.checkpoint / part).exists() for part in ("spark", "files", "offsets")):
-            raise _misfit(
+            raise _mismatch(
                 f"The checkpoint {pipeline.checkpoint} has lost its file pipeline.json. Put the whole folder back, or "
                 "give the pipeline an empty one."
             ) from None
@@ -166,19 +166,19 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
             also = (
                 " (the table was dropped and made anew, or the metastore is another one)" if key == "table_uuid" else ""
             )
-            raise _misfit(
+            raise _mismatch(
                 f"The checkpoint {pipeline.checkpoint} belongs to the {words[key]} '{found.get(key)}', and the "
                 f"pipeline has '{wanted}'{also}. Give it a checkpoint of its own, or put back what was changed."
             )
     return Checkpoint(pipeline.checkpoint, identity)
 
 
-def _misfit(message: str) -> InvalidArgument:
+def _mismatch(message: str) -> InvalidArgument:
     return InvalidArgument(message, reason=CHECKPOINT_MISFIT)
 
 
 def _not_understood(path: Path, error: Exception) -> InvalidArgument:
-    return _misfit(f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back.")
+    return _mismatch(f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back.")
 
 
 def _last_number(folder: Path) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments
-from lakelog.serving.logs import LEVELS
-from lakelog.serving.stream_arguments import (
+from lakelog.serving.logging_setup import LEVELS
+from lakelog.serving.streams.stream_arguments import (
     add_spark_settings,
     make_stream_arguments,
     read_spark_log,
@@ -34,12 +34,12 @@ class Config:
         target: `host:port` of the metastore; None: as the pipeline says.
         no_wait: Whether to end at once where another instance runs.
         lease_s: How long the lease holds without renewal.
-        patience_s: How long failures that may pass are borne.
+        max_unavailable_s: How long failures that may pass are borne.
         metrics_port: Of `/metrics`; None: none.
         metrics_host: Where it listens.
         spark_master: Where Spark's tasks run.
         spark_conf: Settings of Spark.
-        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
+        spark_log_file: File for what Spark logs; `-`: standard error; None: one in the user's cache.
         log_level: One of `LEVELS`.
     """
 
@@ -49,12 +49,12 @@ class Config:
     target: str | None
     no_wait: bool
     lease_s: float
-    patience_s: float
+    max_unavailable_s: float
     metrics_port: int | None
     metrics_host: str
     spark_master: str
     spark_conf: Mapping[str, str]
-    spark_log: str | None
+    spark_log_file: str | None
     log_level: str
 
 
@@ -105,12 +105,12 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         target=values.text("target"),
         no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
-        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        max_unavailable_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
-        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
+        spark_log_file=read_spark_log(getattr(given, "spark_log_file", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 

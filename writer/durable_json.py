@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from lakelog.storage.durable import synchronise
+from lakelog.storage.objects.durable import synchronise
 
 
 def write_draft(folder: Path, data: dict[str, Any]) -> Path:

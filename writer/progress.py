@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakelog.client.metastore import Metastore
-from lakelog.serving.logs import Log
-from lakelog.serving.pipeline_report import PipelineReport
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.pipeline_report import PipelineReport
 
 from .checkpoint import Totals
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
-from .standing import PlannedBatch, Standing
+from .source_progress import PlannedBatch, SourceProgress
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Progress:
         log: For lines.
     """
 
-    def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Log) -> None:
+    def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Logger) -> None:
         self._metrics = metrics
         self._unit = pipeline.source.unit
         self._log = log
@@ -69,7 +69,7 @@ class Progress:
     def running(self) -> None:
         """Reports that it runs."""
         self._metrics.running.set(1)
-        self._report.tell(state="running")
+        self._report.update(state="running")
 
     def batch_done(self, batch: DoneBatch) -> None:
         """Reports a batch."""
@@ -87,7 +87,7 @@ class Progress:
             seconds=round(batch.seconds, 3),
             already_applied=batch.already_applied,
         )
-        self._report.tell(state="running", last_error="")
+        self._report.update(state="running", last_error="")
 
     def batch_waits(self, batch: PlannedBatch | None) -> None:
         """Notes a batch that did not go well: what it takes, and what is behind that, waits in the source."""
@@ -97,7 +97,7 @@ class Progress:
     def failed_for_now(self, error: BaseException) -> None:
         """Reports an error after which the batch is tried again."""
         self._metrics.failures.inc()
-        self._report.tell_failure(error)
+        self._report.report_failure(error)
 
     def files_changed(self, paths: tuple[str, ...]) -> None:
         """Reports files that changed after they were read: what they hold now is not in the table."""
@@ -110,12 +110,12 @@ class Progress:
             "name."
         )
         self._log.warning("files changed after they were read", paths=list(paths[:20]), count=len(paths))
-        self._report.tell(last_error=what)
+        self._report.update(last_error=what)
 
     def ended(self, error: BaseException | None) -> None:
         """Reports the end: `stopped`, or `failed` with what was wrong."""
         self._metrics.running.set(0)
-        self._report.tell_end(error)
+        self._report.report_end(error)
 
     def _apply(self, totals: Totals, last: PlannedBatch | None) -> None:
         self._report.state = replace(self._report.state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
@@ -126,9 +126,9 @@ class Progress:
             self._metrics.last_batch_id.set(last.batch_id)
             self._place(last.after)
 
-    def _place(self, standing: Standing) -> None:
-        self._report.state = replace(self._report.state, position=standing.position, lag=standing.lag)
-        self._metrics.taken.set(standing.taken)
-        self._metrics.lag.set(standing.lag)
-        for part in standing.partitions:
+    def _place(self, source_progress: SourceProgress) -> None:
+        self._report.state = replace(self._report.state, position=source_progress.position, lag=source_progress.lag)
+        self._metrics.taken.set(source_progress.taken)
+        self._metrics.lag.set(source_progress.lag)
+        for part in source_progress.partitions:
             self._metrics.set_partition_lag(part.topic, part.partition, part.lag)

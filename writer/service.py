@@ -1,6 +1,6 @@
 """Running a pipeline: what is checked before Spark begins, which query it runs, and what is told of its batches.
 
-When which of them is done, and how it ends, says `lakelog/serving/leased_stream.py`.
+When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
-from lakelog.format.work import LeaseGrant
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch, start_query
-from lakelog.serving.logs import Log
+from lakelog.format.jobs.work import LeaseGrant
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.leased_stream import Events, LeasedStream, WriteBatch, start_query
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
 from .drained import OPTION as PAUSE_OPTION
-from .ending import Ending, to_ending
+from .exit_status import ExitStatus, to_exit_status
 from .pipeline.spec import Pipeline
 from .progress import Progress
 from .source import Source
-from .standing import PlannedBatch
+from .source_progress import PlannedBatch
 
 _POLLING_DELAY: Final = "spark.sql.streaming.pollingDelay"
 """How long Spark waits behind a poll that found nothing."""
@@ -43,7 +43,7 @@ class Service:
         lease: Of the pipeline, not yet taken.
         progress: Where it is told how far the pipeline is.
         events: From outside.
-        patience_s: How long failures that may pass are borne before they end the pipeline.
+        max_unavailable_s: How long failures that may pass are borne before they end the pipeline.
         wait_for_lease: Whether to wait for another instance.
         clock: For the time.
         log: For lines.
@@ -56,13 +56,13 @@ class Service:
         start_spark: Callable[[Source], SparkSession],
         spare_spark: Callable[[], None],
         make_writer: Callable[[], BatchWriter],
-        lease: LeaseKeeper,
+        lease: LeaseRenewer,
         progress: Progress,
         events: Events,
-        patience_s: float,
+        max_unavailable_s: float,
         wait_for_lease: bool,
         clock: Clock,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._pipeline = pipeline
         self._start_spark = start_spark
@@ -73,14 +73,14 @@ class Service:
         self._events = events
         self._wait_for_lease = wait_for_lease
         self._log = log
-        self._leased: LeasedStream[Ending] = LeasedStream(
+        self._leased: LeasedStream[ExitStatus] = LeasedStream(
             f"pipeline '{pipeline.name}'",
             pipeline.checkpoint,
             events=events,
-            told=progress,
-            fine=Ending.FINE,
-            to_ending=to_ending,
-            patience_s=patience_s,
+            listener=progress,
+            fine=ExitStatus.FINE,
+            to_exit_status=to_exit_status,
+            max_unavailable_s=max_unavailable_s,
             clock=clock,
             log=log,
         )
@@ -89,18 +89,18 @@ class Service:
         """Tells that the lease is lost; from any thread."""
         self._leased.lose(error)
 
-    def run(self) -> Ending:
+    def run(self) -> ExitStatus:
         """Runs until the end; errors are logged and reported, never raised."""
-        return self._leased.run(self._lease, self._take_lease, self._run_leased)
+        return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
-    def _take_lease(self) -> bool:
-        def ask(ask_now: Callable[[], LeaseGrant]) -> LeaseGrant:
-            grant = ask_now()
+    def _acquire_lease(self) -> bool:
+        def request(request_now: Callable[[], LeaseGrant]) -> LeaseGrant:
+            grant = request_now()
             if not grant.acquired:
                 self._spare_spark()
             return grant
 
-        return self._lease.acquire(wait=self._wait_for_lease, stopping=self._events.stopping, in_turn=ask)
+        return self._lease.acquire(wait=self._wait_for_lease, stopping=self._events.stopping, in_turn=request)
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
@@ -146,12 +146,12 @@ class Service:
         self._leased.drive(
             lambda write_batch: self._start_query(spark, writer, write_batch),
             write,
-            look=lambda _: writer.source.tell_changes(self._progress),
+            on_poll=lambda _: writer.source.report_changes(self._progress),
             is_noted=lambda query: _is_noted(query, writer.checkpoint),
         )
 
     def _start_query(self, spark: SparkSession, writer: BatchWriter, write_batch: WriteBatch) -> StreamingQuery:
-        name, options = writer.source.spark_source(shares=2 * spark.sparkContext.defaultParallelism)
+        name, options = writer.source.spark_source(splits=2 * spark.sparkContext.defaultParallelism)
         interval_s = self._pipeline.interval_s
         pause = {} if interval_s is None else {PAUSE_OPTION: "true"}
         taken = spark.readStream.format(name).options(**options, **pause).load()

@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from .progress import Progress
-from .standing import PlannedBatch
+from .source_progress import PlannedBatch
 
 ReadTasks: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """For `mapInArrow`: from batches that name what to read to rows of the table. Picklable; runs on executors."""
@@ -28,7 +28,7 @@ class Source(Protocol):
         """
         ...
 
-    def refresh(self, batch_id: int, log: Log) -> None:
+    def refresh(self, batch_id: int, log: Logger) -> None:
         """Looks, before Spark begins, whether the batch that comes next can still be read as it was planned."""
         ...
 
@@ -40,10 +40,10 @@ class Source(Protocol):
         """Makes the source known to a session."""
         ...
 
-    def spark_source(self, shares: int) -> tuple[str, Mapping[str, str]]:
-        """The name of the source in Spark and its options; `shares`: into about how many tasks a batch goes."""
+    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
+        """The name of the source in Spark and its options; `splits`: into about how many tasks a batch goes."""
         ...
 
-    def tell_changes(self, progress: Progress) -> None:
+    def report_changes(self, progress: Progress) -> None:
         """Tells what was seen of the source since."""
         ...

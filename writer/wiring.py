@@ -9,22 +9,22 @@ from contextlib import closing
 from pyspark.sql import SparkSession
 
 import lakelog.spark
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
-from lakelog.format.table import TableInfo, TableName
-from lakelog.options.table_options import CHANGELOG_PRODUCER, SEQUENCE_FIELD
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.http_endpoint import serve_metrics
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.leased_stream import Events
-from lakelog.serving.logs import Log
-from lakelog.serving.misfits import Misfits
-from lakelog.serving.spark_process import keeping_interrupts
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.leased_stream import Events
+from lakelog.serving.streams.mismatches import Mismatches
+from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session import PendingSession
+from lakelog.spark.session.session import PendingSession
 
 from .batch import BatchWriter
-from .checking import heeds_headers, make_fitting
+from .checking import heeds_headers, make_coercion
 from .checkpoint import Checkpoint, open_checkpoint
 from .config import Config
 from .files.batch_log import BatchLog
@@ -37,7 +37,7 @@ from .kafka.topic import Topic
 from .metrics import Metrics
 from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
-from .records.fitting import Fitting
+from .records.coercion import Coercion
 from .records.tasks import ReadTask
 from .service import Service
 from .source import Source
@@ -50,7 +50,7 @@ def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
     return open_metastore(connection), connection.target
 
 
-def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo, Fitting]:
+def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo, Coercion]:
     """Checks table and source; returns the table and how rows become its.
 
     Raises:
@@ -58,29 +58,29 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
         NotFound: The table or the source's folder does not exist.
         Unavailable: The metastore does not answer.
     """
-    misfits = Misfits(pipeline.places)
-    _check_source(pipeline, misfits)
-    found: tuple[TableInfo, Fitting] | None = None
-    with misfits.of("table"):
+    mismatches = Mismatches(pipeline.places)
+    _check_source(pipeline, mismatches)
+    found: tuple[TableInfo, Coercion] | None = None
+    with mismatches.of("table"):
         info = metastore.get_table(to_table_name(pipeline))
-        found = info, make_fitting(pipeline, info, misfits)
-    misfits.check()
+        found = info, make_coercion(pipeline, info, mismatches)
+    mismatches.check()
     assert found is not None, "what was in its way has been told"
     return found
 
 
-def _check_source(pipeline: Pipeline, misfits: Misfits) -> None:
+def _check_source(pipeline: Pipeline, mismatches: Mismatches) -> None:
     source = pipeline.source
     if isinstance(source, FileSource):
-        with misfits.of("source.path"):
+        with mismatches.of("source.path"):
             list_files(source)
         return
     for name in source.topics:
-        with misfits.of("source.topic"), closing(Topic(source, name)) as topic:
-            topic.look()
+        with mismatches.of("source.topic"), closing(Topic(source, name)) as topic:
+            topic.read_offsets()
 
 
-def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoint: Checkpoint) -> Source:
+def make_source(pipeline: Pipeline, info: TableInfo, coercion: Coercion, checkpoint: Checkpoint) -> Source:
     """The pipeline's source, with its part of the checkpoint."""
     source = pipeline.source
     if isinstance(source, FileSource):
@@ -88,7 +88,7 @@ def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoin
             source,
             BatchLog(checkpoint.log_folder),
             lambda batch_id: ReadTask(
-                pipeline.name, batch_id, source.path, source.format, fitting, pipeline.dead_letters
+                pipeline.name, batch_id, source.path, source.format, coercion, pipeline.dead_letters
             ),
         )
     # Other tables look the old rows up, or show none.
@@ -101,7 +101,7 @@ def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoin
             pipeline.name,
             batch_id,
             source,
-            fitting,
+            coercion,
             with_old_rows,
             pipeline.dead_letters,
             heeds_headers(pipeline, info),
@@ -123,7 +123,7 @@ def make_service(
     target: str,
     events: Events,
     session: PendingSession,
-    log: Log,
+    log: Logger,
 ) -> Service:
     """Puts a pipeline together.
 
@@ -140,22 +140,22 @@ def make_service(
     metrics = Metrics(pipeline.name, pipeline.source.unit)
     if config.metrics_port is not None:
         log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
-    lease = LeaseKeeper(
+    lease = LeaseRenewer(
         metastore,
         pipeline.lease,
         f"writer {socket.gethostname()} {os.getpid()}",
         duration_s=config.lease_s,
-        patience_s=config.patience_s,
+        max_unavailable_s=config.max_unavailable_s,
         clock=clock,
         log=log,
         on_lost=lambda error: service.lose(error),
     )
 
     def make_writer() -> BatchWriter:
-        info, fitting = check_pipeline(metastore, pipeline)
+        info, coercion = check_pipeline(metastore, pipeline)
         checkpoint = open_checkpoint(pipeline, info.table_uuid)
-        source = make_source(pipeline, info, fitting, checkpoint)
-        return BatchWriter(pipeline, info, fitting, source, checkpoint, metastore, lease, clock)
+        source = make_source(pipeline, info, coercion, checkpoint)
+        return BatchWriter(pipeline, info, coercion, source, checkpoint, metastore, lease, clock)
 
     def start_spark(source: Source) -> SparkSession:
         with keeping_interrupts():
@@ -172,7 +172,7 @@ def make_service(
         lease=lease,
         progress=Progress(pipeline, metastore, metrics, log),
         events=events,
-        patience_s=config.patience_s,
+        max_unavailable_s=config.max_unavailable_s,
         wait_for_lease=not config.no_wait,
         clock=clock,
         log=log,

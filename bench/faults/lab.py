@@ -22,11 +22,11 @@ import lakelog
 from bench.faults.schedule import Fault, Order, plan_round
 from bench.faults.tables import DATABASE, VALUE, WHOLE_ROWS, make_table
 from bench.faults.writers import Orders, WriterProcess
-from lakelog.catalog import Catalog
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.log_state import PublishState
-from lakelog.table import Table
+from lakelog.format.log.state import PublishState
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.testing.kafka_proxy import KafkaProxy
 from lakelog.testing.log_recording import Recorder, check_recording
 
@@ -196,8 +196,8 @@ class FaultLab:
         path = run.recorder.stop()
         findings = check_recording(path, run.table, row=VALUE, whole_rows=WHOLE_ROWS)
         if findings:
-            told = "\n".join(map(str, findings))
-            raise FaultLabError(f"Seed {seed}: {run.table.name}, seen in {path}:\n{told}")
+            reported = "\n".join(map(str, findings))
+            raise FaultLabError(f"Seed {seed}: {run.table.name}, seen in {path}:\n{reported}")
         return run.table.snapshots().num_rows, len(path.read_bytes().splitlines())
 
     # Faults

@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 DATABASE: Final = "faults"
 SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any, Final
 
 from bench.faults.tables import make_batch
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import CommitConflict, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 
 _TRY_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 0.06

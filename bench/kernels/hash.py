@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.kernels.merge import cost_ns, digits, uuid_key, varying_text_key
-from lakelog.format import bucket
+from lakelog.format.keys import bucket
 
 ROWS = 1_000_000
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.shapes import q1
-from lakelog.format.rowkind import RowKind
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableName
-from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
+from lakelog.format.tables.table import TableName
+from lakelog.format.types.rowkind import RowKind
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.codec import EncodedChunk, LogCodec, LogForm
 from lakelog.log.records import EncodedRecords, FetchedRecords
 
 ROWS = 200_000
@@ -29,7 +29,7 @@ def make_codec(value_format: str, is_upsert: bool = False) -> LogCodec:
     return LogCodec(schema, TableName("bench", "orders"), LogForm(value_format=value_format, is_upsert=is_upsert))
 
 
-def encode(codec: LogCodec, rows: pa.Table, kinds: np.ndarray) -> EncodedPiece:
+def encode(codec: LogCodec, rows: pa.Table, kinds: np.ndarray) -> EncodedChunk:
     return codec.encode(rows, kinds, 0, partition=0, snapshot_id=5, ts_ms=1_700_000_000_000, bucket=0, is_last=True)
 
 

@@ -1,4 +1,4 @@
-"""Make the test vectors of `lakelog.format.bucket` with Spark's own `hash`.
+"""Make the test vectors of `lakelog.format.keys.bucket` with Spark's own `hash`.
 
 Run `python -m bench.kernels.make_bucket_vectors` (needs pyspark and Java); it rewrites
 tests/unit/format/bucket_vectors.json. Values are written as text that keeps them exactly: integers and decimals in

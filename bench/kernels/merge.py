@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.merge import MergeRun, find_superseded, merge_batch
-from lakelog.format.ordering import comparable_keys
+from lakelog.format.keys.ordering import comparable_keys
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows, merge_batch
 
 ROWS = 1_000_000
 RUNS = (1, 5, 20)
@@ -89,7 +89,7 @@ KEYS: dict[str, Callable[[np.ndarray], pa.Table]] = {
 
 
 def ours(tables: Sequence[pa.Table]) -> np.ndarray:
-    found = find_superseded([MergeRun(table) for table in tables], tables[0].column_names)
+    found = find_deleted_rows([MergeRun(table) for table in tables], tables[0].column_names)
     starts = np.cumsum([0] + [len(table) for table in tables])
     return np.concatenate([start + part for start, part in zip(starts[:-1], found, strict=True)])
 
@@ -166,7 +166,7 @@ def main() -> None:
                     for i, t in enumerate(tables)
                 ]
                 runs = [MergeRun(t.append_column("s", pa.array(n))) for t, n in zip(tables, numbers, strict=True)]
-                figures.append(cost_ns(partial(find_superseded, runs, made[0].column_names, ["s"]), rows))
+                figures.append(cost_ns(partial(find_deleted_rows, runs, made[0].column_names, ["s"]), rows))
             print(
                 f"{key:24}{k:>4}"
                 + "".join(f"{figure:>14.1f}" for figure in figures[:-2])

@@ -1,7 +1,7 @@
 """Ways to put overlapping runs into one, step by step: nanoseconds an input row, one thread (run it: `python -m`).
 
 Q1 rows; a step has a row group of the large run and a tenth as many rows of each of ten others. `concat, take` is what
-`lakelog.storage.run_rewrite` does; copying the chunks together before costs a fifth more, leaving superseded rows out
+`lakelog.storage.rewrite.runs` does; copying the chunks together before costs a fifth more, leaving superseded rows out
 of each run before it twice as much, and numpy for the columns that it can take saves nothing.
 """
 

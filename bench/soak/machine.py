@@ -17,7 +17,7 @@ from bench.soak.readers import MODES, SoakError, SoakReader
 from bench.soak.tables import DATABASE, SCHEMA, TABLES, TOGETHER
 from bench.soak.together import TogetherReader
 from bench.soak.writers import SoakWriter
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from lakelog.testing import EmbeddedStack, embedded_stack
 from lakelog.testing.proxy import TcpProxy
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 import lakelog
 from bench.soak.tables import SoakTable
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
-from lakelog.table import Table
 
 MODES: Final = (
     "latest-full",
@@ -57,7 +57,7 @@ class State:
         self._rows: Counter[Row] = Counter()
         self._by_key: dict[Any, Row] = {}
 
-    def apply(self, data: pa.RecordBatch, told: str) -> None:
+    def apply(self, data: pa.RecordBatch, description: str) -> None:
         """Takes changes.
 
         Raises:
@@ -72,10 +72,10 @@ class State:
             held = self._by_key.get(values[0])
             if kind in ("-U", "-D"):
                 if held != values:
-                    raise SoakError(f"{told}: {kind} {values}, but {held} is there")
+                    raise SoakError(f"{description}: {kind} {values}, but {held} is there")
                 del self._by_key[values[0]]
             elif held is not None:
-                raise SoakError(f"{told}: {kind} {values}, but {held} is there")
+                raise SoakError(f"{description}: {kind} {values}, but {held} is there")
             else:
                 self._by_key[values[0]] = values
 
@@ -129,7 +129,7 @@ class SoakReader:
         """Reads until all is read; keeps what went wrong in `error`."""
         try:
             with lakelog.connect(self._target) as catalog:
-                follow = self._ask if self._mode == "changes" else self._follow
+                follow = self._request if self._mode == "changes" else self._follow
                 while not follow(catalog, catalog.table(self.table.full_name)):
                     self._pending = []
                     self.comebacks += 1
@@ -208,7 +208,7 @@ class SoakReader:
         if not self._mode.endswith("full") and self._mode != "from-file-creation-time" and snapshot_id > 1:
             self._state.load(table.scan(snapshot_id=snapshot_id - 1).to_arrow())
 
-    def _ask(self, catalog: Catalog, table: Table) -> bool:
+    def _request(self, catalog: Catalog, table: Table) -> bool:
         self._state = self._state or State(self.table.keyed)
         try:
             while True:

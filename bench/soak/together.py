@@ -10,8 +10,8 @@ from random import Random
 import lakelog
 from bench.soak.readers import SoakError, State, latest_snapshot
 from bench.soak.tables import SoakTable
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams.batch import StreamBatch
 
 
@@ -64,7 +64,7 @@ class TogetherReader:
                 raise SoakError(f"together: it knows other rows than {name} has")
         for uuid, name in names.items():
             for snapshot in catalog.metastore.list_snapshots(uuid, limit=10_000).snapshots:
-                for other, snapshot_id in snapshot.siblings.items():
+                for other, snapshot_id in snapshot.co_committed.items():
                     for stop in self._stops if other in names else ():
                         if (stop[name] >= snapshot.snapshot_id) is not (stop[names[other]] >= snapshot_id):
                             raise SoakError(f"together: at {dict(stop)} it has half of the commit of {name} {snapshot}")

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 import lakelog
 from bench.soak.tables import KEYS, SCHEMA, TABLES, SoakTable
-from lakelog.catalog import Catalog
 from lakelog.errors import OutcomeUnknown, ResourceExhausted, Unavailable
 from lakelog.results import WriteResult
+from lakelog.sdk.catalog import Catalog
 
 _PAUSE_S: Final = 0.05
 _ROWS: Final = 40

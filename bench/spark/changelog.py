@@ -15,7 +15,7 @@ from bench.measure import Figure
 from bench.sdk import BASE_ROWS
 from bench.shapes import q1
 from bench.spark.stack import WARM_UPS, open_spark
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 
 
 def measure_spark(bench: Bench) -> Iterator[Figure]:

@@ -13,14 +13,14 @@ import numpy as np
 
 import lakelog.spark
 from bench.context import Bench
+from bench.deletion_vectors import DELTAS, VECTORED_ROWS, build_vectors
 from bench.expected import Q1_COLUMNS, Q1Model, check_equal, check_rows, digest_sql
-from bench.marking import DELTAS, MARKED_ROWS, mark
 from bench.measure import Figure, Work, absolute, compare, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, data_paths
 from bench.shapes import q1, q1_schema
 from bench.spark.stack import WARM_UPS, SparkBench, open_spark
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.table import Table
 
 _DELTAS = (0, 1, 2, 5, 10, 20)
 _QUICK_DELTAS = (0, 5, 20)
@@ -71,13 +71,13 @@ def measure_committed(bench: Bench) -> Iterator[Figure]:
                 yield from compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
 
 
-def measure_marked(bench: Bench) -> Iterator[Figure]:
+def measure_deletion_vectors(bench: Bench) -> Iterator[Figure]:
     """Reads of a table of two deltas before and after it is marked."""
     with open_spark(bench) as on:
         table = on.catalog.create_table("b.m", q1_schema(), primary_key=["id"], options={"bucket": "2"})
-        (state,) = _grow(on, table, bench.scaled(MARKED_ROWS), (DELTAS,))
+        (state,) = _grow(on, table, bench.scaled(VECTORED_ROWS), (DELTAS,))
         yield from _measure_cold(bench, state, "not marked")
-        yield absolute(f"mark, k={DELTAS}, over gRPC", "s", [mark(on.catalog, table)])
+        yield absolute(f"mark, k={DELTAS}, over gRPC", "s", [build_vectors(on.catalog, table)])
         yield from _measure_cold(bench, state, "marked")
 
 
@@ -150,7 +150,7 @@ def _ours(
 
     def read() -> Callable[[], Hashable]:
         if cold:
-            installation.positions.clear()
+            installation.deletion_vectors.clear()
             installation.frames.clear()
         rows = lakelog.spark.read_table(spark, state.table.name, filter=None if bounds is None else _condition(bounds))
         found = tuple(rows.selectExpr(*aggregates).collect()[0])

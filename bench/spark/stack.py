@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 import lakelog
 import lakelog.spark
 from bench.context import Bench
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from lakelog.testing import embedded_stack
 
 Q1_DDL: Final = "id bigint, name string, " + ", ".join(f"v{i} bigint" for i in range(8)) + ", ts timestamp"

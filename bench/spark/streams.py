@@ -16,9 +16,9 @@ from bench.expected import check_equal
 from bench.measure import Figure, WrongAnswerError, absolute, compare
 from bench.shapes import q1, q1_schema
 from bench.spark.stack import WARM_UPS, SparkBench, open_spark
-from lakelog.format.plan import InRange, PlanRequest
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.table import Table
 
 _SNAPSHOTS: Final = 500
 _ROWS: Final = 20_000

@@ -25,7 +25,7 @@ from bench.measure import Figure, compare
 from bench.sdk import BASE_ROWS, HASHED
 from bench.shapes import order_free_hash, q1, q1_schema, zipf_ids
 from bench.spark.stack import WARM_UPS, SparkBench, open_spark, write_plain
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 
 _BUCKETS = 2
 _BATCHES = 4

@@ -1,4 +1,4 @@
-"""W3 through Spark: forms of "scan the files less their superseded positions", against the plain scan.
+"""W3 through Spark: forms of "scan the files less their deletion vectors", against the plain scan.
 
 python -m bench.spark_paths.read --rows 4000000 --deltas 0 1 2 5 10 20 --pairs 5
 """
@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from .deletion_vectors import SCHEMA, find_deleted_rows, words_of_bucket
 from .measure import compare, session
-from .positions import SCHEMA, find_superseded, words_of_bucket
 from .rows import COLUMNS, DDL, Digest, bucket_of, digest_of, digest_sql, q1_table, write_run
 
 ROW = "_metadata.row_index"
@@ -71,13 +71,13 @@ def scan(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def positions_by_arrow(spark: SparkSession, files: Files) -> pa.Table:
-    """Find the superseded positions, one task a bucket, through mapInArrow; the words come to the driver."""
+    """Find the deletion vectors, one task a bucket, through mapInArrow; the words come to the driver."""
     sc = spark.sparkContext
     specs = [(runs, [files.paths[f] for f in runs], "id") for runs in files.runs]
     work = spark.createDataFrame(
         sc.parallelize(specs, len(specs)), "files array<bigint>, paths array<string>, key string"
     )
-    return work.mapInArrow(find_superseded, SCHEMA).toArrow()
+    return work.mapInArrow(find_deleted_rows, SCHEMA).toArrow()
 
 
 def positions_by_rdd(spark: SparkSession, files: Files) -> pa.Table:

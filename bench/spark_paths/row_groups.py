@@ -23,8 +23,8 @@ from bench.expected import Q1_COLUMNS, digest_sql
 from bench.measure import sample
 from bench.sdk import HASHED, data_paths, open_catalog
 from bench.shapes import q1, q1_schema
-from lakelog.storage import parquet_writer
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.parquet import writer as parquet_writer
 
 from .measure import session
 from .rows import DDL

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import lakelog
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from lakelog.testing import embedded_stack
 
 TITLE = "lakelog insert of folders of files"

@@ -28,14 +28,14 @@ from bench.plans import (
     send_plan,
 )
 from lakelog.embedded.postgres import EmbeddedPostgres
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.predicate import Comparison, Operator
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.predicate import Comparison, Operator
 from metastore.postgres import PostgresStore, migrate
-from metastore.postgres.connections import Connection, connect
-from metastore.postgres.snapshots import files_query
-from metastore.records import FileQuery
+from metastore.postgres.commits.snapshots import files_query
+from metastore.postgres.connection.connections import Connection, connect
 from metastore.service import MetastoreService
-from metastore.store import run_transaction
+from metastore.store.records import FileQuery
+from metastore.store.transaction import run_transaction
 
 TITLE = "planning with 10^3 to 10^6 live files: full, pruned, incremental, time travel"
 _SMALL_COMMIT = 16

@@ -38,15 +38,15 @@ from bench.plans import (
     send_plan,
 )
 from bench.shapes import order_free_hash, q1, q1_schema
-from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 TITLE = "growth of files, snapshots, tables and rows x 1, x 10, x 100: commit, pruned plan, incremental plan"
 _STEPS = (1, 10, 100)

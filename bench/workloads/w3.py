@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench import marking, sdk
+from bench import deletion_vectors, sdk
 from bench.spark import scan
 
 TITLE = "Merge on read: 4 M Q1 rows + k x 400 k"
@@ -10,6 +10,6 @@ PARTS = {
     "sdk": sdk.measure_scan,
     "spark": scan.measure_scan,
     "committed": scan.measure_committed,
-    "marked": marking.measure_marked,
-    "marked-spark": scan.measure_marked,
+    "marked": deletion_vectors.measure_deletion_vectors,
+    "marked-spark": scan.measure_deletion_vectors,
 }

@@ -15,10 +15,10 @@ from bench.measure import Figure, compare
 from bench.sdk import HASHED, open_catalog
 from bench.shapes import order_free_hash, q1, q1_schema
 from bench.spark import streams
-from lakelog.catalog import Catalog
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.table import Table
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 TITLE = "stream catch-up: 500 snapshots of 20 k rows, append table and changes of a keyed one"
 _SNAPSHOTS = 500

@@ -21,10 +21,10 @@ from bench import shapes
 from bench.context import Bench
 from bench.echo_server import METHOD
 from bench.measure import Figure, WrongAnswerError, absolute, ratio_of_rates
-from lakelog.catalog import Catalog
 from lakelog.embedded.ports import free_port
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 
 TITLE = "commits per second: 1, 8, 32 writers, one and 64 tables, metadata only and with files, pipelined"

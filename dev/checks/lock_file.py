@@ -38,10 +38,10 @@ def _is_allowed(line: str) -> bool:
 
 def _unmet(root: Path, pinned: dict[str, str]) -> list[str]:
     problems: set[str] = set()
-    asked = _asked_for(root)
+    requested = _asked_for(root)
     seen: set[str] = set()
-    while asked:
-        source, requirement = asked.pop()
+    while requested:
+        source, requirement = requested.pop()
         name = canonicalize_name(requirement.name)
         if name == "lakelog":
             continue
@@ -56,7 +56,7 @@ def _unmet(root: Path, pinned: dict[str, str]) -> list[str]:
             try:
                 if version(name) != pinned[name]:
                     problems.add(f"{name} {version(name)} is installed, the lock has {pinned[name]}")
-                asked += [(name, needed) for needed in _needs(name, requirement.extras)]
+                requested += [(name, needed) for needed in _needs(name, requirement.extras)]
             except PackageNotFoundError:
                 problems.add(f"{name} is in the lock and not installed")
     return sorted(problems)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from lakelog.embedded.postgres import EmbeddedPostgres
-from metastore.postgres.migration import differences, migrate
+from metastore.postgres.schema.migration import differences, migrate
 
 TITLE = "a database made by the migrations is the one the code declares (alembic's comparison)"
 

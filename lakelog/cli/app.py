@@ -15,7 +15,7 @@ import lakelog
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
-from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
 from lakelog.errors import InternalError, LakelogError
@@ -117,14 +117,14 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         finally:
             invocation.close()
     except LakelogError as error:
-        _tell(invocation, error)
+        _report_error(invocation, error)
         return exit_code_of(error)
     except click.exceptions.NoArgsIsHelpError as error:
         # A group without a command: what it has is what was asked for.
         click.echo(error.format_message())
         return ExitCode.FINE
     except click.UsageError as error:
-        return _tell_usage(error)
+        return _report_usage(error)
     except click.ClickException as error:
         click.echo(f"Error: {error.format_message()}", err=True)
         return error.exit_code
@@ -135,25 +135,29 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FINE
     except ImportError as error:
-        _tell(invocation, _missing_extra(error))
+        _report_error(invocation, _missing_extra(error))
         return ExitCode.FAILED
     except OSError as error:
-        _tell(invocation, InternalError(f"{error.filename or 'The operating system'}: {error.strerror or error}."))
+        _report_error(
+            invocation, InternalError(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+        )
         return ExitCode.FAILED
     except Exception as error:
         # SUBTLE: the last resort of a program; whatever is not foreseen is our defect, and people still get one line.
-        _tell(invocation, InternalError(f"Unforeseen {type(error).__name__}: {error}. Please report it with -v."))
+        _report_error(
+            invocation, InternalError(f"Unforeseen {type(error).__name__}: {error}. Please report it with -v.")
+        )
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.FINE
 
 
-def _tell(invocation: Invocation, error: LakelogError) -> None:
+def _report_error(invocation: Invocation, error: LakelogError) -> None:
     if invocation.verbose:
         traceback.print_exc()
     click.echo(describe_error(error, as_json=invocation.output is OutputFormat.JSON), err=True)
 
 
-def _tell_usage(error: click.UsageError) -> int:
+def _report_usage(error: click.UsageError) -> int:
     path = error.ctx.command_path if error.ctx else "lakelog"
     message = error.format_message().removesuffix("?.").rstrip(".")
     end = "?" if error.format_message().endswith(("?", "?.")) else "."

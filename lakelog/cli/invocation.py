@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lakelog.cli.interrupts import silent_interrupts
-from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.output.output_format import OutputFormat
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
-    from lakelog.cli.printer import Printer
-    from lakelog.client.metastore import Metastore
-    from lakelog.client.target import TlsFiles
+    from lakelog.cli.output.printer import Printer
+    from lakelog.client.connection.target import TlsFiles
+    from lakelog.client.metastore.metastore import Metastore
+    from lakelog.sdk.catalog import Catalog
 
 DEFAULT_TARGET: Final = "localhost:7450"
 """Where `lakelog up` listens unless told otherwise."""
@@ -60,7 +60,7 @@ class Invocation:
         """The files for TLS; None: plaintext."""
         if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
             return None
-        from lakelog.client.target import TlsFiles
+        from lakelog.client.connection.target import TlsFiles
 
         return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
 
@@ -84,14 +84,14 @@ pass_invocation = click.make_pass_decorator(Invocation)
 
 
 def _make_printer(output: OutputFormat) -> Printer:
-    from lakelog.cli.printer import Printer
+    from lakelog.cli.output.printer import Printer
 
     return Printer(output)
 
 
 def _connect(invocation: Invocation) -> Catalog:
     with silent_interrupts():
-        import lakelog.catalog
+        import lakelog.sdk.catalog
 
     return lakelog.connect(
         invocation.target,

@@ -13,8 +13,8 @@ import pyarrow as pa
 from lakelog.demo.plain_consumer import PlainConsumer
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
-    from lakelog.table import Table
+    from lakelog.sdk.catalog import Catalog
+    from lakelog.sdk.tables.table import Table
 
 WRITES: Final = 60
 WARM_UPS: Final = 10

@@ -18,14 +18,14 @@ from lakelog.demo.counting import CountingProcess
 from lakelog.demo.expected import Totals, expected_totals, totals_of
 from lakelog.demo.plain_consumer import PlainConsumer
 from lakelog.errors import DataCorrupted, Unavailable
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lakelog.catalog import Catalog
     from lakelog.embedded.stack import EmbeddedStack
-    from lakelog.table import Table
+    from lakelog.sdk.catalog import Catalog
+    from lakelog.sdk.tables.table import Table
 
 FILES_PER_BATCH: Final = 26
 TRAVEL_BATCH: Final = 7
@@ -58,10 +58,10 @@ trigger:
 checkpoint: ./checkpoint
 bad_records: stop
 """
-_PATIENCE_S: Final = 300.0
+_STALL_S: Final = 300.0
 """So long nothing may go on, be the machine as busy as it may."""
 
-_TELL_EVERY_S: Final = 10.0
+_REPORT_EVERY_S: Final = 10.0
 
 
 class Story:
@@ -82,7 +82,7 @@ class Story:
         self._counting = CountingProcess(stack.target, folder)
         self._plain: PlainConsumer | None = None
 
-    def tell(self) -> None:
+    def run(self) -> None:
         """Runs all of it.
 
         Raises:
@@ -169,7 +169,7 @@ class Story:
         batches = -(-366 // FILES_PER_BATCH)
         done, since_s = None, time.monotonic()
         with self._console.status("starting Spark ...") as status:
-            told_s, told = time.monotonic(), ""
+            reported_s, reported = time.monotonic(), ""
             while True:
                 time.sleep(0.5)
                 found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
@@ -182,13 +182,13 @@ class Story:
                         raise Unavailable(f"The pipeline failed: {found.last_error}")
                     if found.state == "stopped" and (found.last_batch_id or 0) >= batches - 1:
                         break
-                if not self._console.is_terminal and time.monotonic() - told_s >= _TELL_EVERY_S:
+                if not self._console.is_terminal and time.monotonic() - reported_s >= _REPORT_EVERY_S:
                     # Where no line can be rewritten, as in a file, each is a sign of life.
-                    told_s, before, told = time.monotonic(), told, _describe(found)
-                    self._say(told if told != before else f"... for {told_s - since_s:.0f} s")
-                if time.monotonic() - since_s > _PATIENCE_S:
+                    reported_s, before, reported = time.monotonic(), reported, _describe(found)
+                    self._say(reported if reported != before else f"... for {reported_s - since_s:.0f} s")
+                if time.monotonic() - since_s > _STALL_S:
                     words = "\n".join(self._stack.last_log_lines("writer-flights"))
-                    raise Unavailable(f"The pipeline stands still for {_PATIENCE_S:.0f} s. It said last:\n{words}")
+                    raise Unavailable(f"The pipeline stands still for {_STALL_S:.0f} s. It said last:\n{words}")
         self._say(f"{found.total_rows:,} rows in {len(flights.snapshots())} commits, {found.position}")
 
     def _kill_once(self) -> int | None:
@@ -206,7 +206,7 @@ class Story:
         return snapshot_id
 
     def _show_subscriber(self, flights: Table) -> None:
-        numbers = self._counting.wait_for(_commits(flights)[-1]["id"], _PATIENCE_S)
+        numbers = self._counting.wait_for(_commits(flights)[-1]["id"], _STALL_S)
         self._counting.kill()
         self._say(f"snapshot {numbers.snapshot_id}: {numbers.by_status.get('departed', 0)} flights in the air")
         means = {name: numbers.delay_minutes[name] / count for name, count in numbers.arrivals.items() if count}
@@ -215,7 +215,7 @@ class Story:
 
     def _show_plain_consumer(self, flights: Table, consumer: PlainConsumer) -> None:
         last = _commits(flights)[-1]["id"]
-        end_s = time.monotonic() + _PATIENCE_S
+        end_s = time.monotonic() + _STALL_S
         while True:
             found = self._catalog.metastore.find_log_offsets(flights.uuid)
             if found is not None and found.snapshot_id >= last:
@@ -224,7 +224,7 @@ class Story:
                 words = "\n".join(self._stack.last_log_lines("publisher"))
                 raise Unavailable(f"Snapshot {last} was not published in time. The publisher said last:\n{words}")
             time.sleep(0.1)
-        consumer.wait_for_offsets(found.offsets, _PATIENCE_S)
+        consumer.wait_for_offsets(found.offsets, _STALL_S)
         consumer.kill()
         numbers = consumer.read_numbers()
         self._say(f"snapshot {last}, {sum(found.offsets):,} offsets: {numbers['by_status']}")
@@ -268,7 +268,7 @@ class Story:
             self._say(f"{table.name}: {len(kinds) - done} commits, and by itself {done} compactions of them")
         before = totals_of(flights.scan().to_arrow())
         self._say(f"before: {_describe_files(flights)}")
-        for each in flights.compact(full=True, timeout=_PATIENCE_S).buckets:
+        for each in flights.compact(full=True, timeout=_STALL_S).buckets:
             self._say(f"{each.name}: {each.outcome}")
         self._say(f"behind: {_describe_files(flights)}")
         _check("the year after its compaction", totals_of(flights.scan().to_arrow()), before)
@@ -278,7 +278,7 @@ class Story:
         tagged, before = totals_of(flights.scan(tag=_TAG).to_arrow()), flights.check_files()
         found = flights.expire_snapshots(older_than=dt.datetime.now(dt.UTC), retain_last=1)
         self._say(f"{found.snapshots} snapshots expired; {len(found.tagged)} stayed for its tag")
-        end_s = time.monotonic() + _PATIENCE_S
+        end_s = time.monotonic() + _STALL_S
         while (after := flights.check_files()).queued_files and time.monotonic() < end_s:
             time.sleep(0.2)
         self._say(

@@ -10,7 +10,7 @@ from typing import IO
 from lakelog.errors import AlreadyExists
 
 
-def take_lock(file: IO[str], *, folder: Path, say: Callable[[str], str]) -> None:
+def acquire_lock(file: IO[str], *, folder: Path, say: Callable[[str], str]) -> None:
     """Takes the lock of a file that was opened for appending and reading; closing the file gives it back.
 
     Args:

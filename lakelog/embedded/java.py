@@ -77,7 +77,7 @@ def _version_of(home: Path, refused: list[str], where: str) -> int | None:
     with suppress(OSError):
         text = (home / "release").read_text()
     found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
-    version = _major(found.group(1)) if found else _major(_ask(home / "bin" / "java").get("java.version", ""))
+    version = _major(found.group(1)) if found else _major(_request(home / "bin" / "java").get("java.version", ""))
     if version < OLDEST_VERSION:
         refused.append(
             f"{home} ({where}) is Java {version}" if version else f"{home} ({where}) does not tell its version"
@@ -97,11 +97,11 @@ def _home_of(java: Path) -> Path | None:
     home = java.resolve().parent.parent
     if (home / "release").exists():
         return home
-    answer = _ask(java).get("java.home")
+    answer = _request(java).get("java.home")
     return Path(answer) if answer else None
 
 
-def _ask(java: Path) -> dict[str, str]:
+def _request(java: Path) -> dict[str, str]:
     """The properties a Java tells of itself; none where it does not run."""
     try:
         done = subprocess.run(

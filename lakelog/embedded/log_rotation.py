@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 64 << 20
-KEPT: Final = 3
+MAX_PARTS: Final = 3
 """Older parts of each log: `NAME.log.1` is the newest of them."""
 
 
-def rotate_logs(folder: Path, *, max_bytes: int = MAX_BYTES, kept: int = KEPT) -> None:
+def rotate_logs(folder: Path, *, max_bytes: int = MAX_BYTES, kept: int = MAX_PARTS) -> None:
     """Puts the logs of a folder aside that are larger than `max_bytes`, and deletes the oldest parts.
 
     Whoever dies in between leaves the same lines in two parts at worst. Where the disk is full, all stays as it is.

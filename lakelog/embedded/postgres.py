@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 from urllib.parse import quote
 
-from lakelog.embedded.folder_lock import take_lock
+from lakelog.embedded.folder_lock import acquire_lock
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
 from lakelog.embedded.processes import ManagedProcess
@@ -44,7 +44,7 @@ SUBTLE: root's server runs as another user. By this name that user needs no perm
     be private (and
 which others, pytest for one, keep making private again).
 """
-_LEFTOVER_ENDS_WITHIN_S: Final = 20.0
+_ORPHAN_ENDS_WITHIN_S: Final = 20.0
 
 
 class EmbeddedPostgres:
@@ -105,9 +105,9 @@ class EmbeddedPostgres:
         return self._process is not None and self._process.was_killed
 
     @property
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         """How the server ended, for messages."""
-        return self._process.ending if self._process else "was not started"
+        return self._process.exit_reason if self._process else "was not started"
 
     @property
     def pid(self) -> int | None:
@@ -160,9 +160,9 @@ class EmbeddedPostgres:
         user = find_server_user()
         if user is not None:
             let_user_reach(programs / "postgres", user)
-        self._take_lock()
+        self._acquire_lock()
         try:
-            self._end_leftovers()
+            self._end_orphans()
             self._make_data(programs, user)
             self._socket_folder = self._find_socket_folder()
             self._process = self._server_process(programs, user)
@@ -175,7 +175,7 @@ class EmbeddedPostgres:
         """Ends the server in order (open transactions are rolled back) and blocks until it is gone; idempotent."""
         if self._process is not None and self._lock is not None:
             self._process.stop()
-            self._end_leftovers()
+            self._end_orphans()
         self._release_lock()
 
     def kill(self) -> None:
@@ -183,7 +183,7 @@ class EmbeddedPostgres:
         if self._process is not None and self._lock is not None:
             # The server first: otherwise it would answer a backend's death by a recovery of its own.
             self._process.kill()
-            self._end_leftovers()
+            self._end_orphans()
 
     def pause(self) -> None:
         """Freezes the server and its backends by SIGSTOP: connections stay open and nothing answers."""
@@ -206,11 +206,11 @@ class EmbeddedPostgres:
     def _password_file(self) -> Path:
         return self.folder / "password"
 
-    def _take_lock(self) -> None:
+    def _acquire_lock(self) -> None:
         if self._lock is not None:
             return
         lock = (self.folder / "owner.lock").open("a+")
-        take_lock(
+        acquire_lock(
             lock,
             folder=self.folder,
             say=lambda holder: (
@@ -247,18 +247,18 @@ class EmbeddedPostgres:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def _end_leftovers(self) -> None:
+    def _end_orphans(self) -> None:
         """Ends every server process in the folder; we hold the lock, so no other living parent owns one."""
         # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. Backends without a server
         # end by it too.
-        signals = {0.0: signal.SIGQUIT, _LEFTOVER_ENDS_WITHIN_S / 2: signal.SIGKILL}
+        signals = {0.0: signal.SIGQUIT, _ORPHAN_ENDS_WITHIN_S / 2: signal.SIGKILL}
         began_s = time.monotonic()
         while self._server_pids():
             waited_s = time.monotonic() - began_s
             for due_s in [due_s for due_s in signals if waited_s >= due_s]:
                 self._signal_all(signals.pop(due_s))
                 self._signal_all(signal.SIGCONT)
-            if waited_s > _LEFTOVER_ENDS_WITHIN_S:
+            if waited_s > _ORPHAN_ENDS_WITHIN_S:
                 raise InternalError(
                     f"Postgres processes {self._server_pids()} in {self._data} do not end, not even by SIGKILL: "
                     "look at them by hand.",

@@ -116,7 +116,7 @@ class ManagedProcess:
         return code is not None and code < 0
 
     @property
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         """How it ended, for messages, as `was killed by signal 9 (SIGKILL)`."""
         code = self.exit_code
         if code is None:
@@ -145,7 +145,7 @@ class ManagedProcess:
         deadline_s = self._clock.monotonic_s() + self._ready_within_s
         while self._is_ready is not None:
             if not self.is_running:
-                raise self.failure(f"{self.ending} before it was ready")
+                raise self.failure(f"{self.exit_reason} before it was ready")
             if self._is_ready():
                 return
             if self._clock.monotonic_s() > deadline_s:

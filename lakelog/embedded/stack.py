@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from lakelog.embedded.kafka import EmbeddedKafka
+from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.log_rotation import rotate_logs
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres

@@ -22,7 +22,7 @@ _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 30.0
 _STEADY_AFTER_S = 60.0
 """A component that ran so long is healthy: its next death starts again with the first delay."""
-_LOOK_EVERY_S = 0.25
+_POLL_EVERY_S = 0.25
 _STARTS_END_WITHIN_S = 5.0
 """How long a stop waits for starts in hand, which take a second or two: what has started can end in order."""
 _ENDED_AGAIN_EVERY_S = 0.1
@@ -52,7 +52,7 @@ class Component(Protocol):
         ...
 
     @property
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         """How it ended, as `ended with exit code 1`."""
         ...
 
@@ -189,7 +189,7 @@ class Supervisor:
                 return
             delay_s = _delay_after_death_s(watch, now_s)
             watch.restart_at_s = now_s + delay_s
-            self._tell_ended(watch, delay_s)
+            self._report_ended(watch, delay_s)
         elif now_s >= watch.restart_at_s and not self._lacks(watch):
             watch.restart_at_s = None
             watch.restart = threading.Thread(target=self._restart, args=(watch,), name=f"start-{name}", daemon=True)
@@ -226,12 +226,12 @@ class Supervisor:
                 watch.component.kill()
             watch.restart.join(_ENDED_AGAIN_EVERY_S)
 
-    def _tell_ended(self, watch: _Watch, delay_s: float) -> None:
+    def _report_ended(self, watch: _Watch, delay_s: float) -> None:
         component = watch.component
         before, watch.waits_for = watch.waits_for, component.waiting_words
         if watch.waits_for is None:
             message = "%s %s; it is started again in %.1f s"
-            _log.warning(message, component.name, component.ending, delay_s, extra={"ended": component.name})
+            _log.warning(message, component.name, component.exit_reason, delay_s, extra={"ended": component.name})
         elif watch.waits_for != before:
             message = "%s ended and is tried again now and then: %s"
             _log.warning(message, component.name, watch.waits_for, extra={"ended": component.name})
@@ -239,7 +239,7 @@ class Supervisor:
     def run(self, stop: threading.Event) -> None:
         """Steps until the event is set, then stops all."""
         try:
-            while not stop.wait(_LOOK_EVERY_S):
+            while not stop.wait(_POLL_EVERY_S):
                 self.step()
         finally:
             self.stop()

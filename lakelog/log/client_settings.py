@@ -23,7 +23,7 @@ from lakelog.options import (
     KAFKA_SSL_KEY_PASSWORD,
     Option,
 )
-from lakelog.options.kafka_values import SecretReference
+from lakelog.options.declared.kafka_values import SecretReference
 
 _CLIENT: Final[Mapping[str, Option[Any]]] = {
     "bootstrap.servers": KAFKA_SERVERS,

@@ -164,7 +164,7 @@ class LogReader(Protocol):
         ...
 
 
-class EarlySender(Protocol):
+class UncommittedSender(Protocol):
     """Sends records before their commit (`log.consistency=eventual`): at once and at least once."""
 
     def send(self, records: EncodedRecords, attempt_id: str) -> None:
@@ -206,6 +206,6 @@ class Log(Protocol):
         """For reading."""
         ...
 
-    def open_early_sender(self, topic: str) -> EarlySender:
+    def open_uncommitted_sender(self, topic: str) -> UncommittedSender:
         """For sending before the commit."""
         ...

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Kinds = npt.NDArray[np.int8]
-"""A code of `lakelog.format.rowkind.RowKind` for each record."""
+"""A code of `lakelog.format.types.rowkind.RowKind` for each record."""
 
 SNAPSHOT_HEADER: Final = "snapshot"
 """Id of the snapshot that a record is of, as decimal digits."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.kafka_values import SECRET_PREFIX
+from lakelog.options.declared.kafka_values import SECRET_PREFIX
 
 SECRET_VARIABLE: Final = "LAKELOG_SECRET_"
 """With the secret's name behind it: its variable."""

@@ -25,7 +25,7 @@ from lakelog.options import (
     StreamOptions,
     TableOptions,
 )
-from lakelog.options.log_options import (
+from lakelog.options.declared.log import (
     CHANGELOG_CONTENT,
     DEFAULT_RETENTION_MS,
     EVENTUAL,
@@ -34,7 +34,7 @@ from lakelog.options.log_options import (
     READ_LOG,
     UPSERT,
 )
-from lakelog.options.table_options import FIRST_ROW
+from lakelog.options.declared.tables import FIRST_ROW
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def choose_log(options: StreamOptions, settings: LogSettings | None) -> bool:
     Raises:
         InvalidArgument: The log is asked for, and there is none, or it holds rows that streams never show.
     """
-    asked = options.get(STREAM_READ_MODE)
-    if asked is None:
+    requested = options.get(STREAM_READ_MODE)
+    if requested is None:
         return settings is not None and settings.reads_log
-    if asked == READ_LOG and (settings is None or settings.is_first_row):
+    if requested == READ_LOG and (settings is None or settings.is_first_row):
         why = "the table has no log" if settings is None else "the log also holds rows that come second to others"
         raise InvalidArgument(
             f"Option '{STREAM_READ_MODE.key}' = '{READ_LOG}' is not possible: {why}. Leave it out: the stream comes "
@@ -139,4 +139,4 @@ def choose_log(options: StreamOptions, settings: LogSettings | None) -> bool:
             reason="INVALID_OPTION",
             metadata={"option": STREAM_READ_MODE.key, "value": READ_LOG},
         )
-    return asked == READ_LOG
+    return requested == READ_LOG

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lakelog.errors import InternalError
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec, LogForm
 from lakelog.log.settings import LogSettings, read_log_settings
-from lakelog.options.table_options import SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
+from lakelog.options.declared.tables import SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
 from lakelog.options.values import TableOptions
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from lakelog.log.records import TopicSpec, TopicState
-from lakelog.options.kafka_values import MAX_TOPIC_LENGTH
+from lakelog.options.declared.kafka_values import MAX_TOPIC_LENGTH
 
 CLEANUP_POLICY: Final = "cleanup.policy"
 RETENTION_MS: Final = "retention.ms"

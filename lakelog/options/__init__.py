@@ -1,6 +1,6 @@
 """Every option of lakelog, declared once: key, type, default, meaning, where it is given, whether it may change."""
 
-from lakelog.options.call_options import (
+from lakelog.options.declared.calls import (
     COMMIT_USER,
     DYNAMIC_PARTITION_OVERWRITE,
     FILL_MISSING,
@@ -12,7 +12,7 @@ from lakelog.options.call_options import (
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
-from lakelog.options.kafka_options import (
+from lakelog.options.declared.kafka import (
     KAFKA_ADDRESS_FAMILY,
     KAFKA_CLIENT_ID,
     KAFKA_CLIENT_RACK,
@@ -29,7 +29,7 @@ from lakelog.options.kafka_options import (
     KAFKA_SSL_KEY_PASSWORD,
     KAFKA_TOPIC,
 )
-from lakelog.options.log_options import (
+from lakelog.options.declared.log import (
     LARGEST_RECORD_BYTES,
     LOG_CHANGELOG_MODE,
     LOG_CONSISTENCY,
@@ -44,18 +44,15 @@ from lakelog.options.log_options import (
     STREAM_READ_MODE,
     STREAMING_READ_MODE,
 )
-from lakelog.options.log_rules import is_of_log
-from lakelog.options.option import Option, Scope
-from lakelog.options.partition_options import (
+from lakelog.options.declared.partitions import (
     PARTITION_EXPIRATION_CHECK_INTERVAL,
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
-from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
-from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
-from lakelog.options.retention_options import (
+from lakelog.options.declared.refused import REFUSED_OPTIONS, find_refusal
+from lakelog.options.declared.retention import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_TIME_RETAINED,
@@ -63,13 +60,13 @@ from lakelog.options.retention_options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from lakelog.options.spark_options import (
+from lakelog.options.declared.spark import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
     METADATA_COLUMNS,
 )
-from lakelog.options.stream_options import (
+from lakelog.options.declared.streams import (
     CONSUMER_ID,
     EXPIRED_POSITION,
     SCAN_BOUNDED_WATERMARK,
@@ -80,7 +77,7 @@ from lakelog.options.stream_options import (
     STREAM_SNAPSHOT_ID,
     STREAM_TIMESTAMP_MILLIS,
 )
-from lakelog.options.table_options import (
+from lakelog.options.declared.tables import (
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
@@ -117,6 +114,9 @@ from lakelog.options.table_options import (
     WRITE_BUFFER_SIZE,
     WRITE_ONLY,
 )
+from lakelog.options.log_rules import is_of_log
+from lakelog.options.option import Option, Scope
+from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
 from lakelog.options.validate import RESERVED_COLUMNS, check_alter, validate_table_options
 from lakelog.options.values import ScanOptions, StreamOptions, TableOptions, WriteOptions
 

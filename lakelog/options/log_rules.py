@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.kafka_options import (
+from lakelog.options.declared.kafka import (
     KAFKA_SASL_MECHANISM,
     KAFKA_SASL_PASSWORD,
     KAFKA_SASL_USERNAME,
@@ -17,7 +17,7 @@ from lakelog.options.kafka_options import (
     KAFKA_SSL_KEY,
     KAFKA_SSL_KEY_PASSWORD,
 )
-from lakelog.options.log_options import (
+from lakelog.options.declared.log import (
     CHANGELOG_CONTENT,
     EVENTUAL,
     KAFKA,
@@ -32,8 +32,8 @@ from lakelog.options.log_options import (
     STREAMING_READ_MODE,
     UPSERT,
 )
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, FIRST_ROW, MERGE_ENGINE
 from lakelog.options.option import Option, invalid_option
-from lakelog.options.table_options import CHANGELOG_PRODUCER, FIRST_ROW, MERGE_ENGINE
 from lakelog.options.values import TableOptions
 
 _PREFIXES: Final = ("log.", "kafka.")

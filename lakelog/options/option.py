@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.kafka_values import SecretReference
+from lakelog.options.declared.kafka_values import SecretReference
 from lakelog.options.value_types import Duration, ValueType
 
 T = TypeVar("T")

@@ -7,18 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import (
-    call_options,
-    kafka_options,
-    log_options,
-    partition_options,
-    retention_options,
-    spark_options,
-    stream_options,
-    table_options,
-)
+from lakelog.options.declared import calls as call_options
+from lakelog.options.declared import kafka as kafka_options
+from lakelog.options.declared import log as log_options
+from lakelog.options.declared import partitions as partition_options
+from lakelog.options.declared import retention as retention_options
+from lakelog.options.declared import spark as spark_options
+from lakelog.options.declared import streams as stream_options
+from lakelog.options.declared import tables as table_options
+from lakelog.options.declared.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
-from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     value

@@ -11,12 +11,9 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.log_rules import check_log, check_log_growth
-from lakelog.options.option import Option, Scope, invalid_option
-from lakelog.options.partition_options import check_partition_expiry
-from lakelog.options.registry import check_options, find_option, quote_names
-from lakelog.options.retention_options import check_retention
-from lakelog.options.table_options import (
+from lakelog.options.declared.partitions import check_partition_expiry
+from lakelog.options.declared.retention import check_retention
+from lakelog.options.declared.tables import (
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
@@ -42,6 +39,9 @@ from lakelog.options.table_options import (
     SIZE_RATIO,
     TOTAL_SIZE_THRESHOLD,
 )
+from lakelog.options.log_rules import check_log, check_log_growth
+from lakelog.options.option import Option, Scope, invalid_option
+from lakelog.options.registry import check_options, find_option, quote_names
 from lakelog.options.values import TableOptions
 
 RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp", "_replaces_older")
@@ -80,7 +80,7 @@ def validate_table_options(
     """Check all that a table's options say against each other, the columns and the keys (semantics 1.1 to 1.6). Pure.
 
     Names of columns are checked too (reserved, doubled, also in another case), and that the keys name existing ones.
-    The types of key columns are not: `lakelog.format.types.check_key_type` does that.
+    The types of key columns are not: `lakelog.format.types.types.check_key_type` does that.
 
     Args:
         options: By key, as text.

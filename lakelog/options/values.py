@@ -7,22 +7,22 @@ from types import MappingProxyType
 from typing import ClassVar, Final, TypeVar
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.call_options import (
+from lakelog.options.declared.calls import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
-from lakelog.options.option import Option, Scope
-from lakelog.options.registry import check_options
-from lakelog.options.stream_options import (
+from lakelog.options.declared.streams import (
     SCAN_MODE,
     STREAM_FILE_CREATION_TIME_MILLIS,
     STREAM_SNAPSHOT_ID,
     STREAM_TIMESTAMP_MILLIS,
 )
-from lakelog.options.table_options import BUCKET, TARGET_FILE_SIZE
+from lakelog.options.declared.tables import BUCKET, TARGET_FILE_SIZE
+from lakelog.options.option import Option, Scope
+from lakelog.options.registry import check_options
 
 T = TypeVar("T")
 

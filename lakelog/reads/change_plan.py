@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 
 from lakelog.arguments import check_snapshot_id
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import Filter
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
-from lakelog.format.table import TableInfo, TableName
-from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
-from lakelog.options.table_options import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE, STREAMING_READ_OVERWRITE
+from lakelog.format.filter.condition import Filter
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE, STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.reading import to_names, to_scan_columns
-from lakelog.storage.file_scan import ScanColumns
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.scan.file_scan import ScanColumns
 
 _NAMED_SNAPSHOTS: Final = 5
 """A message names at most so many."""
@@ -66,12 +66,12 @@ def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
 
 def is_overwrite(snapshot: Snapshot) -> bool:
     """Whether a snapshot replaced rows, which streams show or pass over; else full compactions tell of it. Pure."""
-    return snapshot.kind is SnapshotKind.OVERWRITE and not snapshot.is_told_late
+    return snapshot.kind is SnapshotKind.OVERWRITE and not snapshot.is_changelog_deferred
 
 
-def is_telling(snapshot: Snapshot) -> bool:
+def has_changes(snapshot: Snapshot) -> bool:
     """Whether a snapshot has changes to tell, by a changelog or by its data files. Pure."""
-    return _has_changelog(snapshot) if snapshot.kind is SnapshotKind.COMPACT else not snapshot.is_told_late
+    return _has_changelog(snapshot) if snapshot.kind is SnapshotKind.COMPACT else not snapshot.is_changelog_deferred
 
 
 def describe_skipped(table: TableName | str, snapshot_ids: Sequence[int]) -> str:
@@ -91,14 +91,14 @@ def name_snapshots(snapshot_ids: Sequence[int]) -> str:
 
 def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:
     """Snapshots that follow each other and have a changelog, or have none; but for those with nothing to tell. Pure."""
-    changing = [each for each in snapshots if is_telling(each)]
+    changing = [each for each in snapshots if has_changes(each)]
     for has_changelog, group in itertools.groupby(changing, _has_changelog):
         yield has_changelog, list(group)
 
 
 def find_other_snapshots(snapshots: Sequence[Snapshot], expects: bool) -> list[int]:
     """Ids of the snapshots with changes to tell that, other than expected, have a changelog or have none. Pure."""
-    return [each.snapshot_id for each in snapshots if is_telling(each) and _has_changelog(each) is not expects]
+    return [each.snapshot_id for each in snapshots if has_changes(each) and _has_changelog(each) is not expects]
 
 
 def has_changelog_producer(table: TableInfo) -> bool:
@@ -152,7 +152,7 @@ def to_change_columns(
     )
 
 
-def settle_range_mode(options: ScanOptions, table: TableInfo, *, by_tags: bool = False) -> str:
+def resolve_range_mode(options: ScanOptions, table: TableInfo, *, by_tags: bool = False) -> str:
     """Which of `delta`, `changelog` and `diff` a range of snapshots is read by. Pure.
 
     Args:

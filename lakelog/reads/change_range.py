@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.filter import Filter
-from lakelog.format.plan import InRange, Plan
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.filter.condition import Filter
+from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.plan import InRange, Plan
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
 from lakelog.reads.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.reads.complete_changes import check_complete
 from lakelog.reads.reading import plan_files
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 
 @dataclass(frozen=True)

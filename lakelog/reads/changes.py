@@ -18,15 +18,15 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.changelog import ChangelogRules, find_difference
-from lakelog.format.merge import MergeRun, find_superseded
-from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.merge.changelog import ChangelogRules, find_difference
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.options.values import TableOptions
-from lakelog.storage.bucket_changes import (
+from lakelog.storage.lookup.bucket_changes import (
     NAMED_PARTITIONS,
     Bucket,
     BucketChanges,
@@ -35,18 +35,18 @@ from lakelog.storage.bucket_changes import (
     to_request_before,
     to_run,
 )
-from lakelog.storage.caches import Caches
-from lakelog.storage.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
-from lakelog.storage.live_file import LiveFile, to_live_files
-from lakelog.storage.lookahead import look_ahead
-from lakelog.storage.own_columns import KIND_FIELD
-from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.read_counts import ReadCounts, ReadMetrics
-from lakelog.storage.routing import route_rows, to_routing
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.superseded import MergePolicy
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet.lookahead import look_ahead
+from lakelog.storage.parquet.own_columns import KIND_FIELD
+from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.scan.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
+from lakelog.storage.write.routing import route_rows, to_routing
 
-TOLD_ROWS: Final = 1 << 19
+EMITTED_ROWS: Final = 1 << 19
 """Rows of commits that are told together; they, their old rows and the changes are in memory, for two such pieces."""
 
 _AHEAD: Final = 2
@@ -109,7 +109,7 @@ class NormalizedChanges:
         caches: Of this process; None: to be given before it is read.
         overwrites: Tell what the snapshots of `breaks` changed, too.
         rules: How to tell changes; None: as whoever normalizes does (semantics 3.3).
-        told_rows: Rows of commits that are told together.
+        emitted_rows: Rows of commits that are told together.
         counts: Told of what is read; None: nobody is.
     """
 
@@ -123,7 +123,7 @@ class NormalizedChanges:
     caches: Caches | None = field(repr=False)
     overwrites: bool = False
     rules: ChangelogRules | None = None
-    told_rows: int = TOLD_ROWS
+    emitted_rows: int = EMITTED_ROWS
     counts: ReadCounts | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -153,24 +153,24 @@ class NormalizedChanges:
         """
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="lakelog-changes") as pool:
             try:
-                for batches in look_ahead(pool, self._tell, self._pieces(), _AHEAD):
+                for batches in look_ahead(pool, self._emit, self._chunks(), _AHEAD):
                     yield from batches
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     @property
-    def told_columns(self) -> list[str]:
-        """What `tell_rows` needs of each row: what is read, and what decides between rows and where they are."""
+    def emitted_columns(self) -> list[str]:
+        """What `emit_rows` needs of each row: what is read, and what decides between rows and where they are."""
         schema = self.table.schema
         names = {*schema.primary_key, *(each.name for each in self._fields())}
         return [name for name in schema.arrow.names if name in names]
 
-    def tell_rows(self, commits: Sequence[tuple[Snapshot, pa.Table]]) -> Iterator[pa.RecordBatch]:
+    def emit_rows(self, commits: Sequence[tuple[Snapshot, pa.Table]]) -> Iterator[pa.RecordBatch]:
         """Tells the changes of some successive commits whose rows are known, as those of their files would be.
 
         Args:
-            commits: Rows of commits without an overwrite in between, rising: the columns `told_columns` and `_row_kind`
-                (int8 codes); of each key in the order of arrival.
+            commits: Rows of commits without an overwrite in between, rising: the columns `emitted_columns` and
+                `_row_kind` (int8 codes); of each key in the order of arrival.
 
         Yields:
             As `read_batches`.
@@ -184,20 +184,20 @@ class NormalizedChanges:
         runs: dict[Bucket, dict[int, MergeRun]] = {}
         for snapshot, rows in commits:
             for routed in route_rows(rows, routing):
-                own = rows if routed.positions is None else rows.take(pa.array(routed.positions))
+                own = rows if routed.indices is None else rows.take(pa.array(routed.indices))
                 bucket = routed.partition, routed.bucket
                 run = pa.Table.from_arrays([own.column(name) for name in schema.names], schema=schema)
                 runs.setdefault(bucket, {})[snapshot.snapshot_id] = MergeRun(
                     run, snapshot.committed_at_ms, sorted_unique=False
                 )
         base = self._plan_before_rows(commits[0][0], list(runs))
-        told: dict[int, list[pa.Table]] = {snapshot.snapshot_id: [] for snapshot, _ in commits}
-        teller = self._teller()
+        emitted: dict[int, list[pa.Table]] = {snapshot.snapshot_id: [] for snapshot, _ in commits}
+        emitter = self._make_emitter()
         for bucket, found in sorted(runs.items()):
-            changes = teller.fold(base.get(bucket, []), [[run] for run in found.values()])
+            changes = emitter.fold(base.get(bucket, []), [[run] for run in found.values()])
             for commit, table in zip(found, changes, strict=True):
-                told[commit].append(table)
-        for snapshot_id, parts in told.items():
+                emitted[commit].append(table)
+        for snapshot_id, parts in emitted.items():
             for table in parts:
                 yield from (each for each in self._project(table, snapshot_id).to_batches() if each.num_rows)
 
@@ -215,23 +215,23 @@ class NormalizedChanges:
         """Counts the rows that `read_batches` gives, by telling them."""
         return sum(batch.num_rows for batch in self.read_batches())
 
-    def _pieces(self) -> Iterator[_Piece]:
+    def _chunks(self) -> Iterator[_Chunk]:
         """Commits to tell together; of a larger one its buckets, of a larger bucket its key ranges."""
         for window in self._windows():
             if isinstance(window, int):
-                yield from self._overwrite_pieces(window)
+                yield from self._overwrite_chunks(window)
                 continue
             base = self._plan_before(window)
-            if sum(file.row_count for file in window) <= self.told_rows:
-                yield _Piece(base, [file.added_snapshot for file in window], window, None)
+            if sum(file.row_count for file in window) <= self.emitted_rows:
+                yield _Chunk(base, [file.added_snapshot for file in window], window, None)
                 continue
             for bucket, files in group_by_bucket(window).items():
-                if sum(file.row_count for file in files) <= self.told_rows:
-                    yield _Piece(base, [files[0].added_snapshot], files, None)
+                if sum(file.row_count for file in files) <= self.emitted_rows:
+                    yield _Chunk(base, [files[0].added_snapshot], files, None)
                     continue
-                for step in self._teller().read_by_key_ranges(files):
+                for step in self._make_emitter().read_by_key_ranges(files):
                     tables = [each.rows for each in step]
-                    yield _Piece({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
+                    yield _Chunk({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
     def _windows(self) -> Iterator[list[LiveFile] | int]:
         """Files of successive commits that are told together, and the ids of snapshots that replaced rows."""
@@ -240,7 +240,7 @@ class NormalizedChanges:
         for snapshot_id, files in itertools.groupby(self.files, lambda file: file.added_snapshot):
             commit = list(files)
             broken = breaks and breaks[0] < snapshot_id
-            if window and (broken or sum(file.row_count for file in (*window, *commit)) > self.told_rows):
+            if window and (broken or sum(file.row_count for file in (*window, *commit)) > self.emitted_rows):
                 yield window
                 window = []
             while breaks and breaks[0] < snapshot_id:
@@ -250,7 +250,7 @@ class NormalizedChanges:
             yield window
         yield from breaks
 
-    def _overwrite_pieces(self, snapshot_id: int) -> Iterator[_Piece]:
+    def _overwrite_chunks(self, snapshot_id: int) -> Iterator[_Chunk]:
         """What a snapshot replaced and brought, by buckets, or by key ranges of a large one."""
         if not self.overwrites:
             return
@@ -266,8 +266,8 @@ class NormalizedChanges:
             files = sorted({file.file_id: file for file in (*old, *new)}.values(), key=_place)
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
-            for step in self._teller().read_by_key_ranges(files):
-                yield _Piece({}, [snapshot_id], files, [each.rows for each in step], sides)
+            for step in self._make_emitter().read_by_key_ranges(files):
+                yield _Chunk({}, [snapshot_id], files, [each.rows for each in step], sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
         """The files that were live before the first commit of a window, of the buckets it touches."""
@@ -280,41 +280,41 @@ class NormalizedChanges:
     def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
         return group_by_bucket(self.states.list_files(request))
 
-    def _tell(self, piece: _Piece) -> list[pa.RecordBatch]:
-        if piece.sides is not None:
-            changes = self._compare(piece, piece.sides)
-            return [batch for batch in self._project(changes, piece.commits[0]).to_batches() if batch.num_rows]
-        teller = self._teller()
-        commits = list(dict.fromkeys(piece.commits))
-        told: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
+    def _emit(self, chunk: _Chunk) -> list[pa.RecordBatch]:
+        if chunk.sides is not None:
+            changes = self._compare(chunk, chunk.sides)
+            return [batch for batch in self._project(changes, chunk.commits[0]).to_batches() if batch.num_rows]
+        emitter = self._make_emitter()
+        commits = list(dict.fromkeys(chunk.commits))
+        emitted: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
         if self.counts is not None:
-            self.counts.add(ReadMetrics(files_opened=len(piece.files)))
+            self.counts.add(ReadMetrics(files_opened=len(chunk.files)))
         # In one order however many commits are told together: a reader may go on behind a row that it has.
-        for bucket, files in sorted(group_by_bucket(piece.files).items()):
+        for bucket, files in sorted(group_by_bucket(chunk.files).items()):
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
             for number, file in enumerate(files):
-                read = teller.read(file) if piece.tables is None else to_run(piece.tables[number], file)
+                read = emitter.read(file) if chunk.tables is None else to_run(chunk.tables[number], file)
                 runs[file.added_snapshot].append(read)
-            changes = teller.fold(piece.base.get(bucket, []), [runs[commit] for commit in commits])
+            changes = emitter.fold(chunk.base.get(bucket, []), [runs[commit] for commit in commits])
             for commit, table in zip(commits, changes, strict=True):
-                told[commit].append(table)
+                emitted[commit].append(table)
         return [
             batch
-            for commit, parts in told.items()
+            for commit, parts in emitted.items()
             for table in parts
             for batch in self._project(table, commit).to_batches()
             if batch.num_rows
         ]
 
-    def _compare(self, piece: _Piece, sides: tuple[Sequence[bool], Sequence[bool]]) -> pa.Table:
+    def _compare(self, chunk: _Chunk, sides: tuple[Sequence[bool], Sequence[bool]]) -> pa.Table:
         """What two states of the same keys differ in; each is merged of the runs that it has."""
-        assert piece.tables is not None, "they are read already"
+        assert chunk.tables is not None, "they are read already"
         states = []
         for side in sides:
             runs = [
-                to_run(table, file) for table, file, there in zip(piece.tables, piece.files, side, strict=True) if there
+                to_run(table, file) for table, file, there in zip(chunk.tables, chunk.files, side, strict=True) if there
             ]
-            found = find_superseded(
+            found = find_deleted_rows(
                 runs,
                 self.policy.key,
                 self.policy.sequence,
@@ -331,7 +331,7 @@ class NormalizedChanges:
             states.append(pa.concat_tables([empty, *left]))
         return find_difference(states[0], states[1], self._rules())
 
-    def _teller(self) -> BucketChanges:
+    def _make_emitter(self) -> BucketChanges:
         assert self.caches is not None, "a detached read is not read"
         copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
         return BucketChanges(
@@ -374,7 +374,7 @@ def _place(file: LiveFile) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Chunk:
     """Commits to tell together.
 
     Args:

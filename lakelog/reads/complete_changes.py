@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final, TypeVar
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.format.snapshot import ChangelogState, Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot
+from lakelog.format.tables.table import TableInfo
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 """A compactor that runs attaches a changelog within a second of the commit, and thousands that wait in a minute."""
@@ -26,9 +26,9 @@ def check_complete(table: TableInfo, snapshots: tuple[Snapshot, ...]) -> None:
     Raises:
         Unavailable: One is; named, with reason `CHANGELOG_OPEN`.
     """
-    first = next((each for each in snapshots if each.changelog is ChangelogState.OPEN), None)
+    first = next((each for each in snapshots if each.changelog is ChangelogState.PENDING), None)
     if first is not None:
-        raise _is_open(table, first.snapshot_id, "")
+        raise _is_pending(table, first.snapshot_id, "")
 
 
 def check_timeout(timeout_s: float) -> float:
@@ -74,7 +74,7 @@ def check_reached(metastore: Metastore, table: TableInfo, until: int) -> None:
     """
     reached = metastore.list_snapshots(table.table_uuid, limit=1).complete_until
     if reached < until:
-        raise _is_open(table, reached + 1, "")
+        raise _is_pending(table, reached + 1, "")
 
 
 def _wait_until_complete(metastore: Metastore, table: TableInfo, until: int, timeout_s: float) -> None:
@@ -94,10 +94,10 @@ def _wait_until_complete(metastore: Metastore, table: TableInfo, until: int, tim
                 timer.cancel()
         reached = metastore.list_snapshots(table.table_uuid, limit=1).complete_until
     if reached < until:
-        raise _is_open(table, reached + 1, f" after {timeout_s:g} s")
+        raise _is_pending(table, reached + 1, f" after {timeout_s:g} s")
 
 
-def _is_open(table: TableInfo, snapshot_id: int, waited: str) -> Unavailable:
+def _is_pending(table: TableInfo, snapshot_id: int, waited: str) -> Unavailable:
     return Unavailable(
         f"Snapshot {snapshot_id} of {table.name} still waits for a compactor{waited}, which makes its changelog "
         "('lookup-wait' = false or 'write-only' = true). `lakelog jobs` tells why; start a compactor where none runs, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakelog.errors import SnapshotExpired
-from lakelog.options.stream_options import EXPIRED_POSITION
+from lakelog.options.declared.streams import EXPIRED_POSITION
 
 GO_ON_WITH_OPTION = (
     f"give the option '{EXPIRED_POSITION.key}' = 'earliest' for the changes that are kept, or 'full' for all rows first"

@@ -11,22 +11,22 @@ import pyarrow as pa
 
 from lakelog.annotations import TimeLike
 from lakelog.arguments import check_snapshot, check_tag, to_epoch_ms
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, Plan, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableInfo
-from lakelog.options.call_options import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
+from lakelog.format.filter.condition import Filter, parse_filter
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.calls import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.storage.file_scan import ScanColumns
-from lakelog.storage.routing import find_buckets, to_routing
+from lakelog.storage.scan.file_scan import ScanColumns
+from lakelog.storage.write.routing import find_buckets, to_routing
 
 State = AtSnapshot | AtTime | AtTag | None
 
 
-def settle_state(
+def resolve_state(
     snapshot_id: int | None,
     timestamp: TimeLike | None = None,
     options: ScanOptions | None = None,
@@ -92,7 +92,7 @@ def plan_files(
     parse: Callable[[TableSchema], Filter | None],
     *,
     changelog: bool = False,
-    told: bool = False,
+    baseline: bool = False,
 ) -> tuple[Plan, Filter | None]:
     """Asks for the files to read; blocks on the metastore.
 
@@ -102,7 +102,7 @@ def plan_files(
         at: What to read; None: the newest snapshot.
         parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
         changelog: Of a range, its changelog files instead of its data files.
-        told: Of a state, what streams have been shown by then (`lakelog.format.plan.PlanRequest`).
+        baseline: Of a state, what streams have been shown by then (`lakelog.format.tables.plan.PlanRequest`).
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -110,7 +110,7 @@ def plan_files(
     schema = info.schema
     while True:
         parsed = parse(schema)
-        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), told=told))
+        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), baseline=baseline))
         # Asked again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed

@@ -9,23 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.early_overlay import KEY_COLUMN
-from lakelog.format.keys import encode_rows
-from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN
-from lakelog.format.ordering import comparable_keys, single_array
-from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.keys.encoding import encode_rows
+from lakelog.format.keys.ordering import comparable_keys, single_array
+from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN
+from lakelog.format.merge.uncommitted_overlay import KEY_COLUMN
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.options.values import TableOptions
-from lakelog.storage.bucket_changes import NAMED_PARTITIONS, Bucket, group_by_bucket
-from lakelog.storage.caches import Caches
-from lakelog.storage.key_lookup import KeyLookup
-from lakelog.storage.live_file import LiveFile, to_live_files
-from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.routing import route_rows, to_routing
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.superseded import to_merge_policy
+from lakelog.storage.lookup.bucket_changes import NAMED_PARTITIONS, Bucket, group_by_bucket
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.lookup.key_lookup import KeyLookup
+from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.write.routing import route_rows, to_routing
 
 
 class StateLookup:
@@ -105,7 +105,7 @@ class StateLookup:
         routing = to_routing(self._table.schema, self._options)
         sought: dict[Bucket, pa.Table] = {}
         for routed in route_rows(rows, routing):
-            own = rows if routed.positions is None else rows.take(pa.array(routed.positions))
+            own = rows if routed.indices is None else rows.take(pa.array(routed.indices))
             keys = own.select(list(self._table.schema.primary_key))
             order = np.argsort(comparable_keys([keys.column(name) for name in self._table.schema.trimmed_key]))
             sought[routed.partition, routed.bucket] = keys.take(pa.array(order)).combine_chunks()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.client.metastore import LatestSnapshot, Metastore
+from lakelog.client.metastore.metastore import LatestSnapshot, Metastore
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
-from lakelog.format.consumer import Consumer
-from lakelog.format.table import TableInfo
-from lakelog.options.stream_options import (
+from lakelog.format.retention.consumer import Consumer
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.declared.streams import (
     EXPIRED_POSITION,
     STREAM_FILE_CREATION_TIME_MILLIS,
     STREAM_SNAPSHOT_ID,
     STREAM_TIMESTAMP_MILLIS,
 )
-from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, FULL_COMPACTION
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 
@@ -115,7 +115,12 @@ def _find_start(
     if mode == "from-file-creation-time":
         start = _full(latest, found.snapshot_uuid)
         return replace(start, files_since_ms=options.get(STREAM_FILE_CREATION_TIME_MILLIS))
-    if mode == "compacted-full" and is_alone and _tells_all(table) and found.last_full_snapshot_id >= max(earliest, 1):
+    if (
+        mode == "compacted-full"
+        and is_alone
+        and _has_own_changes(table)
+        and found.last_full_snapshot_id >= max(earliest, 1)
+    ):
         return _full(found.last_full_snapshot_id)
     # Without a full compaction `compacted-full` is `latest-full`. So it is for several tables, of which each has its
     # own: a commit to them would be in the rows of one and among the changes of another. And where full compactions
@@ -175,7 +180,7 @@ def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:
     return StreamStart(snapshot_id, snapshot_uuid, full_at=snapshot_id or None)
 
 
-def _tells_all(table: TableInfo) -> bool:
+def _has_own_changes(table: TableInfo) -> bool:
     """Whether each commit's changes are told by themselves, not by full compactions. Pure."""
     return TableOptions(table.options).get(CHANGELOG_PRODUCER) != FULL_COMPACTION
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableInfo
-from lakelog.format.tag import to_unknown_tag
-from lakelog.options.call_options import INCREMENTAL_BETWEEN
+from lakelog.format.retention.tag import to_unknown_tag
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
 
 
 @dataclass(frozen=True)
-class SettledRange:
+class ResolvedRange:
     """A range of snapshots by their ids.
 
     Args:
@@ -27,7 +27,7 @@ class SettledRange:
     by_tags: bool
 
 
-def settle_range(metastore: Metastore, table: TableInfo, between: tuple[int | str, int | str]) -> SettledRange:
+def resolve_range(metastore: Metastore, table: TableInfo, between: tuple[int | str, int | str]) -> ResolvedRange:
     """Finds the snapshots that tags name; asks the metastore where there are any.
 
     Args:
@@ -48,7 +48,7 @@ def settle_range(metastore: Metastore, table: TableInfo, between: tuple[int | st
             f"and then {until}, which is older. Give the older one first: '{between[1]},{between[0]}'.",
             metadata={"option": INCREMENTAL_BETWEEN.key, "table": str(table.name)},
         )
-    return SettledRange(after, until, by_tags)
+    return ResolvedRange(after, until, by_tags)
 
 
 def find_tagged(metastore: Metastore, table: TableInfo, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BucketRef,
     Change,
     ChangeResult,
@@ -148,11 +148,11 @@ def _to_proto_group(group: CompactionGroup) -> snapshots_pb2.CompactionGroup:
         level=group.level,
         changelog_count=group.changelog_count,
         is_full=group.is_full,
-        tells=group.tells,
-        told_file_ids=group.told,
-        marked_file_ids=group.marks,
-        superseded_path=group.superseded_path,
-        witness_file_ids=group.witnesses,
+        emits_changelog=group.emits_changelog,
+        baseline_file_ids=group.baseline,
+        vector_file_ids=group.vector_files,
+        deletion_vector_path=group.deletion_vector_path,
+        covered_file_ids=group.covered_files,
     )
 
 
@@ -165,11 +165,11 @@ def _from_proto_group(message: snapshots_pb2.CompactionGroup) -> CompactionGroup
         level=message.level,
         changelog_count=message.changelog_count,
         is_full=message.is_full,
-        tells=message.tells,
-        told=tuple(message.told_file_ids),
-        marks=tuple(message.marked_file_ids),
-        superseded_path=message.superseded_path,
-        witnesses=tuple(message.witness_file_ids),
+        emits_changelog=message.emits_changelog,
+        baseline=tuple(message.baseline_file_ids),
+        vector_files=tuple(message.vector_file_ids),
+        deletion_vector_path=message.deletion_vector_path,
+        covered_files=tuple(message.covered_file_ids),
     )
 
 

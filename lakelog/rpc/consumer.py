@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import consumers_pb2
 

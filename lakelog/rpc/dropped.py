@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.dropped import DroppedTable, RestoredTable
+from lakelog.format.retention.dropped import DroppedTable, RestoredTable
 from lakelog.rpc.messages import build
 from lakelog.rpc.table import from_proto_table, from_proto_table_name, to_proto_table, to_proto_table_name
 from lakelog.rpc.v1 import dropped_pb2

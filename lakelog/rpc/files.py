@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.files import ColumnStatistics, DataFile
+from lakelog.format.tables.files import ColumnStatistics, DataFile
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import types_pb2
 
@@ -22,7 +22,7 @@ def to_proto_data_file(file: DataFile) -> types_pb2.DataFile:
         min_key=file.min_key,
         max_key=file.max_key,
         schema_id=file.schema_id,
-        superseded_path=file.superseded_path,
+        deletion_vector_path=file.deletion_vector_path,
     )
     add = message.statistics.columns.add
     for column in file.statistics:
@@ -55,7 +55,7 @@ def from_proto_data_file(message: types_pb2.DataFile) -> DataFile:
         message.max_key if message.HasField("max_key") else None,
         message.schema_id,
         tuple([_from_proto_column(column) for column in message.statistics.columns]),
-        message.superseded_path if message.HasField("superseded_path") else None,
+        message.deletion_vector_path if message.HasField("deletion_vector_path") else None,
     )
 
 

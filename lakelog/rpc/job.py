@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.format.attachment import AttachRequest, AttachResult, SnapshotChangelog
-from lakelog.format.job import Job, JobState
+from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
+from lakelog.format.jobs.job import Job, JobState
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
@@ -57,7 +57,7 @@ def to_proto_job(job: Job) -> jobs_pb2.Job:
     )
 
 
-def from_proto_job(message: jobs_pb2.Job, doomed_attempts: tuple[str, ...] = ()) -> Job:
+def from_proto_job(message: jobs_pb2.Job, aborted_attempts: tuple[str, ...] = ()) -> Job:
     """Translates a job back."""
     return Job(
         job_id=message.job_id,
@@ -76,7 +76,7 @@ def from_proto_job(message: jobs_pb2.Job, doomed_attempts: tuple[str, ...] = ())
         remaining_ms=message.remaining_ms,
         created_at_ms=message.created_at_ms,
         updated_at_ms=message.updated_at_ms,
-        doomed_attempts=doomed_attempts,
+        aborted_attempts=aborted_attempts,
         requested=dict(message.requested),
         done_epoch=message.done_epoch,
     )
@@ -124,10 +124,10 @@ def to_proto_attach_result(result: AttachResult) -> snapshots_pb2.AttachChangelo
     return build(
         snapshots_pb2.AttachChangelogsResponse,
         already_attached=result.already_attached,
-        first_open_snapshot_id=result.first_open_snapshot,
+        first_pending_snapshot_id=result.first_pending_snapshot,
     )
 
 
 def from_proto_attach_result(message: snapshots_pb2.AttachChangelogsResponse) -> AttachResult:
     """Translates what became of it back."""
-    return AttachResult(message.already_attached, message.first_open_snapshot_id)
+    return AttachResult(message.already_attached, message.first_pending_snapshot_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.log_state import LogInfo
+from lakelog.format.log.state import LogInfo
 from lakelog.rpc.messages import build
 from lakelog.rpc.table import from_proto_table_name, to_proto_table_name
 from lakelog.rpc.v1 import logs_pb2

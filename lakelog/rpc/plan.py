@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
-from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
 from lakelog.rpc.messages import build
 from lakelog.rpc.predicate import from_proto_predicate, to_proto_predicate
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
@@ -19,7 +19,7 @@ from lakelog.rpc.v1 import snapshots_pb2
 
 @dataclass(frozen=True)
 class PlanHeader:
-    """What a plan is of: all of `lakelog.format.plan.Plan` but its files."""
+    """What a plan is of: all of `lakelog.format.tables.plan.Plan` but its files."""
 
     table: TableInfo
     schema: TableSchema
@@ -45,7 +45,7 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         changelog=request.changelog,
         below_bytes=request.below_bytes,
         added_after=request.added_after,
-        told=request.told,
+        baseline=request.baseline,
         log=request.log,
     )
     match request.at:
@@ -91,7 +91,7 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         changelog=message.changelog,
         below_bytes=message.below_bytes,
         added_after=message.added_after,
-        told=message.told,
+        baseline=message.baseline,
         log=message.log,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
+from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import publishing_pb2
 

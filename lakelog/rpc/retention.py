@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from lakelog.errors import InternalError
-from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin, PinKind
+from lakelog.format.retention.expiry import ExpiryStep, OverdueSnapshots, SnapshotLease, SnapshotLeaseKind
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import retention_pb2
 
 
-def to_proto_pin(pin: Pin) -> retention_pb2.Pin:
+def to_proto_snapshot_lease(lease: SnapshotLease) -> retention_pb2.SnapshotLease:
     """Translates a pin."""
     return build(
-        retention_pb2.Pin,
-        kind=pin.kind.value,
-        holder=pin.holder,
-        snapshot_id=pin.snapshot_id,
-        expires_at_ms=pin.expires_at_ms,
+        retention_pb2.SnapshotLease,
+        kind=lease.kind.value,
+        holder=lease.holder,
+        snapshot_id=lease.snapshot_id,
+        expires_at_ms=lease.expires_at_ms,
     )
 
 
@@ -24,28 +24,28 @@ def to_proto_overdue(overdue: OverdueSnapshots) -> retention_pb2.OverdueSnapshot
     return build(
         retention_pb2.OverdueSnapshots,
         table=overdue.table,
-        pin=to_proto_pin(overdue.pin),
+        lease=to_proto_snapshot_lease(overdue.lease),
         count=overdue.count,
         since_ms=overdue.since_ms,
     )
 
 
 def from_proto_overdue(message: retention_pb2.OverdueSnapshots) -> OverdueSnapshots:
-    """Translates it back. Raises as `from_proto_pin`."""
-    return OverdueSnapshots(message.table, from_proto_pin(message.pin), message.count, message.since_ms)
+    """Translates it back. Raises as `from_proto_snapshot_lease`."""
+    return OverdueSnapshots(message.table, from_proto_snapshot_lease(message.lease), message.count, message.since_ms)
 
 
-def from_proto_pin(message: retention_pb2.Pin) -> Pin:
+def from_proto_snapshot_lease(message: retention_pb2.SnapshotLease) -> SnapshotLease:
     """Translates a pin back.
 
     Raises:
         InternalError: It is of a kind that this version does not know.
     """
     try:
-        kind = PinKind(message.kind)
+        kind = SnapshotLeaseKind(message.kind)
     except ValueError:
         raise InternalError(f"The metastore tells of a pin of the kind '{message.kind}'. Use a newer client.") from None
-    return Pin(kind, message.holder, message.snapshot_id, message.expires_at_ms)
+    return SnapshotLease(kind, message.holder, message.snapshot_id, message.expires_at_ms)
 
 
 def to_proto_step(step: ExpiryStep) -> retention_pb2.ExpireSnapshotsResponse:
@@ -58,7 +58,7 @@ def to_proto_step(step: ExpiryStep) -> retention_pb2.ExpireSnapshotsResponse:
         earliest_change=step.earliest_change,
         files=step.files,
         size_bytes=step.size_bytes,
-        held_by=[to_proto_pin(pin) for pin in step.held_by],
+        held_by=[to_proto_snapshot_lease(lease) for lease in step.held_by],
         named=step.named,
         is_done=step.is_done,
     )
@@ -73,7 +73,7 @@ def from_proto_step(message: retention_pb2.ExpireSnapshotsResponse) -> ExpirySte
         earliest_change=message.earliest_change,
         files=message.files,
         size_bytes=message.size_bytes,
-        held_by=tuple([from_proto_pin(pin) for pin in message.held_by]),
+        held_by=tuple([from_proto_snapshot_lease(lease) for lease in message.held_by]),
         named=tuple(message.named),
         is_done=message.is_done,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakelog.format.schema import TableSchema
+from lakelog.format.types.schema import TableSchema
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 

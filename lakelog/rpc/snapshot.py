@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
+from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 
@@ -19,7 +19,7 @@ _KIND_FROM_PROTO: Final = {int(number): kind for kind, number in _KIND_TO_PROTO.
 _CHANGELOG_TO_PROTO: Final[dict[ChangelogState, types_pb2.ChangelogState.ValueType]] = {
     ChangelogState.NONE: types_pb2.CHANGELOG_STATE_UNSPECIFIED,
     ChangelogState.ATTACHED: types_pb2.CHANGELOG_STATE_ATTACHED,
-    ChangelogState.OPEN: types_pb2.CHANGELOG_STATE_OPEN,
+    ChangelogState.PENDING: types_pb2.CHANGELOG_STATE_PENDING,
     ChangelogState.LATER: types_pb2.CHANGELOG_STATE_LATER,
 }
 _CHANGELOG_FROM_PROTO: Final = {int(number): state for state, number in _CHANGELOG_TO_PROTO.items()}
@@ -115,7 +115,7 @@ def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
         identifier=snapshot.identifier,
         properties=dict(snapshot.properties),
         changelog=_CHANGELOG_TO_PROTO[snapshot.changelog],
-        siblings=dict(snapshot.siblings),
+        co_committed=dict(snapshot.co_committed),
         log=_LOG_TO_PROTO[snapshot.log],
         attempt_id=snapshot.attempt_id,
         sent_offsets=to_proto_sent_offsets(snapshot.sent_offsets),
@@ -146,7 +146,7 @@ def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
         identifier=message.identifier,
         properties=dict(message.properties),
         changelog=from_proto_changelog_state(message.changelog, "snapshot.changelog"),
-        siblings=dict(message.siblings),
+        co_committed=dict(message.co_committed),
         log=from_proto_log_content(message.log, "snapshot.log"),
         attempt_id=message.attempt_id,
         sent_offsets=dict(message.sent_offsets.offsets) if message.HasField("sent_offsets") else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
 from lakelog.rpc.v1 import catalog_pb2, types_pb2

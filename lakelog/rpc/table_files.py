@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from lakelog.errors import InternalError
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.partition_expiry import PartitionFiles, PartitionPage
-from lakelog.format.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.retention.partition_expiry import PartitionFiles, PartitionPage
+from lakelog.format.retention.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import table_files_pb2
 
 _USES = {
     FileUse.DATA: table_files_pb2.FILE_USE_DATA,
     FileUse.CHANGELOG: table_files_pb2.FILE_USE_CHANGELOG,
-    FileUse.POSITIONS: table_files_pb2.FILE_USE_POSITIONS,
-    FileUse.DOOMED: table_files_pb2.FILE_USE_DOOMED,
+    FileUse.DELETION_VECTORS: table_files_pb2.FILE_USE_DELETION_VECTORS,
+    FileUse.EXPIRED: table_files_pb2.FILE_USE_EXPIRED,
 }
 _USES_BACK = {number: use for use, number in _USES.items()}
 _STATES = {
     AttemptState.OPEN: table_files_pb2.ATTEMPT_STATE_OPEN,
     AttemptState.COMMITTED: table_files_pb2.ATTEMPT_STATE_COMMITTED,
-    AttemptState.DOOMED: table_files_pb2.ATTEMPT_STATE_DOOMED,
+    AttemptState.ABORTED: table_files_pb2.ATTEMPT_STATE_ABORTED,
 }
 _STATES_BACK = {number: state for state, number in _STATES.items()}
 

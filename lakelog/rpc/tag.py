@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.tag import Tag
+from lakelog.format.retention.tag import Tag
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import tags_pb2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import jobs_pb2
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakelog.client.status import UNAUTHENTICATED
+from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import InvalidArgument, PermissionDenied
 
 

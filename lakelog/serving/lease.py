@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, Unavailable
-from lakelog.format.commit import Fence
-from lakelog.format.work import LeaseGrant
+from lakelog.format.commit.request import Fence
+from lakelog.format.jobs.work import LeaseGrant
 
 if TYPE_CHECKING:
     # Spark's Python workers come by here for the names of errors; logs and clients would take half of their start.
-    from lakelog.client.metastore import Metastore
-    from lakelog.serving.logs import Log
+    from lakelog.client.metastore.metastore import Metastore
+    from lakelog.serving.logging_setup import Logger
 
 LEASE_HELD: Final = "LEASE_HELD"
 """The reason of an Unavailable for a lease that another holds."""
@@ -30,11 +30,11 @@ _LONGEST_WAIT_S: Final = 2.0
 """Between two tries to take a lease that another holds; a released one is noticed after that."""
 
 
-def _ask_at_once(ask: Callable[[], LeaseGrant]) -> LeaseGrant | None:
-    return ask()
+def _request_at_once(request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
+    return request()
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Takes a lease and renews it from a thread until it is lost or given back.
 
     Args:
@@ -42,7 +42,7 @@ class LeaseKeeper:
         name: The lease.
         holder: Who we are, for others.
         duration_s: How long it holds without renewal.
-        patience_s: After so long without an answer of the metastore we give up.
+        max_unavailable_s: After so long without an answer of the metastore we give up.
         clock: For the time.
         log: For what happens.
         on_lost: Called once, from the thread, with the reason.
@@ -56,9 +56,9 @@ class LeaseKeeper:
         holder: str,
         *,
         duration_s: float,
-        patience_s: float,
+        max_unavailable_s: float,
         clock: Clock,
-        log: Log,
+        log: Logger,
         on_lost: Callable[[LakelogError], None],
         work: str = "this pipeline",
     ) -> None:
@@ -66,7 +66,7 @@ class LeaseKeeper:
         self._name: Final = name
         self._holder = holder
         self._duration_ms = int(duration_s * 1000)
-        self._patience_s = patience_s
+        self._max_unavailable_s = max_unavailable_s
         self._clock = clock
         self._log = log
         self._on_lost = on_lost
@@ -90,7 +90,7 @@ class LeaseKeeper:
         *,
         wait: bool,
         stopping: threading.Event,
-        in_turn: Callable[[Callable[[], LeaseGrant]], LeaseGrant | None] = _ask_at_once,
+        in_turn: Callable[[Callable[[], LeaseGrant]], LeaseGrant | None] = _request_at_once,
     ) -> bool:
         """Takes the lease, waiting for it if need be; False when told to stop meanwhile.
 
@@ -103,13 +103,13 @@ class LeaseKeeper:
         Raises:
             Unavailable: Another holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not answer.
         """
-        told = ""
+        reported = ""
         silent_since_s = self._clock.monotonic_s()
         while not stopping.is_set():
             try:
-                grant = in_turn(self._ask)
+                grant = in_turn(self._request)
             except LakelogError as error:
-                left_s = silent_since_s + self._patience_s - self._clock.monotonic_s()
+                left_s = silent_since_s + self._max_unavailable_s - self._clock.monotonic_s()
                 if not error.retryable or left_s < 0:
                     raise
                 self._log.warning(
@@ -123,7 +123,7 @@ class LeaseKeeper:
             if grant.acquired:
                 self._epoch = grant.epoch
                 self._log.info("lease taken", lease=self._name, epoch=grant.epoch)
-                self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+                self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
                 self._thread.start()
                 return True
             if not wait:
@@ -134,13 +134,13 @@ class LeaseKeeper:
                     reason=LEASE_HELD,
                     metadata={"lease": self._name, "holder": grant.holder},
                 )
-            if told != grant.holder:
-                told = grant.holder
+            if reported != grant.holder:
+                reported = grant.holder
                 self._log.info("waiting for the lease", lease=self._name, holder=grant.holder, epoch=grant.epoch)
             stopping.wait(min(max(grant.remaining_ms / 1000, 0.05), _LONGEST_WAIT_S))
         return False
 
-    def _ask(self) -> LeaseGrant:
+    def _request(self) -> LeaseGrant:
         return self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
 
     def check(self) -> None:
@@ -163,7 +163,7 @@ class LeaseKeeper:
             except LakelogError as error:
                 self._log.warning("lease not given back; it ends by itself", lease=self._name, error=error.message)
 
-    def _keep(self) -> None:
+    def _renew(self) -> None:
         answered_s = self._clock.monotonic_s()
         while not self._stop.wait(self._duration_ms / 1000 / _RENEWALS):
             try:
@@ -177,6 +177,6 @@ class LeaseKeeper:
                 self._log.warning(
                     "lease not renewed", lease=self._name, silent_s=round(silent_s, 1), error=error.message
                 )
-                if silent_s > self._patience_s:
+                if silent_s > self._max_unavailable_s:
                     self._on_lost(error)
                     return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 
-from lakelog.client.target import Target
+from lakelog.client.connection.target import Target
 from lakelog.errors import InvalidArgument
 from lakelog.serving.http_endpoint import HttpEndpoint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakelog.client.target import Target, parse_target
+from lakelog.client.connection.target import Target, parse_target
 from lakelog.errors import InvalidArgument
 from lakelog.serving.access import Access, parse_token_file
 from lakelog.serving.arguments import Values, refusal

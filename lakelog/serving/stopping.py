@@ -17,13 +17,13 @@ def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> Non
         is_stopping: Whether it was told before. What is in hand is done again by the next run, once.
     """
 
-    def hear(number: int, _frame: object) -> None:
+    def on_signal(number: int, _frame: object) -> None:
         if is_stopping():
             os._exit(128 + number)
         stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, hear)
+        signal.signal(number, on_signal)
 
 
 def leave(code: int) -> NoReturn:

@@ -12,22 +12,22 @@ from lakelog.errors import InvalidArgument
 from lakelog.extras import explain_missing
 
 if TYPE_CHECKING:
+    from lakelog.spark.batch.streaming import write_stream
+    from lakelog.spark.batch.table_changes import changes
+    from lakelog.spark.batch.table_read import read_table
+    from lakelog.spark.batch.table_write import write
     from lakelog.spark.installation import install
-    from lakelog.spark.session import build_session
-    from lakelog.spark.streaming import write_stream
-    from lakelog.spark.table_changes import changes
-    from lakelog.spark.table_read import read_table
-    from lakelog.spark.table_write import write
+    from lakelog.spark.session.session import build_session
 
 __all__ = ["build_session", "changes", "install", "read_table", "write", "write_stream"]
 
 _HOMES: Final = {
-    "build_session": "lakelog.spark.session",
-    "changes": "lakelog.spark.table_changes",
+    "build_session": "lakelog.spark.session.session",
+    "changes": "lakelog.spark.batch.table_changes",
     "install": "lakelog.spark.installation",
-    "read_table": "lakelog.spark.table_read",
-    "write": "lakelog.spark.table_write",
-    "write_stream": "lakelog.spark.streaming",
+    "read_table": "lakelog.spark.batch.table_read",
+    "write": "lakelog.spark.batch.table_write",
+    "write_stream": "lakelog.spark.batch.streaming",
 }
 
 

@@ -20,11 +20,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.config import ConnectSettings, read_cache_folder, read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
-from lakelog.storage.caches import Caches
-from lakelog.storage.store import ObjectStore, open_store
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.objects.store import ObjectStore, open_store
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def make_connection(
 def open_metastore(connection: SparkConnection) -> Metastore:
     """The metastore of a connection, one client a process; for the driver's machine. Connects when first used."""
     # Imported here: tasks on executors use this file too, and never talk to a metastore.
-    from lakelog.client.grpc_metastore import GrpcMetastore
-    from lakelog.client.target import TlsFiles
+    from lakelog.client.connection.target import TlsFiles
+    from lakelog.client.grpc.metastore import GrpcMetastore
 
     settings = _read_settings(connection)
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None

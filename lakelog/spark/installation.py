@@ -14,14 +14,14 @@ from typing import Final
 import pyspark
 from pyspark.sql import SparkSession
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
+from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
-from lakelog.spark.data_source import register_data_source
-from lakelog.spark.frames import FrameCache
-from lakelog.spark.gateway import was_forked_beside_channels
-from lakelog.spark.positions import PositionsCache
-from lakelog.spark.stream.marking import mark_streams
+from lakelog.spark.session.frames import FrameCache
+from lakelog.spark.session.gateway import was_forked_beside_channels
+from lakelog.spark.source.data_source import register_data_source
+from lakelog.spark.source.marking import mark_streams
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -37,12 +37,12 @@ class Installation:
 
     Args:
         connection: Where the metastore is.
-        positions: Superseded positions found before.
+        deletion_vectors: Deletion vectors found before.
         frames: DataFrames made before.
     """
 
     connection: SparkConnection
-    positions: PositionsCache
+    deletion_vectors: SectionVectorCache
     frames: FrameCache
 
     @property
@@ -96,7 +96,7 @@ def install(
         )
     connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
     name = uuid.uuid4().hex
-    _INSTALLATIONS[name] = Installation(connection, PositionsCache(_CACHE_BYTES), FrameCache())
+    _INSTALLATIONS[name] = Installation(connection, SectionVectorCache(_CACHE_BYTES), FrameCache())
     spark.conf.set(_INSTALLATION_CONF, name)
     spark.conf.set(_FIELD_IDS_CONF, "true")
     register_data_source(spark, connection)

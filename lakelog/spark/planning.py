@@ -8,30 +8,30 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.annotations import TimeLike
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import Plan
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableInfo
-from lakelog.options.call_options import INCREMENTAL_BETWEEN
+from lakelog.format.filter.condition import Filter, parse_filter
+from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
-from lakelog.reads.reading import State, check_columns, plan_files, settle_state
+from lakelog.reads.reading import State, check_columns, plan_files, resolve_state
 
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 
 
-def settle_spark_state(
+def resolve_spark_state(
     snapshot_id: int | None, timestamp: TimeLike | None, options: ScanOptions, tag: str | None = None
 ) -> State:
-    """As `lakelog.reads.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
+    """As `lakelog.reads.reading.resolve_state`; InvalidArgument also for ranges of snapshots."""
     if options.get(INCREMENTAL_BETWEEN) is not None:
         raise InvalidArgument(
             f"read_table reads a state, not what changed, which '{INCREMENTAL_BETWEEN.key}' asks for. Use "
             "lakelog.spark.changes(spark, table, after, until), or give the option to format('lakelog').",
             metadata={"option": INCREMENTAL_BETWEEN.key},
         )
-    return settle_state(snapshot_id, timestamp, options, tag)
+    return resolve_state(snapshot_id, timestamp, options, tag)
 
 
 def plan_read(

@@ -31,7 +31,7 @@ class TaskFailed(Exception):
 
 
 @contextlib.contextmanager
-def told_to_driver() -> Iterator[None]:
+def errors_to_driver() -> Iterator[None]:
     """Raises lakelog errors in a form that the driver program can read. Runs on executors."""
     try:
         yield
@@ -41,7 +41,7 @@ def told_to_driver() -> Iterator[None]:
         raise TaskFailed(f"{line}\n{error.message}") from error
 
 
-def told_briefly(method: Callable[P, R]) -> Callable[P, R]:
+def brief_errors(method: Callable[P, R]) -> Callable[P, R]:
     """Has lakelog errors come out of a method without the way they took inside of lakelog.
 
     Spark puts the whole traceback before the message of whatever a data source raises, so that a wrong option would be

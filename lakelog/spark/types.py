@@ -9,7 +9,7 @@ from pyarrow import types as pt
 from pyspark.sql import types as st
 
 from lakelog.errors import InternalError
-from lakelog.format.schema import FIELD_ID_KEY
+from lakelog.format.types.schema import FIELD_ID_KEY
 
 _FIELD_ID: Final = "parquet.field.id"
 """The key of a Spark field's metadata under which its Parquet reader and writer look for the id."""
@@ -36,7 +36,7 @@ def to_spark_schema(schema: pa.Schema, *, nullable: bool = False) -> st.StructTy
     """Returns columns as Spark types; fields inside structs keep their ids too. Pure.
 
     Args:
-        schema: Columns of canonical types (`lakelog.format.types`).
+        schema: Columns of canonical types (`lakelog.format.types.types`).
         nullable: Call every column and field nullable, as what comes out of a Parquet scan or a Python function is.
     """
     return st.StructType([_to_field(field, nullable) for field in schema])

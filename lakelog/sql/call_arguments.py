@@ -10,10 +10,10 @@ from typing import Any, Final, NoReturn
 
 from pyarrow import types as pt
 
-from lakelog.format.filter_binding import bind_constant
-from lakelog.format.filter_syntax import Syntax
-from lakelog.format.filter_tokens import Source
-from lakelog.format.filter_tree import Constant
+from lakelog.format.filter.binding import bind_constant
+from lakelog.format.filter.syntax import Syntax
+from lakelog.format.filter.tokens import Source
+from lakelog.format.filter.tree import Constant
 from lakelog.sql.statements import Call
 from lakelog.time_parsing import parse_timestamp
 
@@ -90,7 +90,7 @@ def _read(source: Source, syntax: Syntax, parameter: Parameter) -> Any:
     if constant.value is None:
         return None
     try:
-        return _fit(constant, parameter.kind)
+        return _coerce(constant, parameter.kind)
     except ValueError as error:
         _refuse(source, syntax, f"{parameter.name} is {parameter.kind.value}. {error}.")
 
@@ -99,7 +99,7 @@ def _refuse(source: Source, syntax: Syntax, explanation: str) -> NoReturn:
     source.fail(syntax.start, explanation, "VALUE_MISMATCH")
 
 
-def _fit(constant: Constant, kind: Kind) -> Any:
+def _coerce(constant: Constant, kind: Kind) -> Any:
     """A value as Python has it; ValueError says what to do where it does not fit."""
     value, data_type = constant.value, constant.type
     is_text, is_whole = pt.is_string(data_type), pt.is_integer(data_type)

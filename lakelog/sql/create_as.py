@@ -36,7 +36,7 @@ def create_table_as(session: SqlSession, name: str, statement: CreateTableAs) ->
         InvalidArgument: The query cannot be run, or its columns are none of a table.
         LakelogError: The write failed; there is no table.
     """
-    from lakelog.sql.duckdb_query import run_query
+    from lakelog.sql.query.duckdb_query import run_query
 
     catalog = session.catalog
     with contextlib.suppress(NotFound):

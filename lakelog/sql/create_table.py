@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema
-from lakelog.format.sql_types import from_sql_type, to_sql_type
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
+from lakelog.format.types.schema import TableSchema
+from lakelog.format.types.sql_types import from_sql_type, to_sql_type
 from lakelog.options.registry import renew_values
 from lakelog.sql.statements import CreateTable, CreateTableAs, Name, Query
 from lakelog.sql.word_reader import WordReader

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.format.filter_tokens import Source, Token, split_tokens
+from lakelog.format.filter.tokens import Source, Token, split_tokens
 from lakelog.sql.create_table import take_options
 from lakelog.sql.word_reader import MAX_STATEMENT_LENGTH, WordReader
 

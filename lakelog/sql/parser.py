@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from lakelog.format.filter_syntax import Syntax
+from lakelog.format.filter.syntax import Syntax
 from lakelog.sql.call_syntax import parse_call
 from lakelog.sql.create_table import parse_create_table, take_options
 from lakelog.sql.dialect import read_options

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.maintenance.compaction_choice import read_partition
 from lakelog.sql.call_arguments import Kind, Parameter, read_arguments
 from lakelog.sql.statements import Call, Name
-from lakelog.upkeep.compaction_choice import read_partition
 
 if TYPE_CHECKING:
+    from lakelog.sdk.tables.table import Table
     from lakelog.sql.session import SqlSession
-    from lakelog.table import Table
 
 _TABLE: Final = Parameter("table", Kind.TEXT, required=True)
 _STRATEGIES: Final = ("minor", "full")

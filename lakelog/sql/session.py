@@ -12,14 +12,15 @@ import pyarrow as pa
 from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter_parameters import bind_parameters
-from lakelog.html_table import to_html
-from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
+from lakelog.format.filter.parameters import bind_parameters
+from lakelog.options.declared.calls import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
+from lakelog.sdk.html_table import to_html
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
+from lakelog.sql.query.system_tables import describe_columns
 from lakelog.sql.statements import (
     AlterOptions,
     Call,
@@ -40,7 +41,6 @@ from lakelog.sql.statements import (
     UseDatabase,
     Values,
 )
-from lakelog.sql.system_tables import describe_columns
 from lakelog.sql.values import to_rows, to_value
 from lakelog.sql.word_reader import to_source
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
@@ -48,8 +48,8 @@ from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
-    from lakelog.table import Table
+    from lakelog.sdk.catalog import Catalog
+    from lakelog.sdk.tables.table import Table
 
 
 _MAX_SHOWN: Final = 20
@@ -123,7 +123,7 @@ class SqlSession:
         """Carries out a statement that has been read; errors as of `execute`."""
         match statement:
             case Query():
-                from lakelog.sql.duckdb_query import run_query
+                from lakelog.sql.query.duckdb_query import run_query
 
                 return SqlResult(rows=run_query(self, statement.sql).read_all())
             case Insert():
@@ -151,7 +151,7 @@ class SqlSession:
             case ShowDatabases():
                 return _list_like("database", self.catalog.databases(), statement.pattern)
             case Explain():
-                from lakelog.sql.explain import explain
+                from lakelog.sql.query.explain import explain
 
                 return SqlResult(rows=explain(self, statement))
             case _:
@@ -272,7 +272,7 @@ class SqlSession:
         return values
 
     def _query_rows(self, query: Query, fields: list[pa.Field], read: dict[str, int]) -> pa.RecordBatchReader:
-        from lakelog.sql.duckdb_query import run_query
+        from lakelog.sql.query.duckdb_query import run_query
 
         reader = run_query(self, query.sql, read)
         if len(reader.schema) != len(fields):
@@ -304,7 +304,7 @@ def _list_like(column: str, names: Sequence[str], pattern: str | None) -> SqlRes
 def create_sql_of(table: Table) -> str:
     """The statement that makes a table like this one; see `lakelog.sql.create_table.to_create_sql`."""
     database, _, name = table.name.partition(".")
-    from lakelog.format.table import TableName
+    from lakelog.format.tables.table import TableName
 
     return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakelog.format.filter_syntax import Syntax
-from lakelog.format.filter_tokens import Source
+from lakelog.format.filter.syntax import Syntax
+from lakelog.format.filter.tokens import Source
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter_binding import bind_constant
-from lakelog.format.filter_literals import to_float32
-from lakelog.format.filter_syntax import Syntax
-from lakelog.format.filter_tokens import Source
-from lakelog.format.filter_tree import Constant
-from lakelog.format.filter_types import cast_constant, family, type_name
+from lakelog.format.filter.binding import bind_constant
+from lakelog.format.filter.literals import to_float32
+from lakelog.format.filter.syntax import Syntax
+from lakelog.format.filter.tokens import Source
+from lakelog.format.filter.tree import Constant
+from lakelog.format.filter.types import cast_constant, family, type_name
 from lakelog.sql.statements import Values
 from lakelog.time_parsing import DAY_US, parse_date, parse_timestamp
 
@@ -79,7 +79,7 @@ def to_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
             _fail(source, syntax, field, "It is NULL, and the column is NOT NULL. Give a value")
         return None
     try:
-        return _fit(constant, field.type)
+        return _coerce(constant, field.type)
     except ValueError as error:
         _fail(source, syntax, field, str(error))
 
@@ -122,14 +122,14 @@ def _named_parts(source: Source, syntax: Syntax, field: pa.Field, names: list[st
     return tuple(by_name[name.casefold()] for name in names)
 
 
-def _fit(constant: Constant, data_type: pa.DataType) -> Any:
+def _coerce(constant: Constant, data_type: pa.DataType) -> Any:
     value, wanted = constant.value, family(data_type)
     given = family(constant.type)
     if wanted == "number" and given == "number":
         assert isinstance(value, int | float | Decimal)
-        return _fit_number(value, data_type)
+        return _coerce_number(value, data_type)
     if wanted == "time" and given == "text":
-        return _fit_text(str(value), data_type)
+        return _coerce_text(str(value), data_type)
     if wanted == "time" and given == "time":
         assert isinstance(value, int)
         if pt.is_date(data_type) and not pt.is_date(constant.type) and value % DAY_US:
@@ -142,7 +142,7 @@ def _fit(constant: Constant, data_type: pa.DataType) -> Any:
     return value
 
 
-def _fit_number(value: int | float | Decimal, data_type: pa.DataType) -> int | float | Decimal:
+def _coerce_number(value: int | float | Decimal, data_type: pa.DataType) -> int | float | Decimal:
     if pt.is_floating(data_type):
         number = float(value)
         nearest = to_float32(number) if pt.is_float32(data_type) else number
@@ -164,7 +164,7 @@ def _fit_number(value: int | float | Decimal, data_type: pa.DataType) -> int | f
     return fitted
 
 
-def _fit_text(text: str, data_type: pa.DataType) -> int:
+def _coerce_text(text: str, data_type: pa.DataType) -> int:
     if not pt.is_date(data_type):
         return parse_timestamp(text)
     days = parse_date(text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from lakelog.format.filter_syntax import ExpressionParser, Syntax
-from lakelog.format.filter_tokens import Source, Token, split_tokens
+from lakelog.format.filter.syntax import ExpressionParser, Syntax
+from lakelog.format.filter.tokens import Source, Token, split_tokens
 from lakelog.sql.statements import Name
 
 MAX_STATEMENT_LENGTH: Final = 16 << 20

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.arguments import check_snapshot_id, check_text
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 
 _SCHEMA = pa.schema(
     [
@@ -28,13 +28,13 @@ class Consumers:
     Args:
         metastore: Who keeps them.
         table_uuid: The table.
-        ask: Asks the metastore in the name of the table's handle.
+        request: Asks the metastore in the name of the table's handle.
     """
 
-    def __init__(self, metastore: Metastore, table_uuid: str, ask: Callable[[Callable[[], Any]], Any]) -> None:
+    def __init__(self, metastore: Metastore, table_uuid: str, request: Callable[[Callable[[], Any]], Any]) -> None:
         self._metastore = metastore
         self._table_uuid = table_uuid
-        self._ask = ask
+        self._request = request
 
     def list(self) -> pa.Table:
         """Lists them by id.
@@ -44,7 +44,7 @@ class Consumers:
             does), used_at (when the reader was heard of last), expires_at (unless it is used), expired (it keeps
             nothing any more until somebody subscribes with its id again).
         """
-        found = self._ask(lambda: self._metastore.list_consumers(self._table_uuid))
+        found = self._request(lambda: self._metastore.list_consumers(self._table_uuid))
         columns = [
             [each.consumer_id for each in found],
             [each.snapshot_id for each in found],
@@ -68,7 +68,7 @@ class Consumers:
         """
         check_text(consumer_id, "consumer_id", "reports")
         check_snapshot_id(snapshot_id, "snapshot_id")
-        self._ask(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
+        self._request(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
 
     def delete(self, consumer_id: str) -> None:
         """Forgets a consumer, and what was kept for it. Its reader is fenced.
@@ -78,4 +78,4 @@ class Consumers:
             InvalidArgument: It is no consumer's id.
         """
         check_text(consumer_id, "consumer_id", "reports")
-        self._ask(lambda: self._metastore.delete_consumer(self._table_uuid, consumer_id))
+        self._request(lambda: self._metastore.delete_consumer(self._table_uuid, consumer_id))

@@ -9,14 +9,14 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Final
 
-from lakelog.client.metastore import Metastore, Watch, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
-from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.commit.order import MAX_KNOWN, Commit, CommitOrder
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import StreamStart, start_over
-from lakelog.storage.batches import join_small_batches
-from lakelog.storage.read_counts import ReadCounts, ReadMetrics
+from lakelog.storage.parquet.batches import join_small_batches
+from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 from lakelog.streams.batch import Position, Progress, StreamBatch
 from lakelog.streams.table import StreamTable
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
-from lakelog.format.consumer import Consumer, ConsumerPosition
-from lakelog.format.filter import parse_filter
-from lakelog.format.table import TableInfo
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.format.tables.table import TableInfo
 from lakelog.log.settings import LogSettings, choose_log, read_log_settings
-from lakelog.options.log_options import STREAM_READ_MODE
-from lakelog.options.stream_options import (
+from lakelog.options.declared.log import STREAM_READ_MODE
+from lakelog.options.declared.streams import (
     CONSUMER_ID,
     EXPIRED_POSITION,
     SCAN_BOUNDED_WATERMARK,
@@ -24,33 +24,26 @@ from lakelog.options.stream_options import (
     STREAM_SNAPSHOT_ID,
     STREAM_TIMESTAMP_MILLIS,
 )
-from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.change_plan import check_raw
-from lakelog.reads.log_start import (
-    LogAccess,
-    LogPlacing,
-    begin_by_log,
-    comes_from_log,
-    go_on_by_log,
-    place_by_log,
-)
+from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
-from lakelog.storage.read_counts import ReadCounts
+from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.streams.batch import Position
-from lakelog.streams.early_follow import EarlyFollower
-from lakelog.streams.early_opening import open_early_table
-from lakelog.streams.early_table import EarlyStreamTable
 from lakelog.streams.follow import TablesFollower
-from lakelog.streams.held_start import HeldStart
-from lakelog.streams.log_table import LogStreamTable
+from lakelog.streams.leased_start import LeasedStart
+from lakelog.streams.log.table import LogStreamTable
 from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.streams.subscription import Follower
 from lakelog.streams.table import StreamTable, StreamView, to_dropped
+from lakelog.streams.uncommitted.follow import UncommittedFollower
+from lakelog.streams.uncommitted.opening import open_uncommitted_table
+from lakelog.streams.uncommitted.table import UncommittedStreamTable
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
+    from lakelog.sdk.catalog import Catalog
 
 
 _KEEP_EVERY_MS: Final = 15_000
@@ -126,12 +119,14 @@ def open_stream(
         starts = _place_in_log(catalog, tables, views, starts, parsed, begin_by_log)
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
-    begins_anew = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
-    held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if begins_anew else ())
-    keeper = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held, holder[:256]) if consumers else None
-    keep = keeper or _forget
-    if points and keeper is not None:
-        keeper({})
+    restarts = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
+    leased = LeasedStart(catalog.leased_reads, zip(tables, starts, strict=True) if restarts else ())
+    saver = (
+        _PositionSaver(catalog, dict(zip(names, consumers, strict=True)), leased, holder[:256]) if consumers else None
+    )
+    keep = saver or _forget
+    if points and saver is not None:
+        saver({})
     moved = {
         name: Position(start.after, start.after_uuid)
         for name, start in zip(names, starts, strict=True)
@@ -160,12 +155,12 @@ def open_stream(
 
     counts = ReadCounts()
     # Several tables are shown commit by commit, and a reader that goes on within one counts its rows.
-    tells_early = len(tables) == 1 and on_begin is None and not points
+    shows_uncommitted = len(tables) == 1 and on_begin is None and not points
     opened = [
-        _open_table(catalog, table, view, counts, parsed, start, tells_early=tells_early)
+        _open_table(catalog, table, view, counts, parsed, start, shows_uncommitted=shows_uncommitted)
         for table, view, start in zip(tables, views, starts, strict=True)
     ]
-    kind = EarlyFollower if isinstance(opened[0], EarlyStreamTable) else TablesFollower
+    kind = UncommittedFollower if isinstance(opened[0], UncommittedStreamTable) else TablesFollower
     follower = kind(
         catalog.metastore,
         list(zip(opened, starts, strict=True)),
@@ -174,7 +169,7 @@ def open_stream(
         expired=parsed.get(EXPIRED_POSITION),
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
-        on_close=held.end if keeper is None else keeper.close,
+        on_close=leased.end if saver is None else saver.close,
     )
     return OpenStream(
         follower,
@@ -202,18 +197,18 @@ def _open_table(
     options: StreamOptions,
     start: StreamStart,
     *,
-    tells_early: bool,
+    shows_uncommitted: bool,
 ) -> StreamTable:
     settings = _find_log(table, view, options)
     if settings is None:
         return StreamTable(catalog, table, view, counts)
-    insists = options.get(STREAM_READ_MODE) is not None
+    requires_log = options.get(STREAM_READ_MODE) is not None
     if not settings.is_eventual:
-        return LogStreamTable(catalog, table, view, counts, insists=insists, since_ms=start.first_record_ms)
+        return LogStreamTable(catalog, table, view, counts, requires_log=requires_log, since_ms=start.first_record_ms)
     # Records that were sent before their commit name no snapshot. Those behind an end that a commit sets are not shown.
-    if not tells_early or options.get(SCAN_BOUNDED_WATERMARK) is not None:
+    if not shows_uncommitted or options.get(SCAN_BOUNDED_WATERMARK) is not None:
         return StreamTable(catalog, table, view, counts)
-    return open_early_table(catalog, table, view, counts, insists=insists)
+    return open_uncommitted_table(catalog, table, view, counts, requires_log=requires_log)
 
 
 def _place_in_log(
@@ -278,20 +273,20 @@ def _go_on(point: ResumePoint, options: StreamOptions) -> StreamStart:
     return start
 
 
-class _Keeper:
+class _PositionSaver:
     """Keeps a reader's positions in the metastore.
 
     Args:
         catalog: Where it is.
         consumers: By the table's name.
-        held: What they begin with; not any more once they have positions.
+        leased: What they begin with; not any more once they have positions.
         holder: Who reads.
     """
 
-    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], held: HeldStart, holder: str) -> None:
+    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], leased: LeasedStart, holder: str) -> None:
         self._catalog = catalog
         self._consumers = consumers
-        self._held = held
+        self._leased = leased
         self._holder = holder
         self._is_closed = False
 
@@ -316,11 +311,11 @@ class _Keeper:
             if name is None or error.reason != "TABLE_NOT_FOUND":
                 raise
             raise to_dropped(name) from None
-        self._held.end()
+        self._leased.end()
 
     def close(self) -> None:
         """Holds nothing any more, and says that nobody reads. Idempotent; waits for no metastore that is away."""
-        self._held.end()
+        self._leased.end()
         if self._is_closed:
             return
         self._is_closed = True

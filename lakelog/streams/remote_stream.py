@@ -24,18 +24,18 @@ from typing import Final
 
 import grpc
 
-from lakelog.client.channels import note_opened
-from lakelog.client.reader_target import ReaderTarget
-from lakelog.client.retry import CLOSED, RetryPolicy
-from lakelog.client.status import CallKind, from_rpc_error
-from lakelog.client.target import Target
+from lakelog.client.connection.channels import note_opened
+from lakelog.client.connection.reader_target import ReaderTarget
+from lakelog.client.connection.retry import CLOSED, RetryPolicy
+from lakelog.client.connection.status import CallKind, from_rpc_error
+from lakelog.client.connection.target import Target
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
 from lakelog.reads.change_plan import describe_skipped
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.storage.read_counts import ReadCounts, ReadMetrics
+from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 from lakelog.streams.batch import Position, Progress
 from lakelog.streams.open_stream import OpenStream
 from lakelog.streams.request import ResumePoint, StreamRequest
@@ -56,7 +56,7 @@ _FIRST_ANSWER_S: Final = 30.0
 _FIRST_CONNECT_S: Final = 5.0
 """How long it is tried to reach any server the first time."""
 
-_KEPT_WITHIN_S: Final = 10.0
+_SAVED_WITHIN_S: Final = 10.0
 """How long a server may take to say that it kept a position; behind that another one is asked. It takes milliseconds,
 but a server that hangs, or whose metastore is away, says nothing at all."""
 
@@ -85,7 +85,7 @@ def open_remote_stream(
     *,
     policy: RetryPolicy | None = None,
     clock: Clock | None = None,
-    draw: Callable[[], float] = random.random,
+    rng: Callable[[], float] = random.random,
 ) -> OpenStream:
     """Opens a stream at a reader service; blocks until it is open.
 
@@ -108,7 +108,7 @@ def open_remote_stream(
         ],
         options=dict(request.options),
     )
-    follower = RemoteFollower(reader, start, policy=policy or RetryPolicy(), clock=clock or SystemClock(), draw=draw)
+    follower = RemoteFollower(reader, start, policy=policy or RetryPolicy(), clock=clock or SystemClock(), rng=rng)
     opened = follower.open()
     return OpenStream(
         follower,
@@ -132,7 +132,7 @@ class RemoteFollower:
         start: What to ask for, without where to go on.
         policy: For how long, and in which steps, it is tried to come back.
         clock: For the time.
-        draw: A random number in [0, 1).
+        rng: A random number in [0, 1).
     """
 
     def __init__(
@@ -142,17 +142,17 @@ class RemoteFollower:
         *,
         policy: RetryPolicy,
         clock: Clock,
-        draw: Callable[[], float],
+        rng: Callable[[], float],
     ) -> None:
         self._reader = reader
         self._start = start
         self._policy = policy
         self._clock = clock
-        self._draw = draw
+        self._rng = rng
         self._uuids = {table.name: table.table_uuid for table in start.tables}
         self._points: dict[str, ResumePoint] = {}
         self._counts = ReadCounts()
-        self._next = int(draw() * len(reader.targets))
+        self._next = int(rng() * len(reader.targets))
         self._call: _Call | None = None
         # One that is being opened, which may take as long as the metastore does.
         self._opening: _Call | None = None
@@ -209,8 +209,8 @@ class RemoteFollower:
         while not self._closed.is_set():
             call = self._call
             assert call is not None, "it was opened"
-            failure = call.ask(
-                message, min(give_up_s - self._clock.monotonic_s(), _KEPT_WITHIN_S, self._policy.total_s)
+            failure = call.save(
+                message, min(give_up_s - self._clock.monotonic_s(), _SAVED_WITHIN_S, self._policy.total_s)
             )
             if failure is None:
                 return
@@ -296,7 +296,7 @@ class RemoteFollower:
             if seen_all and (self._clock.monotonic_s() >= give_up_s or _is_full(opened, self._points)):
                 raise opened
             if seen_all:
-                self._closed.wait(self._policy.backoff_s(tries, self._draw()))
+                self._closed.wait(self._policy.backoff_s(tries, self._rng()))
         return None
 
 
@@ -350,7 +350,7 @@ class _Call:
         """Sends; where the stream has ended, nothing happens."""
         self._requests.put(request)
 
-    def ask(self, request: reader_pb2.SubscribeRequest, timeout_s: float) -> LakelogError | None:
+    def save(self, request: reader_pb2.SubscribeRequest, timeout_s: float) -> LakelogError | None:
         """Has a position kept; returns why it was not."""
         with self._asking:
             if self._failure is not None:

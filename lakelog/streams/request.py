@@ -8,9 +8,9 @@ from typing import Any
 
 from lakelog.arguments import to_option_texts
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
+from lakelog.options.declared.streams import CONSUMER_ID, SCAN_MODE
 from lakelog.options.option import Option
-from lakelog.options.stream_options import CONSUMER_ID, SCAN_MODE
 from lakelog.options.value_types import Choice
 from lakelog.reads.reading import to_names
 

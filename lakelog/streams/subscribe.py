@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.arguments import check_flag
-from lakelog.client.reader_target import ReaderTarget
-from lakelog.format.table import TableInfo
+from lakelog.client.connection.reader_target import ReaderTarget
+from lakelog.format.tables.table import TableInfo
 from lakelog.streams.open_stream import OpenStream, open_stream
 from lakelog.streams.request import to_request
 from lakelog.streams.subscription import Subscription
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
+    from lakelog.sdk.catalog import Catalog
 
 
 def subscribe(
@@ -35,7 +35,7 @@ def subscribe(
     Args:
         catalog: Where they are.
         tables: At least one.
-        scan_mode: As of `lakelog.table.Table.subscribe`, and so are the others.
+        scan_mode: As of `lakelog.sdk.tables.table.Table.subscribe`, and so are the others.
         consumer_id: Of all tables together.
         auto_commit: Whether the position moves by itself.
         columns: By the table's name; those that are missing show all.

@@ -18,15 +18,15 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from lakelog.client.retry import CLOSED
+from lakelog.client.connection.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
-from lakelog.storage.read_counts import ReadMetrics
+from lakelog.storage.parquet.read_counts import ReadMetrics
 from lakelog.streams.batch import Position, Progress, SnapshotChanges, StreamBatch
 
 _QUEUED: Final = 2
 """Batches that wait for their reader."""
 
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 """How often a thread whose queue is full looks whether it is to end."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
@@ -378,7 +378,7 @@ def _put(
 ) -> bool:
     while not closed.is_set():
         try:
-            target.put(item, timeout=_LOOK_S)
+            target.put(item, timeout=_POLL_S)
         except queue.Full:
             continue
         return True

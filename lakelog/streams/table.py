@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.errors import NotFound
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.reads.change_plan import describe_skipped, has_changelog_producer, is_overwrite
-from lakelog.scan_planning import plan_changes, plan_scan
-from lakelog.storage.batches import join_small_batches
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.read_counts import ReadCounts
+from lakelog.sdk.scan_planning import plan_changes, plan_scan
+from lakelog.storage.parquet.batches import join_small_batches
+from lakelog.storage.parquet.read_counts import ReadCounts
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.streams.batch import StreamBatch
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
+    from lakelog.sdk.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class StreamTable:
             timestamp=None,
             options=None,
             files_since_ms=files_since_ms,
-            told=not self._view.raw,
+            baseline=not self._view.raw,
             counts=self._counts,
         )
         rows = join_small_batches(scan.to_batches())

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from lakelog.errors import Unavailable
-from lakelog.storage.store import ObjectStore, ObjectWriter, StoredObject
+from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
 
 Operation = Literal["create", "commit", "open_input", "delete"]
 

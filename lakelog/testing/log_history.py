@@ -125,7 +125,7 @@ def check_log(
         _find_records(LogViolation.ABORTED_READ, seen, ours & (places < 0)),
         _find_records(LogViolation.PHANTOM, seen, ~ours),
         _find_records(LogViolation.DUPLICATE, seen, again),
-        _find_records(LogViolation.EARLY, seen, _is_early(seen, snapshots, places, clock_error_ms)),
+        _find_records(LogViolation.EARLY, seen, _is_uncommitted(seen, snapshots, places, clock_error_ms)),
         _find_records(LogViolation.TORN, seen, _is_split(seen, snapshots, places)),
         _find_records(LogViolation.TORN, *_find_late(seen, ~again, snapshots, places, clock_error_ms)),
         _find_records(LogViolation.OUT_OF_ORDER, *_find_disorder(seen.filter(pa.array(~again & ours)))),
@@ -211,7 +211,7 @@ def _encode(texts: pa.Array) -> npt.NDArray[np.int32]:
     return texts.dictionary_encode("encode").indices.to_numpy()
 
 
-def _is_early(seen: pa.Table, snapshots: pa.Table, places: npt.NDArray[np.int64], error_ms: int) -> Mask:
+def _is_uncommitted(seen: pa.Table, snapshots: pa.Table, places: npt.NDArray[np.int64], error_ms: int) -> Mask:
     committed_ms = _of_snapshot(snapshots["committed_at_ms"], places, 0)
     there_ms = np.minimum(seen["appended_ms"].to_numpy(), seen["seen_ms"].to_numpy())
     return there_ms < committed_ms - error_ms
@@ -347,11 +347,11 @@ def _find_rows(violation: LogViolation, counted: pa.Table, times: npt.NDArray[np
     chosen = counted.filter(pa.array(times > 0))
     chosen = chosen.sort_by([(name, "ascending") for name in ("snapshot", "row") if name in chosen.column_names])
     return LogFinding(
-        violation, int(times.sum()), tuple(_tell_row(each) for each in chosen.slice(0, _EXAMPLES).to_pylist())
+        violation, int(times.sum()), tuple(_describe_row(each) for each in chosen.slice(0, _EXAMPLES).to_pylist())
     )
 
 
-def _tell_row(counted: dict[str, Any]) -> str:
+def _describe_row(counted: dict[str, Any]) -> str:
     key, _, row = counted["row"].replace(_NULL, "NULL").partition(_BETWEEN)
     snapshot = f"snapshot {counted['snapshot']}, " if "snapshot" in counted else ""
     return f"{snapshot}key {key}, row {row}: {counted['expected']} times in the table, {counted['there']} in the log"

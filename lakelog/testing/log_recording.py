@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.snapshot import LogContent
-from lakelog.listings import list_snapshots
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.table import Table
+from lakelog.format.tables.snapshot import LogContent
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.sdk.listings import list_snapshots
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.testing.log_history import (
     RECORDS_SCHEMA,
     ROWS_SCHEMA,
@@ -59,8 +59,8 @@ class Recorder:
     def __init__(self, bootstrap_servers: str, topic: str, out: str | os.PathLike[str]) -> None:
         self.out: Final = Path(out)
         program = Path(__file__).with_name("plain_consumer.py")
-        told = ["--bootstrap-servers", bootstrap_servers, "--topic", topic, "--out", str(self.out)]
-        self._process = subprocess.Popen([sys.executable, "-I", str(program), *told])
+        arguments = ["--bootstrap-servers", bootstrap_servers, "--topic", topic, "--out", str(self.out)]
+        self._process = subprocess.Popen([sys.executable, "-I", str(program), *arguments])
 
     def __enter__(self) -> Self:
         return self
@@ -174,8 +174,8 @@ def load_table_side(table: Table, *, row: Sequence[str], whole_rows: int) -> Tab
     changes = changes.filter(pc.is_in(changes[SNAPSHOT_ID_COLUMN], value_set=snapshots["snapshot"].combine_chunks()))
     if ROW_KIND_COLUMN not in changes.column_names:
         changes = changes.append_column(ROW_KIND_COLUMN, pa.repeat("+I", changes.num_rows))
-    rows = [changes[SNAPSHOT_ID_COLUMN], changes[ROW_KIND_COLUMN], *_tell_rows(changes, table, row)]
-    state = _tell_rows(table.scan().to_arrow(), table, row)
+    rows = [changes[SNAPSHOT_ID_COLUMN], changes[ROW_KIND_COLUMN], *_to_rows(changes, table, row)]
+    state = _to_rows(table.scan().to_arrow(), table, row)
     return TableSide(
         snapshots, pa.table(rows, names=ROWS_SCHEMA.names).cast(ROWS_SCHEMA), pa.table(state, schema=STATE_SCHEMA)
     )
@@ -230,7 +230,7 @@ def _to_json_type(column: pa.DataType) -> pa.DataType:
     return column if pa.types.is_boolean(column) else pa.string()
 
 
-def _tell_rows(rows: pa.Table, table: Table, row: Sequence[str]) -> list[pa.ChunkedArray]:
+def _to_rows(rows: pa.Table, table: Table, row: Sequence[str]) -> list[pa.ChunkedArray]:
     """Their keys and what tells them, as texts."""
     keys = [_join_columns(_pick(rows, table.primary_key)) if table.primary_key else pa.nulls(len(rows), pa.string())]
     return [*keys, _join_columns(_pick(rows, row))]

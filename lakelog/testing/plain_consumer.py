@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 WAIT_S = 10.0
-LOOK_FOR_PARTITIONS_S = 5.0
+REFRESH_PARTITIONS_S = 5.0
 
 
 class Stop:
@@ -32,9 +32,9 @@ class Stop:
     def __init__(self) -> None:
         self.is_asked = False
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+            signal.signal(number, self._request)
 
-    def _ask(self, *_: object) -> None:
+    def _request(self, *_: object) -> None:
         self.is_asked = True
 
 
@@ -70,7 +70,7 @@ class PlainConsumer:
     def run(self, stop: Stop) -> None:
         """Writes down records until the end is asked for and reached."""
         while not stop.is_asked:
-            self._look_for_partitions()
+            self._refresh_partitions()
             self._read()
         last = self._find_ends()
         give_up_s = time.monotonic() + WAIT_S
@@ -83,8 +83,8 @@ class PlainConsumer:
         """Ends all connections."""
         self._consumer.close()
 
-    def _look_for_partitions(self) -> None:
-        if time.monotonic() < self._looked_s + LOOK_FOR_PARTITIONS_S:
+    def _refresh_partitions(self) -> None:
+        if time.monotonic() < self._looked_s + REFRESH_PARTITIONS_S:
             return
         try:
             found = self._consumer.list_topics(self._topic, timeout=1.0).topics[self._topic].partitions

@@ -20,9 +20,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
 
 _USABLE_S: Final = 1.0
 """How long an attempt may wait to be used: many writes of milliseconds each, and hardly a delay for a user who changes

@@ -9,9 +9,9 @@ from typing import Any, Final, TypedDict
 from lakelog.annotations import TimeLike
 from lakelog.arguments import MAX_NUMBER
 from lakelog.errors import InvalidArgument
-from lakelog.options.call_options import IF_SNAPSHOT, IF_UNCHANGED
+from lakelog.options.declared.calls import IF_SNAPSHOT, IF_UNCHANGED
 from lakelog.options.values import WriteOptions
-from lakelog.writes.commit_note import CommitIdentity, CommitNote, make_note
+from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, make_commit_metadata
 
 
 class TransactionOptions(TypedDict, total=False):
@@ -89,7 +89,7 @@ def read_guards(options: WriteOptions) -> Guards:
     return Guards(options.get(IF_SNAPSHOT), options.get(IF_UNCHANGED))
 
 
-def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity, CommitNote, Guards]:
+def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity, CommitMetadata, Guards]:
     """Returns by what a commit to one table is known, what it says besides its rows, and what it guards. Pure.
 
     Args:
@@ -104,7 +104,7 @@ def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity
     return *_read(given), Guards(given.get("if_snapshot"), given.get("if_unchanged"))
 
 
-def read_transaction_options(call: str, given: TransactionOptions) -> tuple[CommitIdentity, CommitNote]:
+def read_transaction_options(call: str, given: TransactionOptions) -> tuple[CommitIdentity, CommitMetadata]:
     """As `read_commit_options`, for several tables, of which each has its own guards. Pure."""
     guard = next((name for name in ("if_snapshot", "if_unchanged") if name in given), None)
     if guard is not None:
@@ -123,9 +123,11 @@ def _check_names(call: str, given: Mapping[str, Any], known: frozenset[str]) -> 
         raise TypeError(f"{call}() got an unexpected keyword argument '{unknown}'")
 
 
-def _read(given: TransactionOptions | CommitOptions) -> tuple[CommitIdentity, CommitNote]:
+def _read(given: TransactionOptions | CommitOptions) -> tuple[CommitIdentity, CommitMetadata]:
     identity = CommitIdentity(given.get("writer"), given.get("identifier"), given.get("previous_identifier"))
-    return identity, make_note(given.get("watermark"), given.get("properties"), given.get("allow_empty", False))
+    return identity, make_commit_metadata(
+        given.get("watermark"), given.get("properties"), given.get("allow_empty", False)
+    )
 
 
 def _lower(one: int | None, other: int | None) -> int | None:

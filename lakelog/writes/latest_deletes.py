@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import CommitConflict, SnapshotExpired
-from lakelog.format.commit_guards import CHANGED_SINCE, GUARD_EXPIRED
-from lakelog.format.ordering import single_array
-from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
-from lakelog.format.table import TableInfo
-from lakelog.options.table_options import SEQUENCE_FIELD
+from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED
+from lakelog.format.keys.ordering import single_array
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
+from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.reads.state_lookup import StateLookup
-from lakelog.storage.caches import Caches
-from lakelog.storage.store import ObjectStore
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.objects.store import ObjectStore
 
 if TYPE_CHECKING:
-    from lakelog.client.metastore import Metastore
+    from lakelog.client.metastore.metastore import Metastore
 
 MAX_TRIES: Final = 20
 """Tries against others that change the same buckets, as for changelogs by lookup."""
@@ -64,7 +64,7 @@ def needs_latest(info: TableInfo) -> bool:
     return bool(TableOptions(info.options).get(SEQUENCE_FIELD))
 
 
-def is_settled_by_looking_again(error: CommitConflict | SnapshotExpired, if_unchanged: int | None) -> bool:
+def is_resolved_by_a_recheck(error: CommitConflict | SnapshotExpired, if_unchanged: int | None) -> bool:
     """Whether another look at the newest snapshot can help. Pure.
 
     Args:

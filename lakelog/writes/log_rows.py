@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakelog.format.snapshot import LogContent
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.snapshot import LogContent
+from lakelog.format.tables.table import TableInfo
 from lakelog.log.codecs import LogCodec
 from lakelog.log.table_codec import load_log_settings, make_codec
 

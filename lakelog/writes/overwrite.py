@@ -12,11 +12,11 @@ from pyarrow import types as pt
 
 from lakelog.arguments import check_snapshot, check_tag
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch, show_value
-from lakelog.format.commit import RestoreState
-from lakelog.format.keys import MAX_PARTITION_BYTES, encode_key
-from lakelog.format.table import TableInfo
-from lakelog.storage.routing import partition_too_large
+from lakelog.format.commit.request import RestoreState
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES, encode_key
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.cast import cast_batch, show_value
+from lakelog.storage.write.routing import partition_too_large
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StaticPartition:
     Args:
         table_name: For messages.
         values: By column, in the column's type.
-        encoded: The same in the encoding of `lakelog.format.keys`.
+        encoded: The same in the encoding of `lakelog.format.keys.encoding`.
     """
 
     table_name: str

@@ -10,9 +10,9 @@ from typing import Protocol, cast
 
 import pyarrow as pa
 
-from lakelog.storage.caches import Caches
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.read_counts import ReadCounts
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.read_counts import ReadCounts
 
 
 class RowSource(Protocol):

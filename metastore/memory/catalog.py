@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.clock import Clock
-from lakelog.format.commit_facts import TableHead
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
 
-from ..records import NewTable, TableRecord
+from ..store.records import NewTable, TableRecord
 from .journal import Journal
 from .state import State, StoredTable
 
 
 class MemoryCatalog:
-    """Databases, tables and schemas; see `metastore.store.CatalogTransaction`."""
+    """Databases, tables and schemas; see `metastore.store.transaction.CatalogTransaction`."""
 
     def __init__(self, state: State, journal: Journal, clock: Clock) -> None:
         self._state = state

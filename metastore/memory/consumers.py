@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.format.consumer import Consumer
+from lakelog.format.retention.consumer import Consumer
 
 from .catalog import MemoryCatalog
 
 
 class MemoryConsumers(MemoryCatalog):
-    """See `metastore.store.ConsumerTransaction`."""
+    """See `metastore.store.transaction.ConsumerTransaction`."""
 
     async def now_ms(self) -> int:
         """The store's time."""

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.dropped import DroppedTable
-from lakelog.format.job import PURGE, PURGE_PRIORITY, DueJob
-from lakelog.format.table import TableName
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY, DueJob
+from lakelog.format.retention.dropped import DroppedTable
+from lakelog.format.tables.table import TableName
 
-from ..dropped_store import DroppedRecord
-from .jobs import MemoryJobs
+from ..store.dropped import DroppedRecord
+from .jobs.jobs import MemoryJobs
 from .state import StoredTable
 
 
 class MemoryDropped(MemoryJobs):
-    """See `metastore.dropped_store.DroppedTransaction`."""
+    """See `metastore.store.dropped.DroppedTransaction`."""
 
-    async def drop_table(self, table_id: int, kept_ms: int) -> None:
+    async def drop_table(self, table_id: int, retention_ms: int) -> None:
         """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
         table, now_ms = self._table(table_id), self._clock.now_ms()
         self._journal.set(table, "dropped_at_ms", now_ms)
-        self._journal.set(table, "kept_until_ms", now_ms + kept_ms)
-        self._journal.set(table, "purged", kept_ms == 0)
+        self._journal.set(table, "kept_until_ms", now_ms + retention_ms)
+        self._journal.set(table, "purged", retention_ms == 0)
         self._delete_jobs(table_id)
-        self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY, delay_ms=kept_ms))
+        self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY, delay_ms=retention_ms))
 
     async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
         """At most `limit` dropped tables, the newest first."""
@@ -64,8 +64,8 @@ class MemoryDropped(MemoryJobs):
         self._journal.set(table, "purged", True)
         for attempt in list(self._state.attempts.values()):
             if attempt.state is AttemptState.OPEN and attempt.table_uuids == (table.new.table_uuid,):
-                doomed = replace(attempt, state=AttemptState.DOOMED)
-                self._journal.put(self._state.attempts, attempt.attempt_id, doomed)
+                aborted = replace(attempt, state=AttemptState.ABORTED)
+                self._journal.put(self._state.attempts, attempt.attempt_id, aborted)
 
     async def delete_rows(self, table_id: int, limit: int) -> int:
         """Deletes at most `limit` of what is known of a purged table."""

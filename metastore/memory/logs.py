@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
-from ..log_store import LogLag, LogTopic, TopicLife
+from ..store.logs import LogLag, LogTopic, TopicLife
 from .catalog import MemoryCatalog
 from .state import StoredTopic
 
@@ -12,7 +12,7 @@ _USED = (TopicLife.CREATING, TopicLife.WANTED, TopicLife.LIVE)
 
 
 class MemoryLogs(MemoryCatalog):
-    """See `metastore.log_store.LogTransaction`."""
+    """See `metastore.store.logs.LogTransaction`."""
 
     async def put_log_topic(self, topic: LogTopic) -> None:
         """Writes a generation down, with the time."""
@@ -62,13 +62,15 @@ class MemoryLogs(MemoryCatalog):
 
     def _find_lag(self, topic: LogTopic) -> LogLag:
         (table,) = (table for table in self._live() if table.new.table_uuid == topic.table_uuid)
-        told = table.published
-        if told is not None and told.generation != topic.generation:
-            told = None
-        done = topic.starts_after if told is None else told.snapshot_id
+        published = table.published
+        if published is not None and published.generation != topic.generation:
+            published = None
+        done = topic.starts_after if published is None else published.snapshot_id
         behind = table.head.latest_snapshot_id - done
         since_ms = table.snapshots[done].committed_at_ms if behind else self._clock.now_ms()
-        has_problem = bool(topic.problem or topic.life is not TopicLife.LIVE or (told is not None and told.problem))
+        has_problem = bool(
+            topic.problem or topic.life is not TopicLife.LIVE or (published is not None and published.problem)
+        )
         return LogLag(str(table.new.name), behind, self._clock.now_ms() - since_ms, has_problem)
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:

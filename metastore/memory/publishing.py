@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.format.log_state import SnapshotOffsets
-from lakelog.format.snapshot import LogContent
+from lakelog.format.log.state import SnapshotOffsets
+from lakelog.format.tables.snapshot import LogContent
 
-from ..publish_store import Published
+from ..store.publishing import Published
 from .catalog import MemoryCatalog
 
 
 class MemoryPublishing(MemoryCatalog):
-    """See `metastore.publish_store.PublishTransaction`."""
+    """See `metastore.store.publishing.PublishTransaction`."""
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
         """Changes what the commits to a table must bring to its log."""

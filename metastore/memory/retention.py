@@ -1,4 +1,4 @@
-"""Pins, expiry and doomed files in memory."""
+"""Pins, expiry and expired files in memory."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakelog.format.commit_facts import PlacedChangelogFile
-from lakelog.format.expiry import Pin, PinKind
+from lakelog.format.commit.facts import PlacedChangelogFile
+from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 
-from ..retention_store import Cleared, Clearing, ExpiryState
+from ..store.retention import Cleared, Clearing, ExpiryState
 from .catalog import MemoryCatalog
 from .state import StoredFile, StoredTable
 
 
 class MemoryRetention(MemoryCatalog):
-    """See `metastore.retention_store.RetentionTransaction`."""
+    """See `metastore.store.retention.RetentionTransaction`."""
 
-    async def list_leases(self, table_id: int) -> list[Pin]:
+    async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         """The pins of readers that have not expired."""
         now_ms = self._clock.now_ms()
-        return [pin for pin in self._table(table_id).leases.values() if pin.expires_at_ms > now_ms]
+        return [lease for lease in self._table(table_id).leases.values() if lease.expires_at_ms > now_ms]
 
-    async def find_lease(self, table_id: int, holder: str) -> Pin | None:
+    async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
         """The pin of a reader, expired or not."""
         return self._table(table_id).leases.get(holder)
 
@@ -30,15 +30,15 @@ class MemoryRetention(MemoryCatalog):
         """Makes or moves the pin of a reader; pins of others that expired are removed."""
         now_ms = self._clock.now_ms()
         table = self._table(table_id)
-        pin = Pin(PinKind.READER, holder, snapshot_id, now_ms + duration_ms)
+        lease = SnapshotLease(SnapshotLeaseKind.READER, holder, snapshot_id, now_ms + duration_ms)
         left = {name: each for name, each in table.leases.items() if each.expires_at_ms > now_ms}
-        self._journal.set(table, "leases", {**left, holder: pin})
-        return pin.expires_at_ms
+        self._journal.set(table, "leases", {**left, holder: lease})
+        return lease.expires_at_ms
 
     async def delete_lease(self, table_id: int, holder: str) -> None:
         """Removes the pin of a reader, if there is one."""
         table = self._table(table_id)
-        self._journal.set(table, "leases", {name: pin for name, pin in table.leases.items() if name != holder})
+        self._journal.set(table, "leases", {name: lease for name, lease in table.leases.items() if name != holder})
 
     async def list_needed_tables(self, limit: int) -> list[str]:
         """The uuids of tables of which somebody may need snapshots, those kept for longest first."""
@@ -76,8 +76,8 @@ class MemoryRetention(MemoryCatalog):
         paths = {stored.placed.file.path: stored.placed.file.size_bytes for stored in gone}
         for stored in gone:
             journal.pop(table.files, stored.placed.file_id)
-            if stored.placed.file.superseded_path:
-                paths.setdefault(stored.placed.file.superseded_path, 0)
+            if stored.placed.file.deletion_vector_path:
+                paths.setdefault(stored.placed.file.deletion_vector_path, 0)
         old = [each for each in table.changelog_files if _is_expired(each, clearing)][:limit]
         journal.set(table, "changelog_files", [each for each in table.changelog_files if each not in old])
         paths.update({each.file.path: each.file.size_bytes for each in old})
@@ -90,42 +90,44 @@ class MemoryRetention(MemoryCatalog):
         offsets = [key for key in table.log_offsets if key[1] < clearing.rows_before][:limit]
         for offset in offsets:
             journal.pop(table.log_offsets, offset)
-        doomed = self._find_unreferred(table, paths)
-        journal.set(table, "doomed", table.doomed | doomed.keys())
-        told = [
-            key for key, ended in table.told.items() if ended is not None and _is_told_over(table, key, ended, clearing)
+        expired_paths = self._find_unreferred(table, paths)
+        journal.set(table, "expired_paths", table.expired_paths | expired_paths.keys())
+        baseline = [
+            key
+            for key, ended in table.baseline.items()
+            if ended is not None and _is_baseline_over(table, key, ended, clearing)
         ]
-        for key in told:
-            journal.pop(table.told, key)
+        for key in baseline:
+            journal.pop(table.baseline, key)
         is_done = max(len(gone), len(old), len(expired), len(offsets)) < limit
-        return Cleared(len(doomed), sum(doomed.values()), is_done)
+        return Cleared(len(expired_paths), sum(expired_paths.values()), is_done)
 
-    async def list_doomed(self, table_id: int, limit: int) -> list[str]:
+    async def list_expired(self, table_id: int, limit: int) -> list[str]:
         """Paths of files that are to be deleted."""
-        return sorted(self._table(table_id).doomed)[:limit]
+        return sorted(self._table(table_id).expired_paths)[:limit]
 
-    async def forget_doomed(self, table_id: int, paths: Sequence[str]) -> None:
+    async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
         """Takes files that are deleted out of the queue."""
         table = self._table(table_id)
-        self._journal.set(table, "doomed", table.doomed - set(paths))
+        self._journal.set(table, "expired_paths", table.expired_paths - set(paths))
 
     def _find_unreferred(self, table: StoredTable, paths: dict[str, int]) -> dict[str, int]:
         left = [stored.placed.file for stored in table.files.values()]
-        referred = {file.path for file in left} | {file.superseded_path for file in left}
+        referred = {file.path for file in left} | {file.deletion_vector_path for file in left}
         # A log segment may be a data file as well.
         referred |= {each.file.path for each in table.changelog_files}
         return {path: size for path, size in paths.items() if path not in referred}
 
 
 def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile]:
-    told: dict[int, list[tuple[int, int | None]]] = {}
-    for (file_id, first), ended in table.told.items():
-        told.setdefault(file_id, []).append((first, ended))
+    baseline: dict[int, list[tuple[int, int | None]]] = {}
+    for (file_id, first), ended in table.baseline.items():
+        baseline.setdefault(file_id, []).append((first, ended))
     for stored in table.files.values():
         added, removed = stored.placed.added_snapshot, stored.removed_snapshot
         if removed is None or removed > clearing.until:
             continue
-        spans = [(added, removed), *told.get(stored.placed.file_id, ())]
+        spans = [(added, removed), *baseline.get(stored.placed.file_id, ())]
         if any(ended is None or ended > clearing.until for _, ended in spans):
             # What has told its rows, and not yet what became of them, needs it.
             continue
@@ -140,7 +142,7 @@ def _is_expired(placed: PlacedChangelogFile, clearing: Clearing) -> bool:
     return placed.snapshot_id < (clearing.until if placed.is_log else clearing.changes_before)
 
 
-def _is_told_over(table: StoredTable, key: tuple[int, int], ended: int, clearing: Clearing) -> bool:
+def _is_baseline_over(table: StoredTable, key: tuple[int, int], ended: int, clearing: Clearing) -> bool:
     """Whether nobody asks any more for what was told in some snapshots; the file itself is still there, or gone."""
     file_id, first = key
     if ended > clearing.until or any(first <= each < ended for each in clearing.named):

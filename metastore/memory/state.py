@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakelog.format.commit import BucketRef
-from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
+from lakelog.format.commit.facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
+from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
-from lakelog.format.consumer import Consumer
-from lakelog.format.expiry import Pin
-from lakelog.format.job import Job
-from lakelog.format.log_state import SnapshotOffsets
-from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.tag import Tag
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.job import Job
+from lakelog.format.jobs.work import Pipeline
+from lakelog.format.log.state import SnapshotOffsets
+from lakelog.format.retention.consumer import Consumer
+from lakelog.format.retention.expiry import SnapshotLease
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.types.schema import TableSchema
 
-from ..due_store import Backlog
-from ..log_store import LogTopic
-from ..publish_store import Published
-from ..records import NewChunk, NewTable
-from ..retention_store import ExpiryState
+from ..store.due import Backlog
+from ..store.logs import LogTopic
+from ..store.publishing import Published
+from ..store.records import NewChunk, NewTable
+from ..store.retention import ExpiryState
 
 
 @dataclass
@@ -64,7 +64,7 @@ class StoredTable:
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
-    told: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    baseline: dict[tuple[int, int], int | None] = field(default_factory=dict)
     """Until which snapshot a file is told, by its id and the snapshot from which on it is."""
     full_count: CommitsSinceFull | None = None
     results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class StoredTable:
     chunks: list[StoredChunk] = field(default_factory=list)
     packed_until: int = 0
     expired: frozenset[int] = frozenset()
-    leases: dict[str, Pin] = field(default_factory=dict)
+    leases: dict[str, SnapshotLease] = field(default_factory=dict)
     expiry: ExpiryState = field(default_factory=ExpiryState)
-    doomed: frozenset[str] = frozenset()
+    expired_paths: frozenset[str] = frozenset()
     published: Published | None = None
     log_offsets: dict[tuple[int, int], SnapshotOffsets] = field(default_factory=dict)
     """By the log's generation and the snapshot."""
@@ -94,7 +94,7 @@ class StoredWorkCursor:
     """How far a table's work was planned, and how many questions were asked and heard."""
 
     planned_until: int = 0
-    asked: int = 0
+    requested: int = 0
     answered: int = 0
 
 

@@ -12,22 +12,22 @@ from contextlib import asynccontextmanager
 
 from lakelog.clock import Clock
 
-from ..store import Transaction
-from .commits import MemoryCommits
+from ..store.transaction import Transaction
+from .commits.commits import MemoryCommits
+from .commits.snapshots import MemorySnapshots
 from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
-from .due import MemoryDue
+from .jobs.deletion_vectors import MemoryDeletionVectors
+from .jobs.due import MemoryDue
+from .jobs.work import MemoryWork
+from .jobs.work_cursors import MemoryWorkCursors
 from .journal import Journal
 from .logs import MemoryLogs
-from .marks import MemoryMarks
 from .publishing import MemoryPublishing
 from .retention import MemoryRetention
-from .snapshots import MemorySnapshots
 from .state import State
 from .table_files import MemoryTableFiles
 from .tags import MemoryTags
-from .work import MemoryWork
-from .work_cursors import MemoryWorkCursors
 
 
 class MemoryTransaction(
@@ -38,7 +38,7 @@ class MemoryTransaction(
     MemoryWorkCursors,
     MemoryConsumers,
     MemoryDue,
-    MemoryMarks,
+    MemoryDeletionVectors,
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.format.commit_facts import AttemptState, PlacedFile
-from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import CLEAN, JobState
-from lakelog.format.partition_expiry import PartitionFiles
-from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
+from lakelog.format.commit.facts import AttemptState, PlacedFile
+from lakelog.format.jobs.due_job import FAILED_REST_MS
+from lakelog.format.jobs.job import CLEAN, JobState
+from lakelog.format.retention.partition_expiry import PartitionFiles
+from lakelog.format.retention.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
 from .catalog import MemoryCatalog
 
 
 class MemoryTableFiles(MemoryCatalog):
-    """See `metastore.table_files_store.TableFilesTransaction`."""
+    """See `metastore.store.table_files.TableFilesTransaction`."""
 
     async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
         """Those of the paths that anything kept of the table refers to, or that are queued."""
         table = self._table(table_id)
-        known = {path: UsedFile(path, FileUse.DOOMED, None) for path in table.doomed}
+        known = {path: UsedFile(path, FileUse.EXPIRED, None) for path in table.expired_paths}
         known.update({each.path: each for each in self._list_used(table_id)})
         return [known[path] for path in dict.fromkeys(paths) if path in known]
 
@@ -46,7 +46,7 @@ class MemoryTableFiles(MemoryCatalog):
                 len(live[partition]),
                 sum(placed.file.row_count for placed in live[partition]),
                 sum(placed.file.size_bytes for placed in live[partition]),
-                max(placed.place.time_ms for placed in live[partition]),
+                max(placed.order_key.time_ms for placed in live[partition]),
             )
             for partition in wanted
         ]
@@ -56,16 +56,16 @@ class MemoryTableFiles(MemoryCatalog):
         return [each for each in self._list_attempts(table_uuid) if each.attempt_id in set(attempt_ids)]
 
     async def list_unfinished_attempts(
-        self, table_uuid: str, open_ms: int, doomed_ms: int, limit: int
+        self, table_uuid: str, open_ms: int, aborted_ms: int, limit: int
     ) -> list[AttemptAge]:
-        """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
-        least = {AttemptState.OPEN: open_ms, AttemptState.DOOMED: doomed_ms}
+        """Attempts of the table that are open or aborted and were opened at least so long ago, the oldest first."""
+        least = {AttemptState.OPEN: open_ms, AttemptState.ABORTED: aborted_ms}
         found = [
             each for each in self._list_attempts(table_uuid) if each.state in least and each.age_ms >= least[each.state]
         ]
         return sorted(found, key=lambda each: -each.age_ms)[:limit]
 
-    async def list_uncleaned_tables(self, open_ms: int, doomed_ms: int, limit: int) -> list[str]:
+    async def list_uncleaned_tables(self, open_ms: int, aborted_ms: int, limit: int) -> list[str]:
         """Uuids of tables that have such attempts, and no job that clears them away."""
         rested_ms = self._clock.now_ms() - FAILED_REST_MS
         busy = {
@@ -80,23 +80,23 @@ class MemoryTableFiles(MemoryCatalog):
         found = []
         for table in self._live():
             uuid = table.new.table_uuid
-            if table.table_id not in busy and await self.list_unfinished_attempts(uuid, open_ms, doomed_ms, 1):
+            if table.table_id not in busy and await self.list_unfinished_attempts(uuid, open_ms, aborted_ms, 1):
                 found.append(uuid)
         return found[:limit]
 
-    async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        """Dooms those of the table's attempts that are open and were opened at least so long ago."""
+    async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
+        """Aborts those of the table's attempts that are open and were opened at least so long ago."""
         attempts = self._state.attempts
         for each in await self.find_attempts(table_uuid, attempt_ids):
             if each.state is AttemptState.OPEN and each.age_ms >= open_ms:
-                doomed = replace(attempts[each.attempt_id], state=AttemptState.DOOMED)
-                self._journal.put(attempts, each.attempt_id, doomed)
+                aborted = replace(attempts[each.attempt_id], state=AttemptState.ABORTED)
+                self._journal.put(attempts, each.attempt_id, aborted)
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Takes the table off doomed attempts, and forgets those that are then of none."""
+        """Takes the table off aborted attempts, and forgets those that are then of none."""
         attempts, count = self._state.attempts, 0
         for each in await self.find_attempts(table_uuid, attempt_ids):
-            if each.state is not AttemptState.DOOMED:
+            if each.state is not AttemptState.ABORTED:
                 continue
             count += 1
             attempt = attempts[each.attempt_id]
@@ -112,7 +112,11 @@ class MemoryTableFiles(MemoryCatalog):
         data = [stored.placed.file for _, stored in sorted(table.files.items())]
         changelogs = [placed.file for placed in table.changelog_files]
         return [
-            *(UsedFile(file.superseded_path, FileUse.POSITIONS, None) for file in data if file.superseded_path),
+            *(
+                UsedFile(file.deletion_vector_path, FileUse.DELETION_VECTORS, None)
+                for file in data
+                if file.deletion_vector_path
+            ),
             *(UsedFile(file.path, FileUse.DATA, file.size_bytes) for file in data),
             *(UsedFile(file.path, FileUse.CHANGELOG, file.size_bytes) for file in changelogs),
         ]

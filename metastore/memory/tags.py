@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.tag import Tag
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.snapshot import Snapshot
 
 from .catalog import MemoryCatalog
 
 
 class MemoryTags(MemoryCatalog):
-    """See `metastore.tag_store.TagTransaction`."""
+    """See `metastore.store.tags.TagTransaction`."""
 
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
         """A tag of a table."""

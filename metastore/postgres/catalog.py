@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
 
-from ..records import NewTable, TableRecord
-from . import arrays
-from .session import Row, Session, Statement
+from ..store.records import NewTable, TableRecord
+from .connection import arrays
+from .connection.session import Row, Session, Statement
 
 NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 """Postgres's time in milliseconds; not that of the transaction's begin, which may have waited for a lock since."""
@@ -72,7 +72,7 @@ SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WH
 
 
 class PostgresCatalog:
-    """See `metastore.store.CatalogTransaction`."""
+    """See `metastore.store.transaction.CatalogTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.format.consumer import Consumer
+from lakelog.format.retention.consumer import Consumer
 
 from .catalog import NOW_MS
-from .session import Session
+from .connection.session import Session
 
 _COLUMNS: Final = """
     consumer_id, epoch, snapshot_id, coalesce(replace(snapshot_uuid::text, '-', ''), ''), holder, used_at_ms
@@ -29,7 +29,7 @@ _DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s"
 
 
 class PostgresConsumers:
-    """See `metastore.store.ConsumerTransaction`."""
+    """See `metastore.store.transaction.ConsumerTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

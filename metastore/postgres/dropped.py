@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.format.dropped import DroppedTable
-from lakelog.format.job import PURGE, PURGE_PRIORITY
-from lakelog.format.table import TableName
+from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY
+from lakelog.format.retention.dropped import DroppedTable
+from lakelog.format.tables.table import TableName
 
-from ..dropped_store import DroppedRecord
-from .all_tables import metadata
+from ..store.dropped import DroppedRecord
 from .catalog import NOW_MS
-from .session import Row, Session, Statement
+from .connection.session import Row, Session, Statement
+from .schema.all_tables import metadata
 
 # With 0 it is purged from the start: nobody shall restore what a compactor may delete at any moment.
 _DROP: Final = f"""
@@ -56,8 +56,8 @@ FROM catalog_table t WHERE t.table_id = h.table_id AND h.table_id = %s
 
 _MARK_PURGED: Final = f"UPDATE catalog_table SET purged_at_ms = coalesce(purged_at_ms, {NOW_MS}) WHERE table_id = %s"
 
-_DOOM: Final = """
-UPDATE attempt SET state = 'doomed'
+_ABORT: Final = """
+UPDATE attempt SET state = 'aborted'
 WHERE state = 'open' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
 """
 
@@ -89,19 +89,19 @@ DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE table_id
 
 
 class PostgresDropped:
-    """See `metastore.dropped_store.DroppedTransaction`."""
+    """See `metastore.store.dropped.DroppedTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def drop_table(self, table_id: int, kept_ms: int) -> None:
+    async def drop_table(self, table_id: int, retention_ms: int) -> None:
         """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
         await self._session.write_all(
             [
-                Statement(_DROP, (str(kept_ms), str(kept_ms), table_id)),
+                Statement(_DROP, (str(retention_ms), str(retention_ms), table_id)),
                 Statement(_HIDE_HEAD, (table_id,)),
                 Statement(_DELETE_JOBS, (table_id,)),
-                Statement(_INSERT_PURGE, (table_id, kept_ms)),
+                Statement(_INSERT_PURGE, (table_id, retention_ms)),
             ]
         )
 
@@ -132,7 +132,7 @@ class PostgresDropped:
 
     async def mark_purged(self, table_id: int) -> None:
         """Notes that a locked dropped table can no longer be restored, and dooms the open attempts of it alone."""
-        await self._session.write_all([Statement(_MARK_PURGED, (table_id,)), Statement(_DOOM, (table_id,))])
+        await self._session.write_all([Statement(_MARK_PURGED, (table_id,)), Statement(_ABORT, (table_id,))])
 
     async def delete_rows(self, table_id: int, limit: int) -> int:
         """Deletes at most `limit` rows of what is known of a locked, purged table."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
-from ..log_store import LogLag, LogTopic, TopicLife
+from ..store.logs import LogLag, LogTopic, TopicLife
 from .catalog import NOW_MS
-from .session import Row, Session
+from .connection.session import Row, Session
 
 _COLUMNS: Final = """replace(l.table_uuid::text, '-', ''), l.generation, l.topic, l.topic_id, l.starts_after, l.named,
     l.state, l.options, l.problem"""
@@ -72,7 +72,7 @@ ORDER BY l.changed_at_ms LIMIT %s
 
 
 class PostgresLogs:
-    """See `metastore.log_store.LogTransaction`."""
+    """See `metastore.store.logs.LogTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakelog.format.log_state import SnapshotOffsets
-from lakelog.format.snapshot import LogContent
+from lakelog.format.log.state import SnapshotOffsets
+from lakelog.format.tables.snapshot import LogContent
 
-from ..publish_store import Published
-from . import arrays
+from ..store.publishing import Published
 from .catalog import NOW_MS
-from .session import Row, Session
+from .connection import arrays
+from .connection.session import Row, Session
 
 _SET_LOG: Final = "UPDATE table_head SET log = %s WHERE table_id = %s"
 
@@ -65,7 +65,7 @@ _FIND_HOLDER: Final = "SELECT holder FROM lease WHERE name = %s AND deadline > c
 
 
 class PostgresPublishing:
-    """See `metastore.publish_store.PublishTransaction`."""
+    """See `metastore.store.publishing.PublishTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

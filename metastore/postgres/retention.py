@@ -1,4 +1,4 @@
-"""Pins, expiry and doomed files in Postgres. Deadlines are set and judged by its clock alone.
+"""Pins, expiry and expired files in Postgres. Deadlines are set and judged by its clock alone.
 
 Everything goes by an index: files by when they were removed, changelogs and snapshots by their primary keys, and what
 else refers to a path by hash indexes of paths, since few entries share one.
@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakelog.format.commit_facts import FIRST_LOG_ORDINAL
-from lakelog.format.expiry import Pin, PinKind
+from lakelog.format.commit.facts import FIRST_LOG_ORDINAL
+from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 
-from ..retention_store import Cleared, Clearing, ExpiryState
-from . import arrays
+from ..store.retention import Cleared, Clearing, ExpiryState
 from .catalog import NOW_MS
-from .session import Row, Session, Statement
+from .connection import arrays
+from .connection.session import Row, Session, Statement
 
 _LEASE_COLUMNS: Final = "holder, snapshot_id, deadline_ms"
 
-_LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_pin WHERE table_id = %s AND deadline_ms > {NOW_MS}"
+_LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_lease WHERE table_id = %s AND deadline_ms > {NOW_MS}"
 
-_FIND_LEASE: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_pin WHERE table_id = %s AND holder = %s"
+_FIND_LEASE: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_lease WHERE table_id = %s AND holder = %s"
 
-_CLEAR_LEASES: Final = f"DELETE FROM snapshot_pin WHERE table_id = %s AND deadline_ms <= {NOW_MS}"
+_CLEAR_LEASES: Final = f"DELETE FROM snapshot_lease WHERE table_id = %s AND deadline_ms <= {NOW_MS}"
 
 _PUT_LEASE: Final = f"""
-INSERT INTO snapshot_pin (table_id, holder, snapshot_id, deadline_ms) VALUES (%s, %s, %s, {NOW_MS} + %s)
+INSERT INTO snapshot_lease (table_id, holder, snapshot_id, deadline_ms) VALUES (%s, %s, %s, {NOW_MS} + %s)
 ON CONFLICT (table_id, holder) DO UPDATE SET snapshot_id = excluded.snapshot_id, deadline_ms = excluded.deadline_ms
 RETURNING deadline_ms
 """
 
-_DELETE_LEASE: Final = "DELETE FROM snapshot_pin WHERE table_id = %s AND holder = %s"
+_DELETE_LEASE: Final = "DELETE FROM snapshot_lease WHERE table_id = %s AND holder = %s"
 
 # Of a table without any of these all goes in time.
 _LIST_NEEDED: Final = """
@@ -39,9 +39,9 @@ SELECT replace(h.table_uuid::text, '-', '') FROM table_head h
 JOIN catalog_table t ON t.table_id = h.table_id AND t.dropped_at_ms IS NULL
 JOIN snapshot s ON s.table_id = h.table_id AND s.snapshot_id = coalesce(h.earliest_change_id, h.earliest_snapshot_id)
 WHERE s.snapshot_id < h.latest_snapshot_id AND (
-    h.first_open_snapshot IS NOT NULL
+    h.first_pending_snapshot IS NOT NULL
     OR EXISTS (SELECT 1 FROM consumer c WHERE c.table_id = h.table_id)
-    OR EXISTS (SELECT 1 FROM snapshot_pin p WHERE p.table_id = h.table_id)
+    OR EXISTS (SELECT 1 FROM snapshot_lease p WHERE p.table_id = h.table_id)
     OR EXISTS (SELECT 1 FROM log_topic l WHERE l.table_uuid = t.table_uuid)
 )
 ORDER BY s.committed_at_ms LIMIT %s
@@ -60,27 +60,29 @@ _SET_EARLIEST: Final = "UPDATE table_head SET earliest_snapshot_id = %s, earlies
 # So is a file whose rows were told, which may be so for longer: it goes once both are over.
 _EXPIRED_FILES: Final = """
 FROM (
-    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.superseded_path, d.added_snapshot, d.removed_snapshot
+    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.deletion_vector_path,
+        d.added_snapshot, d.removed_snapshot
     FROM data_file d WHERE d.table_id = %s AND d.removed_snapshot > %s AND d.removed_snapshot <= %s
     UNION ALL
-    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.superseded_path, d.added_snapshot, d.removed_snapshot
-    FROM told_file o JOIN data_file d ON d.table_id = o.table_id AND d.file_id = o.file_id
-    WHERE o.table_id = %s AND o.told_until > %s AND o.told_until <= %s AND d.removed_snapshot <= %s
+    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.deletion_vector_path,
+        d.added_snapshot, d.removed_snapshot
+    FROM baseline_file o JOIN data_file d ON d.table_id = o.table_id AND d.file_id = o.file_id
+    WHERE o.table_id = %s AND o.baseline_until > %s AND o.baseline_until <= %s AND d.removed_snapshot <= %s
 ) f
 WHERE coalesce((%s::bigint[])[width_bucket(f.removed_snapshot - 1, %s::bigint[])], 0) < f.added_snapshot
 AND NOT EXISTS (
-    SELECT FROM told_file t WHERE t.table_id = f.table_id AND t.file_id = f.file_id AND (
-        t.told_until IS NULL OR t.told_until > %s
-        OR coalesce((%s::bigint[])[width_bucket(t.told_until - 1, %s::bigint[])], 0) >= t.told_from
+    SELECT FROM baseline_file t WHERE t.table_id = f.table_id AND t.file_id = f.file_id AND (
+        t.baseline_until IS NULL OR t.baseline_until > %s
+        OR coalesce((%s::bigint[])[width_bucket(t.baseline_until - 1, %s::bigint[])], 0) >= t.baseline_from
     )
 )
 """
 
 # Of files that are there still, and of those that are gone by now.
-_CLEAR_TOLD: Final = """
-DELETE FROM told_file WHERE ctid = ANY(ARRAY(
-    SELECT t.ctid FROM told_file t WHERE t.table_id = %s AND t.told_until <= %s
-    AND coalesce((%s::bigint[])[width_bucket(t.told_until - 1, %s::bigint[])], 0) < t.told_from
+_CLEAR_BASELINE: Final = """
+DELETE FROM baseline_file WHERE ctid = ANY(ARRAY(
+    SELECT t.ctid FROM baseline_file t WHERE t.table_id = %s AND t.baseline_until <= %s
+    AND coalesce((%s::bigint[])[width_bucket(t.baseline_until - 1, %s::bigint[])], 0) < t.baseline_from
     AND NOT EXISTS (
         SELECT FROM data_file d WHERE d.table_id = t.table_id AND d.file_id = t.file_id AND d.removed_snapshot <= %s
     ) LIMIT %s
@@ -106,7 +108,7 @@ SELECT count(*), coalesce(sum(size_bytes), 0)::bigint FROM (
 # planned as a walk through all of the table where nothing is known of it yet.
 _CLEAR_FILES: Final = f"""
 DELETE FROM data_file WHERE ctid = ANY(ARRAY(SELECT f.ctid {_EXPIRED_FILES} LIMIT %s))
-RETURNING path, size_bytes, superseded_path
+RETURNING path, size_bytes, deletion_vector_path
 """
 
 _CLEAR_CHANGELOGS: Final = f"""
@@ -126,15 +128,15 @@ DELETE FROM snapshot_log_offset WHERE ctid = ANY(ARRAY(
 
 # SUBTLE: each path is looked up by itself, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
-_DOOM: Final = f"""
-INSERT INTO doomed_file (table_id, path, doomed_at_ms)
+_EXPIRE: Final = f"""
+INSERT INTO expired_file (table_id, path, expired_at_ms)
 SELECT %s, g.path, {NOW_MS} FROM unnest(%s::text[]) AS g(path)
 LEFT JOIN LATERAL (
     SELECT 1 AS there FROM data_file d WHERE d.path = g.path COLLATE "C" AND d.table_id + 0 = %s LIMIT 1
 ) d ON true
 LEFT JOIN LATERAL (
     SELECT 1 AS there FROM data_file d
-    WHERE d.superseded_path = g.path COLLATE "C" AND d.superseded_path <> '' AND d.table_id + 0 = %s LIMIT 1
+    WHERE d.deletion_vector_path = g.path COLLATE "C" AND d.deletion_vector_path <> '' AND d.table_id + 0 = %s LIMIT 1
 ) s ON true
 LEFT JOIN LATERAL (
     SELECT 1 AS there FROM changelog_file c WHERE c.path = g.path COLLATE "C" AND c.table_id + 0 = %s LIMIT 1
@@ -144,28 +146,28 @@ ON CONFLICT (table_id, path) DO NOTHING
 RETURNING path
 """
 
-_LIST_DOOMED: Final = "SELECT path FROM doomed_file WHERE table_id = %s LIMIT %s"
+_LIST_EXPIRED: Final = "SELECT path FROM expired_file WHERE table_id = %s LIMIT %s"
 
-_FORGET_DOOMED: Final = "DELETE FROM doomed_file WHERE table_id = %s AND path = ANY(%s::text[])"
+_FORGET_EXPIRED: Final = "DELETE FROM expired_file WHERE table_id = %s AND path = ANY(%s::text[])"
 
 
 class PostgresRetention:
-    """See `metastore.retention_store.RetentionTransaction`."""
+    """See `metastore.store.retention.RetentionTransaction`."""
 
     # As an attribute, so that a test can take the protection out and see it missed.
-    doom_sql = _DOOM
+    expire_sql = _EXPIRE
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def list_leases(self, table_id: int) -> list[Pin]:
+    async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         """The pins of readers that have not expired."""
-        return [_pin(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
+        return [_to_lease(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
 
-    async def find_lease(self, table_id: int, holder: str) -> Pin | None:
+    async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
         """The pin of a reader, expired or not."""
         row = await self._session.read_one(_FIND_LEASE, (str(table_id), holder))
-        return None if row is None else _pin(row)
+        return None if row is None else _to_lease(row)
 
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Makes or moves the pin of a reader; pins of others that expired are removed."""
@@ -206,10 +208,10 @@ class PostgresRetention:
         table_id, limit = str(clearing.table_id), str(clearing.limit)
         snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
         named, until = arrays.integers(clearing.named), str(clearing.until)
-        files, told, changelogs, gone, offsets = await self._session.write_all(
+        files, baseline, changelogs, gone, offsets = await self._session.write_all(
             [
                 Statement(_CLEAR_FILES, (*_of_files(clearing), limit)),
-                Statement(_CLEAR_TOLD, (table_id, until, named, named, until, limit)),
+                Statement(_CLEAR_BASELINE, (table_id, until, named, named, until, limit)),
                 Statement(_CLEAR_CHANGELOGS, (*_of_changelogs(clearing), limit)),
                 Statement(_CLEAR_SNAPSHOTS, (*snapshots, limit)),
                 Statement(_CLEAR_OFFSETS, (table_id, str(clearing.rows_before), limit)),
@@ -217,20 +219,20 @@ class PostgresRetention:
         )
         sizes: dict[str, int] = {row[2]: 0 for row in files if row[2]}
         sizes.update((row[0], row[1]) for row in (*files, *changelogs))
-        doomed: list[Row] = []
+        expired: list[Row] = []
         if sizes:
             # Behind the statements that delete, and in their transaction: it sees what they left.
-            doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), *[table_id] * 3))
-        is_done = max(len(files), len(told), len(changelogs), len(gone), len(offsets)) < clearing.limit
-        return Cleared(len(doomed), sum(sizes[row[0]] for row in doomed), is_done)
+            expired = await self._session.write(self.expire_sql, (table_id, arrays.texts(sizes), *[table_id] * 3))
+        is_done = max(len(files), len(baseline), len(changelogs), len(gone), len(offsets)) < clearing.limit
+        return Cleared(len(expired), sum(sizes[row[0]] for row in expired), is_done)
 
-    async def list_doomed(self, table_id: int, limit: int) -> list[str]:
+    async def list_expired(self, table_id: int, limit: int) -> list[str]:
         """Paths of files that are to be deleted."""
-        return [row[0] for row in await self._session.read(_LIST_DOOMED, (str(table_id), str(limit)))]
+        return [row[0] for row in await self._session.read(_LIST_EXPIRED, (str(table_id), str(limit)))]
 
-    async def forget_doomed(self, table_id: int, paths: Sequence[str]) -> None:
+    async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
         """Takes files that are deleted out of the queue."""
-        await self._session.write(_FORGET_DOOMED, (str(table_id), arrays.texts(paths)))
+        await self._session.write(_FORGET_EXPIRED, (str(table_id), arrays.texts(paths)))
 
 
 def _of_files(clearing: Clearing) -> tuple[str, ...]:
@@ -244,5 +246,5 @@ def _of_changelogs(clearing: Clearing) -> tuple[str, ...]:
     return tuple(map(str, bounds))
 
 
-def _pin(row: Row) -> Pin:
-    return Pin(PinKind.READER, *row)
+def _to_lease(row: Row) -> SnapshotLease:
+    return SnapshotLease(SnapshotLeaseKind.READER, *row)

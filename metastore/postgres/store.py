@@ -19,29 +19,29 @@ import psycopg
 
 from lakelog.errors import LakelogError
 
-from ..store import Transaction
+from ..store.transaction import Transaction
 from .catalog import PostgresCatalog
-from .changes import PostgresChanges
-from .commits import PostgresCommits
-from .connections import ConnectionPool, connect
+from .commits.baseline import PostgresBaselines
+from .commits.changes import PostgresChanges
+from .commits.commits import PostgresCommits
+from .commits.restoring import PostgresRestoring
+from .commits.snapshots import PostgresSnapshots
+from .connection.connections import ConnectionPool, connect
+from .connection.failures import is_lost, translate
+from .connection.session import Session
 from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
-from .due import PostgresDue
-from .failures import is_lost, translate
-from .full_counts import PostgresFullCounts
-from .jobs import PostgresJobs
+from .jobs.deletion_vectors import PostgresDeletionVectors
+from .jobs.due import PostgresDue
+from .jobs.full_counts import PostgresFullCounts
+from .jobs.jobs import PostgresJobs
+from .jobs.work import PostgresWork
+from .jobs.work_cursors import PostgresWorkCursors
 from .logs import PostgresLogs
-from .marks import PostgresMarks
 from .publishing import PostgresPublishing
-from .restoring import PostgresRestoring
 from .retention import PostgresRetention
-from .session import Session
-from .snapshots import PostgresSnapshots
 from .table_files import PostgresTableFiles
 from .tags import PostgresTags
-from .told import PostgresTold
-from .work import PostgresWork
-from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +69,9 @@ class PostgresTransaction(
     PostgresRetention,
     PostgresTableFiles,
     PostgresCatalog,
-    PostgresTold,
+    PostgresBaselines,
     PostgresFullCounts,
-    PostgresMarks,
+    PostgresDeletionVectors,
     PostgresLogs,
     PostgresPublishing,
 ):

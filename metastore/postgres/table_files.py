@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import CLEAN
-from lakelog.format.partition_expiry import PartitionFiles
-from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.jobs.due_job import FAILED_REST_MS
+from lakelog.format.jobs.job import CLEAN
+from lakelog.format.retention.partition_expiry import PartitionFiles
+from lakelog.format.retention.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
-from . import arrays
 from .catalog import NOW_MS
-from .session import Row, Session
+from .connection import arrays
+from .connection.session import Row, Session
 
 # SUBTLE: each path is looked up by itself, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
@@ -28,16 +28,16 @@ LEFT JOIN LATERAL (
 ) c ON true
 LEFT JOIN LATERAL (
     SELECT 1 AS there FROM data_file d
-    WHERE d.superseded_path = g.path COLLATE "C" AND d.superseded_path <> '' AND d.table_id + 0 = %s LIMIT 1
+    WHERE d.deletion_vector_path = g.path COLLATE "C" AND d.deletion_vector_path <> '' AND d.table_id + 0 = %s LIMIT 1
 ) s ON true
 LEFT JOIN LATERAL (
-    SELECT 1 AS there FROM doomed_file q WHERE q.table_id = %s AND q.path = g.path COLLATE "C" LIMIT 1
+    SELECT 1 AS there FROM expired_file q WHERE q.table_id = %s AND q.path = g.path COLLATE "C" LIMIT 1
 ) q ON true
 WHERE d.size_bytes IS NOT NULL OR c.size_bytes IS NOT NULL OR s.there IS NOT NULL OR q.there IS NOT NULL
 """
 
 _LIST_DATA: Final = """
-SELECT file_id, path, size_bytes, superseded_path FROM data_file
+SELECT file_id, path, size_bytes, deletion_vector_path FROM data_file
 WHERE table_id = %s AND file_id > %s ORDER BY file_id LIMIT %s
 """
 
@@ -92,8 +92,8 @@ LIMIT %s
 """
 
 # In one order, so that those who doom several never wait for each other in a circle.
-_DOOM: Final = f"""
-UPDATE attempt SET state = 'doomed' WHERE attempt_id IN (
+_ABORT: Final = f"""
+UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
     SELECT attempt_id FROM attempt
     WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids) AND state = 'open' AND {_OPENED_BEFORE}
     ORDER BY attempt_id FOR UPDATE)
@@ -101,17 +101,17 @@ UPDATE attempt SET state = 'doomed' WHERE attempt_id IN (
 
 _TAKE_OFF: Final = """
 UPDATE attempt SET table_uuids = array_remove(table_uuids, %s::uuid)
-WHERE attempt_id = ANY(%s::uuid[]) AND state = 'doomed' AND %s::uuid = ANY(table_uuids) RETURNING 1
+WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND %s::uuid = ANY(table_uuids) RETURNING 1
 """
 
-_FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'doomed' AND table_uuids = '{}'"
+_FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND table_uuids = '{}'"
 
 
 class PostgresTableFiles:
-    """See `metastore.table_files_store.TableFilesTransaction`."""
+    """See `metastore.store.table_files.TableFilesTransaction`."""
 
     # As an attribute, so that a test can take the protection out and see it missed.
-    doom_attempts_sql = _DOOM
+    abort_attempts_sql = _ABORT
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -128,9 +128,10 @@ class PostgresTableFiles:
         if kind is FileUse.DATA:
             rows = await self._session.read(_LIST_DATA, (str(table_id), str(after), limit))
             data = [UsedFile(path, FileUse.DATA, size) for _, path, size, _ in rows]
-            positions = [UsedFile(row[3], FileUse.POSITIONS, None) for row in rows if row[3]]
+            deletion_vectors = [UsedFile(row[3], FileUse.DELETION_VECTORS, None) for row in rows if row[3]]
             return UsedPage(
-                (*data, *positions), make_cursor(FileUse.DATA, rows[-1][0]) if len(rows) == limit else _CHANGELOGS
+                (*data, *deletion_vectors),
+                make_cursor(FileUse.DATA, rows[-1][0]) if len(rows) == limit else _CHANGELOGS,
             )
         rows = await self._session.read(_LIST_CHANGELOG, (str(table_id), str(after), ordinal, limit))
         files = tuple([UsedFile(path, FileUse.CHANGELOG, size) for _, _, path, size in rows])
@@ -148,23 +149,23 @@ class PostgresTableFiles:
         return [_attempt(row) for row in rows]
 
     async def list_unfinished_attempts(
-        self, table_uuid: str, open_ms: int, doomed_ms: int, limit: int
+        self, table_uuid: str, open_ms: int, aborted_ms: int, limit: int
     ) -> list[AttemptAge]:
-        """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
-        rows = await self._session.read(_LIST_UNFINISHED, (*_ages(open_ms, doomed_ms), table_uuid, limit))
+        """Attempts of the table that are open or aborted and were opened at least so long ago, the oldest first."""
+        rows = await self._session.read(_LIST_UNFINISHED, (*_ages(open_ms, aborted_ms), table_uuid, limit))
         return [_attempt(row) for row in rows]
 
-    async def list_uncleaned_tables(self, open_ms: int, doomed_ms: int, limit: int) -> list[str]:
+    async def list_uncleaned_tables(self, open_ms: int, aborted_ms: int, limit: int) -> list[str]:
         """Uuids of tables that have such attempts, and no job that clears them away."""
-        rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, doomed_ms), limit))
+        rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, aborted_ms), limit))
         return [row[0] for row in rows]
 
-    async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        """Dooms those of the table's attempts that are open and were opened at least so long ago."""
-        await self._session.write(self.doom_attempts_sql, (arrays.words(attempt_ids), table_uuid, str(open_ms)))
+    async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
+        """Aborts those of the table's attempts that are open and were opened at least so long ago."""
+        await self._session.write(self.abort_attempts_sql, (arrays.words(attempt_ids), table_uuid, str(open_ms)))
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Takes the table off doomed attempts, and forgets those that are then of none."""
+        """Takes the table off aborted attempts, and forgets those that are then of none."""
         ids = arrays.words(attempt_ids)
         taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid))
         await self._session.write(_FORGET, (ids,))
@@ -196,17 +197,17 @@ def make_cursor(kind: FileUse, after: int, ordinal: int = 0) -> str:
 _CHANGELOGS: Final = make_cursor(FileUse.CHANGELOG, 0, -1)
 
 
-def _ages(open_ms: int, doomed_ms: int) -> tuple[str, str, str]:
-    return str(min(open_ms, doomed_ms)), str(open_ms), str(doomed_ms)
+def _ages(open_ms: int, aborted_ms: int) -> tuple[str, str, str]:
+    return str(min(open_ms, aborted_ms)), str(open_ms), str(aborted_ms)
 
 
 def _used(row: Row) -> UsedFile:
-    path, data_bytes, changelog_bytes, is_positions, _ = row
+    path, data_bytes, changelog_bytes, is_deletion_vector, _ = row
     if data_bytes is not None:
         return UsedFile(path, FileUse.DATA, data_bytes)
     if changelog_bytes is not None:
         return UsedFile(path, FileUse.CHANGELOG, changelog_bytes)
-    return UsedFile(path, FileUse.DOOMED if is_positions is None else FileUse.POSITIONS, None)
+    return UsedFile(path, FileUse.EXPIRED if is_deletion_vector is None else FileUse.DELETION_VECTORS, None)
 
 
 def _attempt(row: Row) -> AttemptAge:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.tag import Tag
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.snapshot import Snapshot
 
 from .catalog import NOW_MS
-from .session import Session
+from .connection.session import Session
 
 _SELECT: Final = """
 SELECT t.name, t.snapshot_id, t.created_at_ms, s.committed_at_ms, s.total_rows
@@ -30,7 +30,7 @@ _DELETE: Final = "DELETE FROM tag WHERE table_id = %s AND name = %s"
 
 
 class PostgresTags:
-    """See `metastore.tag_store.TagTransaction`."""
+    """See `metastore.store.tags.TagTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

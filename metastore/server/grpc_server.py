@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
-from lakelog.client.connection import MAX_MESSAGE_BYTES
+from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.clock import Ids
 from lakelog.rpc.v1 import (
     catalog_pb2,
@@ -43,20 +43,20 @@ from lakelog.serving.listening import ServerTls, listen
 
 from ..service import MetastoreService
 from .audit import log
-from .catalog_servicer import CatalogServicer
-from .consumer_servicer import ConsumerServicer
-from .dropped_servicer import DroppedTableServicer
-from .due_work_servicer import DueWorkServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
-from .job_servicer import JobServicer
-from .log_servicer import LogServicer
-from .publish_servicer import PublishServicer
-from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
-from .snapshot_servicer import SnapshotServicer
-from .table_file_servicer import TableFileServicer
-from .tag_servicer import TagServicer
+from .servicers.catalog import CatalogServicer
+from .servicers.consumers import ConsumerServicer
+from .servicers.dropped import DroppedTableServicer
+from .servicers.due_work import DueWorkServicer
+from .servicers.jobs import JobServicer
+from .servicers.logs import LogServicer
+from .servicers.publishing import PublishServicer
+from .servicers.retention import RetentionServicer
+from .servicers.snapshots import SnapshotServicer
+from .servicers.table_files import TableFileServicer
+from .servicers.tags import TagServicer
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,

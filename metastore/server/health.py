@@ -63,7 +63,7 @@ class HealthMonitor:
         except Exception as error:
             # Whatever the driver raises means the same here; the log keeps its words.
             reason = str(error)
-        await self._tell(not reason, reason)
+        await self._report(not reason, reason)
 
     async def drain(self) -> None:
         """Says NOT_SERVING from now on."""
@@ -71,7 +71,7 @@ class HealthMonitor:
         self.serving = False
         self._metrics.set_serving(False)
 
-    async def _tell(self, serving: bool, reason: str) -> None:
+    async def _report(self, serving: bool, reason: str) -> None:
         if serving != self.serving:
             if serving:
                 log.info("serving")

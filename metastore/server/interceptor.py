@@ -24,8 +24,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from lakelog.client.connection import MAX_MESSAGE_BYTES
-from lakelog.client.status import DETAILS_KEY, to_wire_status
+from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
+from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     InternalError,

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lakelog.arguments import parse_table_name
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.table import TableInfo
-from lakelog.options.table_options import FIRST_ROW, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.options.declared.tables import FIRST_ROW, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import StreamOptions, TableOptions
-from lakelog.serving.misfits import Misfits
-from lakelog.spark.source_options import SourceOptions
-from lakelog.spark.stream.terms import StreamTerms
+from lakelog.serving.streams.mismatches import Mismatches
+from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.stream.read_options import StreamReadOptions
 
 from .sinks import load_function
 from .spec import SinkType, Stream
@@ -41,36 +41,36 @@ def check_stream(metastore: Metastore, stream: Stream) -> None:
         NotFound: A table does not exist; with the other problems, as above.
         Unavailable: The metastore does not answer.
     """
-    misfits = Misfits(stream.places)
-    _check_options(stream, misfits)
+    mismatches = Mismatches(stream.places)
+    _check_options(stream, mismatches)
     source = target = None
-    with misfits.of("source.table"):
+    with mismatches.of("source.table"):
         source = metastore.get_table(parse_table_name(stream.source.table))
-    names = None if source is None else _check_source(stream, source, misfits)
+    names = None if source is None else _check_source(stream, source, mismatches)
     if stream.sink.type is SinkType.TABLE:
-        with misfits.of("sink.table"):
+        with mismatches.of("sink.table"):
             target = metastore.get_table(parse_table_name(stream.sink.table))
         if source is not None and target is not None:
             if source.table_uuid == target.table_uuid:
-                misfits.add("sink.table", "it is the source itself. Give another table.")
+                mismatches.add("sink.table", "it is the source itself. Give another table.")
             elif names is not None:
-                _check_table(stream, source, names, target, misfits)
+                _check_table(stream, source, names, target, mismatches)
     elif stream.sink.type is SinkType.PYTHON:
-        with misfits.of("sink.function"):
+        with mismatches.of("sink.function"):
             load_function(stream)
-    misfits.check()
+    mismatches.check()
 
 
-def _check_options(stream: Stream, misfits: Misfits) -> None:
+def _check_options(stream: Stream, mismatches: Mismatches) -> None:
     table, given = {"table": stream.source.table}, stream.source.options
     try:
-        StreamTerms.of(SourceOptions.of({**table, **given}))
+        StreamReadOptions.of(SourceOptions.of({**table, **given}))
     except InvalidArgument as error:
         for key, value in given.items():
             # Each by itself, so that one does not hide the others; what it needs beside it is no matter here.
-            with misfits.of(f"source.options.{key}"), _without_missing():
-                StreamTerms.of(SourceOptions.of({**table, key: value}))
-        misfits.add_error("source.options", error)
+            with mismatches.of(f"source.options.{key}"), _without_missing():
+                StreamReadOptions.of(SourceOptions.of({**table, key: value}))
+        mismatches.add_error("source.options", error)
 
 
 @contextmanager
@@ -83,43 +83,45 @@ def _without_missing() -> Iterator[None]:
             raise
 
 
-def _check_source(stream: Stream, source: TableInfo, misfits: Misfits) -> tuple[str, ...] | None:
+def _check_source(stream: Stream, source: TableInfo, mismatches: Mismatches) -> tuple[str, ...] | None:
     """The columns of the stream; None: they do not fit."""
     try:
-        terms = StreamTerms.of(SourceOptions.of(to_options(stream)))
+        read_options = StreamReadOptions.of(SourceOptions.of(to_options(stream)))
     except InvalidArgument:
         # An option is wrong, which has been noted; what does not depend on options is checked all the same.
-        terms = StreamTerms.of(SourceOptions.of(to_options(replace(stream, source=replace(stream.source, options={})))))
-    if terms.filter is not None:
-        with misfits.of("source.filter"):
-            replace(terms, options=StreamOptions({})).check(source)
-    with misfits.of("source.options"):
-        replace(terms, filter=None).check(source)
-    with misfits.of("source.columns"):
-        return terms.names(source)
+        read_options = StreamReadOptions.of(
+            SourceOptions.of(to_options(replace(stream, source=replace(stream.source, options={}))))
+        )
+    if read_options.filter is not None:
+        with mismatches.of("source.filter"):
+            replace(read_options, options=StreamOptions({})).check(source)
+    with mismatches.of("source.options"):
+        replace(read_options, filter=None).check(source)
+    with mismatches.of("source.columns"):
+        return read_options.names(source)
     return None
 
 
 def _check_table(
-    stream: Stream, source: TableInfo, names: tuple[str, ...], target: TableInfo, misfits: Misfits
+    stream: Stream, source: TableInfo, names: tuple[str, ...], target: TableInfo, mismatches: Mismatches
 ) -> None:
     renamed = stream.sink.row_kind_column
     carries = ROW_KIND_COLUMN in names and renamed is None
     if carries and not target.schema.primary_key and TableOptions(target.options).get(ROWKIND_FIELD) is None:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"{target.name} has no primary key, so it cannot take updates and deletes of "
             f"{source.name}. Give it one, or `row_kind_column: op`, a column of it that then says what each row is.",
         )
     left_out: list[str] = []
     if carries and target.schema.primary_key:
-        left_out = _check_key(source, names, target, misfits)
-        _check_order(source, target, misfits)
+        left_out = _check_key(source, names, target, mismatches)
+        _check_order(source, target, mismatches)
     given = [renamed if each == ROW_KIND_COLUMN and renamed is not None else each for each in names]
     known = set(target.schema.arrow.names) | ({ROW_KIND_COLUMN} if carries else set())
     unknown = [each for each in given if each not in known]
     if unknown:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"{target.name} has no column {', '.join(unknown)}. Leave it out by "
             "`source.columns`, or add it to the table.",
@@ -130,14 +132,14 @@ def _check_table(
         if each.name not in given and each.name not in left_out and not (each.nullable and stream.sink.fill_missing)
     ]
     if missing:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"{target.name} needs the column {', '.join(missing)}, which the stream does not have. Read it, or set "
             'sink.missing_columns: "null" for columns that may be NULL.',
         )
 
 
-def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, misfits: Misfits) -> list[str]:
+def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mismatches: Mismatches) -> list[str]:
     """Each row of the source needs a row of its own in the sink: two that shared one would take it from each other.
 
     Returns:
@@ -146,7 +148,7 @@ def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mis
     needed, key = source.schema.primary_key, target.schema.primary_key
     lacking = [name for name in needed if name not in key]
     if lacking:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"the primary key ({', '.join(key)}) of {target.name} lacks "
             f"{', '.join(lacking)} of the primary key ({', '.join(needed)}) of {source.name}, so that rows of several "
@@ -155,7 +157,7 @@ def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mis
         )
     left_out = [name for name in key if name in source.schema.arrow.names and name not in names]
     if left_out:
-        misfits.add(
+        mismatches.add(
             "source.columns",
             f"{', '.join(left_out)} is left out, which is of the primary key "
             f"({', '.join(key)}) of {target.name}. Add it.",
@@ -163,7 +165,7 @@ def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mis
     return left_out
 
 
-def _check_order(source: TableInfo, target: TableInfo, misfits: Misfits) -> None:
+def _check_order(source: TableInfo, target: TableInfo, mismatches: Mismatches) -> None:
     """The source's changes are in their order; a sink that puts its rows in another loses some of them.
 
     SUBTLE: the same `sequence.field` on both sides is no better. A delete beats rows of lower sequence for some time
@@ -173,7 +175,7 @@ def _check_order(source: TableInfo, target: TableInfo, misfits: Misfits) -> None
     options = TableOptions(target.options)
     sequence = options.get(SEQUENCE_FIELD)
     if sequence:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"{target.name} has 'sequence.field' = '{','.join(sequence)}', by which updates "
             f"and deletes of {source.name} would lose against rows that they replace. Take a table without it (the "
@@ -182,7 +184,7 @@ def _check_order(source: TableInfo, target: TableInfo, misfits: Misfits) -> None
         )
     keeps_first = options.get(MERGE_ENGINE) == FIRST_ROW
     if keeps_first and TableOptions(source.options).get(MERGE_ENGINE) != FIRST_ROW:
-        misfits.add(
+        mismatches.add(
             "sink.table",
             f"{target.name} has 'merge-engine' = '{FIRST_ROW}', so it cannot take updates "
             f"and deletes of {source.name}. Take a table that keeps the last row, or one with `row_kind_column: op`, a "

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import LakelogError
-from lakelog.serving.logs import Log
-from lakelog.serving.pipeline_report import PipelineReport
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.pipeline_report import PipelineReport
 from lakelog.spark.stream.offsets import StreamOffset
 
 from .metrics import StreamMetrics
@@ -27,7 +27,7 @@ class StreamProgress:
         log: For lines.
     """
 
-    def __init__(self, stream: Stream, metastore: Metastore, metrics: StreamMetrics, log: Log) -> None:
+    def __init__(self, stream: Stream, metastore: Metastore, metrics: StreamMetrics, log: Logger) -> None:
         self._metastore = metastore
         self._metrics = metrics
         self._log = log
@@ -49,7 +49,7 @@ class StreamProgress:
     def running(self) -> None:
         """Reports that it runs."""
         self._metrics.running.labels(self._name).set(1)
-        self._report.tell(state="running")
+        self._report.update(state="running")
 
     def see(self, progress: Mapping[str, Any]) -> None:
         """Takes note of a batch as Spark tells of it; of one that was told of before, or took nothing, of nothing."""
@@ -79,17 +79,17 @@ class StreamProgress:
             total_rows=self._report.state.total_rows + rows,
             last_error="",
         )
-        self._report.tell(state="running")
+        self._report.update(state="running")
 
     def failed_for_now(self, error: BaseException) -> None:
         """Reports an error after which the batch is tried again."""
         self._metrics.failures.labels(self._name).inc()
-        self._report.tell_failure(error)
+        self._report.report_failure(error)
 
     def ended(self, error: BaseException | None) -> None:
         """Reports the end: `stopped`, or `failed` with what was wrong."""
         self._metrics.running.labels(self._name).set(0)
-        self._report.tell_end(error)
+        self._report.report_end(error)
 
     def _measure_lag(self, table_uuid: str, snapshot_id: int) -> int | None:
         try:

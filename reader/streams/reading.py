@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.serving.work_file import read_name, read_table, read_trigger, to_path
-from lakelog.serving.yaml_section import FILE_MISFIT, Section, load_section
+from lakelog.serving.streams.work_file import read_name, read_table, read_trigger, to_path
+from lakelog.serving.streams.yaml_section import FILE_MISFIT, Section, load_section
 
 from .spec import DEFAULT_INTERVAL_S, DEFAULT_SHOWN_ROWS, Sink, SinkType, Source, Stream
 
 _COLUMN: Final = re.compile(r"[^\x00-\x1f]{1,255}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _OWN_KEYS: Final = ("table", "columns", "filter")
-_ENDINGS: Final = (".yaml", ".yml")
+_SUFFIXES: Final = (".yaml", ".yml")
 
 
 def read_streams(places: Sequence[Path]) -> list[Stream]:
@@ -55,7 +55,7 @@ def read_each(places: Sequence[Path]) -> tuple[list[Stream], list[str]]:
             other = by_value.setdefault(value, stream)
             if other is not stream:
                 what = f"'{value}' is that of {other.file}, too; give each stream its own."
-                problems.append(stream.places.tell(key, what))
+                problems.append(stream.places.describe(key, what))
     return streams, problems
 
 
@@ -90,7 +90,7 @@ def _find_files(places: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for place in places:
         if place.is_dir():
-            found = sorted(file for file in place.iterdir() if file.suffix in _ENDINGS)
+            found = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES)
             if not found:
                 raise NotFound(f"The folder {place} has no file that ends in .yaml or .yml.")
             files += found

@@ -1,6 +1,6 @@
 """Running streams: what is checked before Spark begins, which query each runs, and what they share.
 
-When which of them is done, and how it ends, says `lakelog/serving/leased_stream.py`. Where another instance has taken
+When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`. Where another instance has taken
 over, a stream waits for its lease anew.
 """
 
@@ -14,25 +14,25 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
-from lakelog.format.work import LeaseGrant
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.leased_stream import LOOK_EVERY_S, Events, LeasedStream, WriteBatch, start_query
-from lakelog.serving.logs import Log
+from lakelog.format.jobs.work import LeaseGrant
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.leased_stream import POLL_EVERY_S, Events, LeasedStream, WriteBatch, start_query
 
 from .checking import check_stream, to_options
-from .ending import Ending, to_ending
+from .exit_status import ExitStatus, to_exit_status
 from .progress import StreamProgress
 from .sinks import SinkWriter, make_sink
 from .spec import Stream
 
 _START_WITHIN_S: Final = 60.0
-_SHARE_PAUSE_S: Final = 0.5
+_TURN_PAUSE_S: Final = 0.5
 """For each stream that an instance runs it lets others go first for so long, so that they share what is there."""
 
-_LONGEST_SHARE_PAUSE_S: Final = 2.0
+_LONGEST_TURN_PAUSE_S: Final = 2.0
 
 
 class Shared:
@@ -62,13 +62,13 @@ class Shared:
                 self._spark = self._start_spark()
             return self._spark
 
-    def ask_in_turn(self, ask: Callable[[], LeaseGrant]) -> LeaseGrant | None:
+    def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
         """Asks for a lease, one stream after the other and behind others who run less; None: told to stop before."""
         with self._leasing:
-            self.stopping.wait(min(self._leases * _SHARE_PAUSE_S, _LONGEST_SHARE_PAUSE_S))
+            self.stopping.wait(min(self._leases * _TURN_PAUSE_S, _LONGEST_TURN_PAUSE_S))
             if self.stopping.is_set():
                 return None
-            grant = ask()
+            grant = request()
             if grant.acquired:
                 self._count_lease(1)
             else:
@@ -80,7 +80,7 @@ class Shared:
             if self._spark is None and not self._leases:
                 self._spare_spark()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Notes that a lease which was taken in turn is no longer worked under."""
         self._count_lease(-1)
 
@@ -90,18 +90,18 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class RunTerms:
+class RunOptions:
     """How streams are run.
 
     Args:
         once: A stream ends when all that is there is read.
         wait_for_lease: Whether to wait for other instances.
-        patience_s: How long failures that may pass are borne before they end a stream.
+        max_unavailable_s: How long failures that may pass are borne before they end a stream.
     """
 
     once: bool
     wait_for_lease: bool
-    patience_s: float
+    max_unavailable_s: float
 
 
 class StreamRunner:
@@ -109,7 +109,7 @@ class StreamRunner:
 
     Args:
         stream: The stream.
-        terms: How it is run.
+        run_options: How it is run.
         shared: With the other streams of the process.
         metastore: Who knows the tables.
         make_lease: Makes the lease's keeper, which calls back when it is lost.
@@ -121,58 +121,60 @@ class StreamRunner:
     def __init__(
         self,
         stream: Stream,
-        terms: RunTerms,
+        run_options: RunOptions,
         shared: Shared,
         *,
         metastore: Metastore,
-        make_lease: Callable[[Callable[[LakelogError], None]], LeaseKeeper],
+        make_lease: Callable[[Callable[[LakelogError], None]], LeaseRenewer],
         progress: StreamProgress,
         clock: Clock,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._stream = stream
-        self._terms = terms
+        self._run_options = run_options
         self._shared = shared
         self._metastore = metastore
         self._make_lease = make_lease
         self._progress = progress
         self._clock = clock
         self._events = Events(shared.stopping)
-        self._leased: LeasedStream[Ending] = LeasedStream(
+        self._leased: LeasedStream[ExitStatus] = LeasedStream(
             f"stream '{stream.name}'",
             stream.checkpoint,
             events=self._events,
-            told=progress,
-            fine=Ending.FINE,
-            to_ending=to_ending,
-            patience_s=terms.patience_s,
+            listener=progress,
+            fine=ExitStatus.FINE,
+            to_exit_status=to_exit_status,
+            max_unavailable_s=run_options.max_unavailable_s,
             clock=clock,
             log=log,
             log_subject="stream",
         )
 
-    def run(self) -> Ending:
+    def run(self) -> ExitStatus:
         """Runs until the end; errors are logged and reported, never raised."""
         while True:
-            ending = self._run_once()
-            is_over = self._terms.once or not self._terms.wait_for_lease or self._shared.stopping.is_set()
-            if ending is not Ending.FENCED or is_over:
-                return ending
+            exit_status = self._run_once()
+            is_over = self._run_options.once or not self._run_options.wait_for_lease or self._shared.stopping.is_set()
+            if exit_status is not ExitStatus.FENCED or is_over:
+                return exit_status
 
     def wake(self) -> None:
         """Has it look whether it is to stop; from any thread."""
         self._events.wake.set()
 
-    def _run_once(self) -> Ending:
+    def _run_once(self) -> ExitStatus:
         lease = self._make_lease(self._leased.lose)
-        return self._leased.run(lease, lambda: self._take_lease(lease), lambda: self._run_leased(lease))
+        return self._leased.run(lease, lambda: self._acquire_lease(lease), lambda: self._run_leased(lease))
 
-    def _take_lease(self, lease: LeaseKeeper) -> bool:
+    def _acquire_lease(self, lease: LeaseRenewer) -> bool:
         """Takes the lease, waiting for it if need be; False when told to stop meanwhile."""
         shared = self._shared
-        return lease.acquire(wait=self._terms.wait_for_lease, stopping=shared.stopping, in_turn=shared.ask_in_turn)
+        return lease.acquire(
+            wait=self._run_options.wait_for_lease, stopping=shared.stopping, in_turn=shared.request_in_turn
+        )
 
-    def _run_leased(self, lease: LeaseKeeper) -> None:
+    def _run_leased(self, lease: LeaseRenewer) -> None:
         try:
             self._progress.lead(lease.epoch)
             # Before Spark is started, which takes long: what does not fit is told at once.
@@ -187,9 +189,9 @@ class StreamRunner:
 
             self._leased.repeat(step)
         finally:
-            self._shared.give_back()
+            self._shared.release()
 
-    def _follow(self, spark: SparkSession, sink: SinkWriter, lease: LeaseKeeper) -> None:
+    def _follow(self, spark: SparkSession, sink: SinkWriter, lease: LeaseRenewer) -> None:
         """Lets batches run until all is read (`available_now`), a failure, or the end."""
 
         def start(write_batch: WriteBatch) -> StreamingQuery:
@@ -202,7 +204,7 @@ class StreamRunner:
             lease.check()
             sink.write(batch, batch_id)
 
-        self._leased.drive(start, write, look=self._see, is_noted=_is_noted)
+        self._leased.drive(start, write, on_poll=self._see, is_noted=_is_noted)
 
     def _start_query(self, spark: SparkSession, write_batch: WriteBatch) -> StreamingQuery:
         rows = spark.readStream.format("lakelog").options(**to_options(self._stream)).load()
@@ -211,20 +213,20 @@ class StreamRunner:
             .foreachBatch(write_batch)
             .option("checkpointLocation", self._stream.checkpoint.as_uri())
         )
-        return start_query(stream, None if self._terms.once else self._stream.interval_s)
+        return start_query(stream, None if self._run_options.once else self._stream.interval_s)
 
     def _wait_for_start(self, query: StreamingQuery) -> None:
         give_up_s = self._clock.monotonic_s() + _START_WITHIN_S
         while query.isActive and not self._events.is_ending and self._clock.monotonic_s() < give_up_s:
             if not query.status["message"].startswith("Initializing"):
                 return
-            self._events.wake.wait(LOOK_EVERY_S)
+            self._events.wake.wait(POLL_EVERY_S)
 
     def _see(self, query: StreamingQuery) -> None:
         for progress in query.recentProgress:
-            told: Any = progress
-            if told["sources"] and told["sources"][0]["endOffset"]:
-                self._progress.see(told)
+            listener: Any = progress
+            if listener["sources"] and listener["sources"][0]["endOffset"]:
+                self._progress.see(listener)
 
 
 def _is_noted(query: StreamingQuery) -> bool:

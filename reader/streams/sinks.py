@@ -21,14 +21,14 @@ from pyspark.sql import DataFrame
 
 import lakelog.spark
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.serving.ending import CHECKPOINT_MISFIT
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.spark.stream_identity import read_query_id
-from lakelog.spark.write_terms import QUERY_ID_PROPERTY
-from lakelog.storage.durable import synchronise
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
+from lakelog.spark.batch.write_parameters import QUERY_ID_PROPERTY
+from lakelog.spark.source.stream_identity import read_query_id
+from lakelog.storage.objects.durable import synchronise
 
-from .ending import FUNCTION_FAILED
+from .exit_status import FUNCTION_FAILED
 from .spec import SinkType, Stream
 
 IDENTITY_FILE: Final = "_stream.json"
@@ -43,7 +43,7 @@ class SinkWriter(Protocol):
         ...
 
 
-def make_sink(stream: Stream, lease: LeaseKeeper) -> SinkWriter:
+def make_sink(stream: Stream, lease: LeaseRenewer) -> SinkWriter:
     """The sink of a stream.
 
     Raises:
@@ -99,7 +99,7 @@ def to_sink_rows(stream: Stream, rows: DataFrame) -> DataFrame:
 @dataclass(frozen=True)
 class _TableSink:
     stream: Stream
-    lease: LeaseKeeper
+    lease: LeaseRenewer
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         stream = self.stream
@@ -120,7 +120,7 @@ class _FilesSink:
     """A folder a batch: it is written under another name, and then takes its own at once."""
 
     stream: Stream
-    lease: LeaseKeeper
+    lease: LeaseRenewer
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         folder = self.stream.sink.path

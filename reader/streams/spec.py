@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lakelog.serving.misfits import Places
+from lakelog.serving.streams.mismatches import KeyLocations
 
 DEFAULT_INTERVAL_S: Final = 0.0
 """A stream is told of new snapshots and does not ask for them, so that there is nothing to wait for."""
@@ -98,9 +98,9 @@ class Stream:
     marks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> KeyLocations:
         """For telling what is wrong with a key."""
-        return Places(self.file, self.marks)
+        return KeyLocations(self.file, self.marks)
 
     @property
     def writer(self) -> str:

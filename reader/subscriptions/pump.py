@@ -20,7 +20,7 @@ from lakelog.streams.request import ResumePoint
 from lakelog.streams.wire import RowsEncoder, to_proto_positions, to_proto_resume_point, to_proto_skipped
 
 from .metrics import SubscriptionMetrics
-from .room import Room
+from .send_window import SendWindow
 
 MAX_ARROW_BYTES = 8 << 20
 """The largest Arrow message: far below what gRPC takes, and large enough that its overhead does not count."""
@@ -37,7 +37,7 @@ class Pump:
     """Reads one stream for a client.
 
     Args:
-        room: How much the client takes.
+        window: How much the client takes.
         metrics: Told of what is sent.
         loop: The event loop of `outgoing`.
         max_arrow_bytes: The largest Arrow message.
@@ -45,7 +45,7 @@ class Pump:
 
     def __init__(
         self,
-        room: Room,
+        window: SendWindow,
         metrics: SubscriptionMetrics,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -57,7 +57,7 @@ class Pump:
         """The last snapshot that was sent whole, by table uuid; also read by other threads."""
         self.ended = asyncio.Event()
         """Set when nothing is read any more; never, where it was not started."""
-        self._room = room
+        self._window = window
         self._metrics = metrics
         self._loop = loop
         self._encoder = RowsEncoder(max_arrow_bytes)
@@ -69,7 +69,7 @@ class Pump:
     @property
     def untaken_bytes(self) -> int:
         """Bytes that the client has not taken yet."""
-        return self._room.sent_bytes
+        return self._window.sent_bytes
 
     def start(self, stream: OpenStream, names: Sequence[str]) -> None:
         """Begins to read a stream of these tables."""
@@ -93,7 +93,7 @@ class Pump:
         if stream.keep_every_s is not None:
             threading.Thread(target=self._keep_up, args=(stream.keep_every_s,), name="keep", daemon=True).start()
 
-    def begin_anew(self, points: Sequence[ResumePoint]) -> None:
+    def restart(self, points: Sequence[ResumePoint]) -> None:
         """Tells the client that a position had expired, and where it begins now."""
         opened = reader_pb2.SubscribeOpened(tables=[to_proto_resume_point(point) for point in points])
         self._put(reader_pb2.SubscribeResponse(opened=opened))
@@ -124,7 +124,7 @@ class Pump:
     def close(self) -> None:
         """Ends the stream, from any thread; idempotent."""
         self._closed.set()
-        self._room.close()
+        self._window.close()
         if self._stream is not None:
             self._stream.follower.close()
 
@@ -146,7 +146,7 @@ class Pump:
         done, skipped = to_proto_positions(progress.done or {}), to_proto_skipped(progress.skipped)
         for rows, is_last in self._with_last(progress):
             size_bytes = 0 if rows is None else len(rows.batch)
-            sequence = self._room.enter(size_bytes)
+            sequence = self._window.enter(size_bytes)
             if not sequence:
                 return False
             if rows is not None:

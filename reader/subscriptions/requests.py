@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.streams.request import ResumePoint, StreamRequest, check_together
 from lakelog.streams.wire import from_proto_resume_point

@@ -11,20 +11,20 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
-from lakelog.catalog import Catalog
 from lakelog.clock import Ids
 from lakelog.errors import LakelogError
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
 from .servicer import ReaderServicer
 
 SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_name
 
-_LOOK_EVERY_S: Final = 2.0
+_POLL_EVERY_S: Final = 2.0
 """Between two looks at the metastore, which tell health and lag."""
 
 _MAX_REQUEST_BYTES: Final = 4 << 20
@@ -69,7 +69,7 @@ class ReaderServer:
     """
 
     def __init__(
-        self, catalog: Catalog, settings: ServerSettings, metrics: SubscriptionMetrics, log: Log, ids: Ids
+        self, catalog: Catalog, settings: ServerSettings, metrics: SubscriptionMetrics, log: Logger, ids: Ids
     ) -> None:
         self._catalog = catalog
         self._settings = settings
@@ -109,12 +109,12 @@ class ReaderServer:
         reader_pb2_grpc.add_ReaderServiceServicer_to_server(self._servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((SERVICE, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self.port = 0
         """Where it listens, from `start` on."""
         self.serving = False
         """Whether the metastore answers and it is not ending; also read by other threads."""
-        self._told: bool | None = None
+        self._reported: bool | None = None
 
     async def start(self) -> None:
         """Listens and serves.
@@ -126,14 +126,14 @@ class ReaderServer:
         self.port = listen(self._server, settings.host, settings.port, settings.tls)
         await self.step()
         await self._server.start()
-        self._looking = asyncio.create_task(self._look(), name="health and lag")
+        self._polling = asyncio.create_task(self._poll(), name="health and lag")
 
     async def drain(self) -> None:
         """Ends: tells all clients to go on elsewhere, and lets what is on its way arrive."""
         self._log.info("draining", subscriptions=len(self._servicer.pumps))
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
         self.serving = False
         await self._health.enter_graceful_shutdown()
         self._draining.set()
@@ -153,11 +153,11 @@ class ReaderServer:
             serving, reason = True, ""
         except LakelogError as error:
             serving, reason = False, error.message
-        await self._tell(serving, reason)
+        await self._report(serving, reason)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S)
             await self.step()
 
     def _measure(self, reached: dict[str, int]) -> int:
@@ -175,14 +175,14 @@ class ReaderServer:
             self._catalog.databases()
         return lag
 
-    async def _tell(self, serving: bool, reason: str) -> None:
+    async def _report(self, serving: bool, reason: str) -> None:
         # The first look is told, too: a replica that starts while nobody answers would else be silent about it.
-        if serving != self._told:
+        if serving != self._reported:
             if serving:
                 self._log.info("serving")
             else:
                 self._log.error("not serving: the metastore does not answer", reason=reason)
-        self.serving = self._told = serving
+        self.serving = self._reported = serving
         state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", SERVICE):
             await self._health.set(service, state)

@@ -7,8 +7,7 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
-from lakelog.catalog import Catalog
-from lakelog.client.status import DETAILS_KEY, to_wire_status
+from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     HistoryDiverged,
@@ -19,17 +18,18 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 from lakelog.streams.open_stream import open_stream
 from lakelog.streams.wire import from_proto_positions
 
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump
 from .requests import Start, to_start
-from .room import Room
+from .send_window import SendWindow
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -60,7 +60,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         max_subscriptions: int,
         holder: str,
         metrics: SubscriptionMetrics,
-        log: Log,
+        log: Logger,
         ids: Ids,
         draining: asyncio.Event,
         linger_s: float = 30.0,
@@ -80,7 +80,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         """Of the subscriptions that are open."""
 
     @property
-    def held_places(self) -> int:
+    def used_slots(self) -> int:
         """Subscriptions that are open, and those that are gone while something is still read for them."""
         return self._open
 
@@ -89,7 +89,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         outcome = "client"
         try:
             self._access.recognize(_authorization(context), _common_name(context))
-            self._take_place()
+            self._acquire_slot()
             await self._serve(context)
         except asyncio.CancelledError:
             raise
@@ -103,7 +103,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         finally:
             self._metrics.ended.labels(outcome).inc()
 
-    def _take_place(self) -> None:
+    def _acquire_slot(self) -> None:
         if self._draining.is_set():
             raise _going_away()
         if self._open >= self._max_subscriptions:
@@ -117,7 +117,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._open += 1
         self._metrics.subscriptions.set(self._open)
 
-    def _give_place_back(self) -> None:
+    def _release_slot(self) -> None:
         self._open -= 1
         self._metrics.subscriptions.set(self._open)
 
@@ -125,20 +125,20 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         try:
             start = await _read_start(context)
         except BaseException:
-            self._give_place_back()
+            self._release_slot()
             raise
         if start is None:
-            self._give_place_back()
+            self._release_slot()
             return
-        room = Room(start.max_bytes, start.max_messages)
-        pump = Pump(room, self._metrics, asyncio.get_running_loop())
+        window = SendWindow(start.max_bytes, start.max_messages)
+        pump = Pump(window, self._metrics, asyncio.get_running_loop())
         beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, pump, start))
         try:
             # A call that is cancelled does not end the thread.
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
-            await self._exchange(context, pump, room)
+            await self._exchange(context, pump, window)
         finally:
             self.pumps.discard(pump)
             pump.close()
@@ -151,7 +151,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         await asyncio.wait([beginning])
         if beginning.exception() is None:
             await pump.ended.wait()
-        self._give_place_back()
+        self._release_slot()
 
     def _begin(self, pump: Pump, start: Start) -> None:
         tables = [self._find_table(str(name), uuid) for name, uuid in start.tables]
@@ -168,7 +168,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             start.request,
             holder=self._holder,
             points=start.points,
-            on_begin=pump.begin_anew,
+            on_begin=pump.restart,
         )
         pump.start(stream, [str(table.name) for table in tables])
 
@@ -182,7 +182,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             )
         return info
 
-    async def _exchange(self, context: Context, pump: Pump, room: Room) -> None:
+    async def _exchange(self, context: Context, pump: Pump, window: SendWindow) -> None:
         """Tells what comes, until the client has enough, something fails, or the server ends.
 
         SUBTLE: all three come through what is to be sent. A write that is cancelled under way would leave the call
@@ -190,18 +190,18 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         """
         # One answer is on its way at a time: a client that takes none is not heard any further.
         answering = asyncio.Semaphore(1)
-        listening = asyncio.ensure_future(self._listen(context, pump, room, answering))
+        listening = asyncio.ensure_future(self._listen(context, pump, window, answering))
         ending = asyncio.ensure_future(self._end_when_drained(pump))
         try:
-            await self._tell(context, pump, answering)
+            await self._emit(context, pump, answering)
         finally:
             for task in (listening, ending):
                 task.cancel()
             await asyncio.gather(listening, ending, return_exceptions=True)
 
-    async def _listen(self, context: Context, pump: Pump, room: Room, answering: asyncio.Semaphore) -> None:
+    async def _listen(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
         try:
-            await self._hear(context, pump, room, answering)
+            await self._receive(context, pump, window, answering)
         except Exception as error:
             pump.end(error)
         else:
@@ -211,12 +211,12 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         await self._draining.wait()
         pump.end(_going_away())
 
-    async def _hear(self, context: Context, pump: Pump, room: Room, answering: asyncio.Semaphore) -> None:
+    async def _receive(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
         """Does what the client says, until it says no more."""
         while (request := await context.read()) is not grpc.aio.EOF:
             match request.WhichOneof("request"):
                 case "taken":
-                    room.taken(request.taken.sequence)
+                    window.taken(request.taken.sequence)
                 case "keep":
                     positions = from_proto_positions(request.keep.positions)
                     await asyncio.to_thread(pump.keep, positions)
@@ -228,7 +228,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                         metadata={"field": "request"},
                     )
 
-    async def _tell(self, context: Context, pump: Pump, answering: asyncio.Semaphore) -> None:
+    async def _emit(self, context: Context, pump: Pump, answering: asyncio.Semaphore) -> None:
         while True:
             item = await pump.outgoing.get()
             if isinstance(item, ClientLeft):

@@ -94,7 +94,7 @@ CASES = (
 
 _HISTORY = (upsert("1|a", "2|b"), compact(), upsert("2|B", "3|c"))
 _THEN = (delete("1", columns=("k",)), compact(), upsert("3|d"), compact())
-_TOLD = {5: ("-D 1|a", "-U 2|b", "+U 2|B", "+I 3|c"), 7: ("-U 3|c", "+U 3|d")}
+_CHANGES = {5: ("-D 1|a", "-U 2|b", "+U 2|B", "+I 3|c"), 7: ("-U 3|c", "+U 3|d")}
 
 
 def begins(mode: str, **shows: tuple[str, ...]) -> StreamCase:
@@ -107,7 +107,7 @@ def begins(mode: str, **shows: tuple[str, ...]) -> StreamCase:
         _HISTORY,
         _THEN,
         options,
-        shows={**own, **_TOLD},
+        shows={**own, **_CHANGES},
     )
 
 
@@ -122,7 +122,7 @@ STREAMS = (
         _HISTORY,
         _THEN,
         {"scan.snapshot-id": "1"},
-        shows={2: ("+I 1|a", "+I 2|b"), **_TOLD},
+        shows={2: ("+I 1|a", "+I 2|b"), **_CHANGES},
     ),
     StreamCase(
         "3.6 as they were written rows come at once",

@@ -28,10 +28,10 @@ CASES = (
             _with_producer(producer, _PT, "pt", "k", bucket=buckets),
             (_FIRST, _SECOND),
             ("1|10|102", "1|20|200", "1|30|300"),
-            changes={1: ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400"), 2: told},
+            changes={1: ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400"), 2: reported},
             raw={2: ("+I 1|10|102", "+I 1|30|300", "-D 1|40|0")},
         )
-        for producer, told in _VECTORS.items()
+        for producer, reported in _VECTORS.items()
         for buckets in ("1", "3")
     ),
     Case(

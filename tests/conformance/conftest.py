@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from tests.conformance.drivers import SdkDriver, SparkDriver
 from tests.conformance.language import Driver
 from tests.conformance.log_stage import LogStage

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.conformance.language import KIND_COLUMN, Outcome, Step, TableSpec
 from tests.integration.compactor.attaching import attach_all
 

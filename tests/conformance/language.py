@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from lakelog.format.sql_types import from_sql_type
+from lakelog.format.types.sql_types import from_sql_type
 
 KINDS = ("+I", "-U", "+U", "-D")
 KIND_COLUMN = "_row_kind"

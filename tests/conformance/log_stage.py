@@ -14,17 +14,17 @@ from typing import Any
 import fastavro
 from confluent_kafka import Consumer, TopicPartition
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.secrets import read_secrets
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
-from metastore.brokers import Brokers
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
+from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, to_text
 from tests.conformance.stream_drivers import compact
@@ -205,9 +205,9 @@ def to_message(table: TableSpec, form: Mapping[str, str], record: PlainRecord) -
         change = json.loads(record.value)
         assert list(change) == ["before", "after", "source", "op", "ts_ms"]
         assert change["op"] == _OPS[record.kind]
-        told = [_show(change[side], names) for side in ("before", "after") if change[side] is not None]
+        reported = [_show(change[side], names) for side in ("before", "after") if change[side] is not None]
         assert (change["after"] is None) is (change["op"] == "d"), "what is gone has no new row"
-        return f"{record.kind} {' > '.join(told)}"
+        return f"{record.kind} {' > '.join(reported)}"
     row = json.loads(record.value) if encoding == "json" else _read_avro(table, names, record.value, table.key)
     return f"{record.kind} {_show(row, names)}"
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
-from lakelog.format.files import DataFile
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
-from lakelog.storage.table_writer import TableWriter
-from lakelog.table import Table
-from metastore.postgres.connections import libpq_url
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.write.table_writer import TableWriter
+from metastore.postgres.connection.connections import libpq_url
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec
 from tests.conformance.stream_language import (
@@ -44,7 +44,7 @@ from tests.integration.spark.stream_query import StreamQuery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _WAIT_S = 30.0
 _numbers = itertools.count(1)
 
@@ -100,7 +100,7 @@ class _Subscribed:
         end_s = time.monotonic() + _WAIT_S
         while not self._stream.ended and self._stream.position != latest:
             assert time.monotonic() < end_s, f"{self._case.rule}: at {self._stream.position}, never at {latest}"
-            batch = self._stream.read(_LOOK_S)
+            batch = self._stream.read(_POLL_S)
             if batch is not None:
                 shown += [(batch.snapshot_id, to_line(row)) for row in batch.data.to_pylist()]
         return [shown]
@@ -128,18 +128,18 @@ class DrivenReader(DrivenStream):
     def __init__(self, target: str, name: str, case: StreamCase, options: Mapping[str, str]) -> None:
         super().__init__(target, name, _spark_options(case, options))
         self._case = case
-        self._lanes: list[list[DrivenRow]] = []
+        self._writer_threads: list[list[DrivenRow]] = []
 
     def take(self) -> list[list[Shown]]:
-        self._lanes = []
+        self._writer_threads = []
         self.run()
-        return [[(row["_snapshot_id"], to_line(row)) for row in lane] for lane in self._lanes]
+        return [[(row["_snapshot_id"], to_line(row)) for row in lane] for lane in self._writer_threads]
 
     def show(self, batch: int) -> list[DrivenRow]:
         tasks = self.show_tasks(batch)
-        before = max((row["_snapshot_id"] for lane in self._lanes for row in lane), default=0)
+        before = max((row["_snapshot_id"] for lane in self._writer_threads for row in lane), default=0)
         assert all(row["_snapshot_id"] > before for task in tasks for row in task), "batches hold whole snapshots"
-        self._lanes += tasks
+        self._writer_threads += tasks
         return [row for task in tasks for row in task]
 
     def stop(self) -> None:

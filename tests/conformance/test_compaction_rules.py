@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.format.compaction.picking import pick_due
 from lakelog.format.compaction.plan import NoPlan, Rule
 from lakelog.format.compaction.runs import SortedRun
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_small_files
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.integration.compactor.attaching import attach_all
 
 TARGET = 256 << 20
@@ -147,7 +147,7 @@ def test_rule_6_5_a_compaction_changes_no_read(catalog: Catalog, engine: str, is
     assert sorted(map(str, table.scan(options=diff).to_arrow().to_pylist())) == between
 
 
-def test_rule_6_6_who_lost_the_race_says_why_and_nobody_fails(catalog: Catalog) -> None:
+def test_rule_6_6_who_lost_the_race_says_why_and_no_one_fails(catalog: Catalog) -> None:
     table = make(catalog, key=["k"])
     for number in range(3):
         table.upsert(rows((number, 0, number)))

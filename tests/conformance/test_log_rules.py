@@ -74,7 +74,7 @@ def test_4_1_the_log_is_refused_where_it_holds_rows_that_are_never_shown(log_sta
         log_stage.table(name).subscribe(options={"streaming-read-mode": "log"})
 
 
-def test_4_2_transactional_records_are_seen_behind_their_snapshot_and_once(log_stage: LogStage) -> None:
+def test_4_2_transactional_records_are_seen_after_their_snapshot_and_once(log_stage: LogStage) -> None:
     name = make(log_stage, KV)
     table = log_stage.table(name)
     with log_stage.catalog.transaction() as tx:
@@ -97,10 +97,10 @@ def test_4_2_eventual_records_are_seen_as_soon_as_written(log_stage: LogStage) -
     with log_stage.catalog.transaction() as tx:
         tx.table(name).upsert(rows(KV, "1|a"))
         end_s = time.monotonic() + 20
-        while not (early := log_stage.read(name)):
+        while not (uncommitted := log_stage.read(name)):
             assert time.monotonic() < end_s
         assert table.scan().count() == 0
-    (record,) = early
+    (record,) = uncommitted
     assert set(record.headers) == {"kind", "idx", "attempt"}
     given_up = log_stage.catalog.transaction()
     given_up.table(name).upsert(rows(KV, "2|b"))

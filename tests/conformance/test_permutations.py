@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.driven_stream import STREAMED, DrivenStream, put
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
@@ -25,7 +25,7 @@ RECORDS: Final = ((), *((kind,) for kind in KINDS), *itertools.product(KINDS, re
 Commit = tuple[tuple[str, str], ...]
 """Kinds and values of one key in one commit."""
 
-Told = tuple[int, str, int, str]
+Emitted = tuple[int, str, int, str]
 """Snapshot, kind, key, value."""
 
 
@@ -55,7 +55,7 @@ class Model:
         self.first_row, self.producer, self.drops_equal = first_row, producer, drops_equal
         self.rows: dict[int, str] = {}
 
-    def commit(self, snapshot_id: int, batch: Mapping[int, Commit]) -> Iterator[Told]:
+    def commit(self, snapshot_id: int, batch: Mapping[int, Commit]) -> Iterator[Emitted]:
         """Takes a commit; tells its changes."""
         for key, records in batch.items():
             if self.producer == "input":
@@ -107,13 +107,13 @@ def sort_changes(rows: Sequence[Mapping[str, object]]) -> list[tuple[object, ...
     return sorted(found, key=lambda each: (each[0], each[2]))
 
 
-def write_all(catalog: Catalog, commits: int, options: Mapping[str, str], model: Model) -> tuple[Table, list[Told]]:
+def write_all(catalog: Catalog, commits: int, options: Mapping[str, str], model: Model) -> tuple[Table, list[Emitted]]:
     """A table with all permutations, and what its changes are to be."""
     catalog.create_database("permuted", if_not_exists=True)
     name = f"permuted.t{len(catalog.tables('permuted'))}"
     table = catalog.create_table(name, schema=STREAMED, primary_key=["k"], options={"bucket": "3", **options})
     keys = permute(commits)
-    wanted: list[Told] = []
+    wanted: list[Emitted] = []
     for number in range(commits):
         batch = {key: records[number] for key, records in keys.items()}
         snapshot = table.write(to_data(batch)).snapshot_id

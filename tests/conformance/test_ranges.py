@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import LakelogError
+from lakelog.sdk.catalog import Catalog
 from tests.conformance.language import TableSpec, append, delete, overwrite, upsert, write
 from tests.conformance.stream_drivers import SubscriptionDriver
 from tests.conformance.stream_language import Act, Compact, Forget, plain_lines, to_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from tests.conformance import (
     cases_changelog,
     cases_commits,

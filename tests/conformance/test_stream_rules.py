@@ -7,13 +7,13 @@ from typing import BinaryIO
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, SnapshotExpired
-from lakelog.storage.store import ObjectStore, open_store
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.store import ObjectStore, open_store
 from lakelog.streams import follow
 from lakelog.streams.subscription import Subscription
-from lakelog.table import Table
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, append, overwrite, upsert
 from tests.conformance.stream_drivers import SubscriptionDriver, forget
@@ -182,7 +182,7 @@ def test_two_readers_of_one_consumer(catalog: Catalog) -> None:
             assert next(batches(second)) == 2
 
 
-def test_changes_behind_an_expired_snapshot(catalog: Catalog, stack: EmbeddedStack) -> None:
+def test_changes_after_an_expired_snapshot(catalog: Catalog, stack: EmbeddedStack) -> None:
     table = make(catalog, KV, *(upsert(f"1|{n}") for n in range(5)))
     forget(stack, table, 3)
     with pytest.raises(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 from tests.conformance import cases_full_compaction, cases_stream_positions, cases_stream_shown, cases_stream_starts
 from tests.conformance.stream_drivers import ReaderDriver, SubscriptionDriver
 from tests.conformance.stream_language import StreamCase, check_stream

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 from tests.conformance.stream_drivers import QueryDriver
 from tests.conformance.stream_language import check_stream
 from tests.conformance.test_streams import CASES

@@ -141,7 +141,7 @@ def _writer_steps(state: State, w: Writer, rules: Protections) -> Iterator[tuple
 
 
 def _phase_after(verdict: str) -> str:
-    return "told" if verdict in ("applied", "repeated") else "refused"
+    return "answered" if verdict in ("applied", "repeated") else "refused"
 
 
 def _clean_up(state: State, w: Writer, verdict: str) -> State:
@@ -162,10 +162,10 @@ def _commit(state: State, w: Writer, rules: Protections) -> tuple[str, State]:
         return "refused by its guard", state
     if rules.idempotent and row in state.results:
         if attempts[w.attempt] == "open":
-            state = replace(state, attempts=_put(state.attempts, w.attempt, "doomed"))
+            state = replace(state, attempts=_put(state.attempts, w.attempt, "aborted"))
         return "repeated", state
     if rules.staged and attempts[w.attempt] != "open":
-        return "doomed", state
+        return "aborted", state
     if is_stale:
         return "refused by its guard", state
     if w.attempt in dict(state.live):
@@ -191,13 +191,13 @@ def _compactor_steps(state: State, c: Compactor, rules: Protections) -> Iterator
         after = replace(state, stored=state.stored | set(c.files), attempts=_put(state.attempts, c.name, "open"))
         yield "writes its files", replace(c, phase="written"), after
     elif c.phase in ("written", "lost"):
-        if rules.staged and dict(state.attempts)[c.name] == "doomed" and c.name not in dict(state.dropped):
+        if rules.staged and dict(state.attempts)[c.name] == "aborted" and c.name not in dict(state.dropped):
             yield "was given up", replace(c, phase="refused"), replace(state, stored=state.stored - set(c.files))
             return
         dropped, after = _commit_groups(state, c, rules)
         useless = {c.files[number] for number in dropped}
-        told = replace(after, stored=after.stored - useless)
-        yield f"commits, {len(dropped)} groups dropped", replace(c, phase="done"), told
+        reported = replace(after, stored=after.stored - useless)
+        yield f"commits, {len(dropped)} groups dropped", replace(c, phase="done"), reported
         if c.phase == "written":
             yield f"commits, {len(dropped)} groups dropped, the reply is lost", replace(c, phase="lost"), after
 
@@ -222,7 +222,7 @@ def _commit_groups(state: State, c: Compactor, rules: Protections) -> tuple[froz
     return dropped, replace(
         state,
         live=kept,
-        attempts=_put(state.attempts, c.name, "committed" if any(stands) else "doomed"),
+        attempts=_put(state.attempts, c.name, "committed" if any(stands) else "aborted"),
         dropped=_put(state.dropped, c.name, dropped),
         snapshots=state.snapshots | ({number} if any(stands) else set()),
     )
@@ -233,10 +233,10 @@ def _collector_steps(state: State, rules: Protections) -> Iterator[tuple[str, St
     if rules.staged:
         for attempt, status in state.attempts:
             if status == "open" and state.collects:
-                doomed = replace(state, attempts=_put(state.attempts, attempt, "doomed"), collects=state.collects - 1)
-                yield f"collector dooms {attempt}", doomed
+                aborted = replace(state, attempts=_put(state.attempts, attempt, "aborted"), collects=state.collects - 1)
+                yield f"collector dooms {attempt}", aborted
             files = {file for file in state.stored if file == attempt or file.startswith(f"{attempt}/")}
-            if status == "doomed" and files:
+            if status == "aborted" and files:
                 yield f"collector deletes {attempt}", replace(state, stored=state.stored - files)
     elif state.collects:
         for file in sorted(state.stored - set(dict(state.live))):
@@ -256,7 +256,7 @@ def violation(state: State) -> str | None:
     if len(rows) != len(set(rows)):
         return f"a row is there twice: {sorted(rows)}"
     for writer in state.writers:
-        if writer.phase == "told" and (writer.name, writer.identifier) not in rows:
+        if writer.phase == "answered" and (writer.name, writer.identifier) not in rows:
             return f"a writer was told of a commit whose row is gone: {writer.name}"
     if state.counter != state.raised:
         return f"a counter that was raised {state.raised} times is {state.counter}"
@@ -280,7 +280,7 @@ def fenced_violation(state: State) -> str | None:
     for writer in state.writers:
         newest = dict(state.epochs).get(writer.name, 0)
         committed = dict(state.attempts).get(writer.attempt) == "committed"
-        if writer.phase == "told" and committed and writer.epoch < newest and _successor_is_ahead(state, writer):
+        if writer.phase == "answered" and committed and writer.epoch < newest and _successor_is_ahead(state, writer):
             return f"a zombie committed behind its successor: {writer.name}@{writer.epoch}"
     return None
 

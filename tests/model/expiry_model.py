@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 class Protections:
     """Which rules hold; all by default."""
 
-    pins: bool = True  # C7: expiry stops at the lowest pin
+    leases: bool = True  # C7: expiry stops at the lowest pin
     locked: bool = True  # C7: pins are looked at in the transaction that expires, under the head's lock
-    counted: bool = True  # C4: a file is doomed with the last entry that refers to it
+    counted: bool = True  # C4: a file is aborted with the last entry that refers to it
     forgotten_last: bool = True  # a file leaves the list behind being deleted
 
 
@@ -38,8 +38,8 @@ class State:
     earliest: int = 1
     latest: int = 2
     stored: frozenset[str] = frozenset({"a", "b"})
-    doomed: frozenset[str] = frozenset()
-    pin: int = 0
+    expired: frozenset[str] = frozenset()
+    lease: int = 0
     reading: int = 0
     """The snapshot that the reader has been told that it may read; 0: none."""
     read: bool = False
@@ -67,10 +67,10 @@ def violation(state: State) -> str | None:
 
 def is_over(state: State) -> bool:
     """Nothing more will happen but expiry, and that has nothing left to do."""
-    return state.earliest == state.latest and not state.doomed and state.expirer == "idle" and not state.reading
+    return state.earliest == state.latest and not state.expired and state.expirer == "idle" and not state.reading
 
 
-def leftovers(state: State) -> str | None:
+def orphans(state: State) -> str | None:
     """What is wrong at an end: files that nobody will ever delete."""
     left = state.stored - live_at(state, state.latest)
     return f"{sorted(left)} is never deleted" if is_over(state) and left else violation(state)
@@ -91,9 +91,9 @@ def _reader_steps(state: State) -> Iterator[tuple[str, State]]:
         # The newest, or the first one while it is kept.
         for snapshot in {state.earliest, 2}:
             if state.earliest <= snapshot <= 2:
-                yield f"a reader holds {snapshot}", replace(state, pin=snapshot, reading=snapshot)
+                yield f"a reader holds {snapshot}", replace(state, lease=snapshot, reading=snapshot)
     if state.reading:
-        yield "the reader ends", replace(state, pin=0, reading=0, read=True)
+        yield "the reader ends", replace(state, lease=0, reading=0, read=True)
 
 
 def _expirer_steps(state: State, rules: Protections) -> Iterator[tuple[str, State]]:
@@ -106,24 +106,24 @@ def _expirer_steps(state: State, rules: Protections) -> Iterator[tuple[str, Stat
             yield "looks at pins", replace(state, expirer="decided", bound=bound)
     elif state.expirer == "decided":
         yield "expires by what it saw", replace(_expire(state, max(state.bound, state.earliest), rules), expirer="idle")
-    if state.expirer == "idle" and state.doomed:
-        left = state.doomed if rules.forgotten_last else frozenset[str]()
-        yield "lists what is doomed", replace(state, expirer="listed", hands=state.doomed, doomed=left)
+    if state.expirer == "idle" and state.expired:
+        left = state.expired if rules.forgotten_last else frozenset[str]()
+        yield "lists what is aborted", replace(state, expirer="listed", hands=state.expired, expired=left)
     elif state.expirer == "listed":
         after = replace(state, stored=state.stored - state.hands, expirer="idle", hands=frozenset())
-        yield "deletes and forgets", replace(after, doomed=state.doomed - state.hands)
+        yield "deletes and forgets", replace(after, expired=state.expired - state.hands)
         yield "deletes and dies", replace(after, deaths=1)
         if not state.deaths:
             yield "dies", replace(state, expirer="idle", hands=frozenset(), deaths=1)
 
 
 def _bound(state: State, rules: Protections) -> int:
-    return min(state.latest, state.pin) if rules.pins and state.pin else state.latest
+    return min(state.latest, state.lease) if rules.leases and state.lease else state.latest
 
 
 def _expire(state: State, bound: int, rules: Protections) -> State:
     gone = {each for each in state.entries if 0 < each.removed <= bound}
     left = state.entries - gone
     referred = {each.path for each in left} if rules.counted else set()
-    doomed = {each.path for each in gone} - referred
-    return replace(state, entries=left, earliest=bound, doomed=state.doomed | doomed)
+    expired = {each.path for each in gone} - referred
+    return replace(state, entries=left, earliest=bound, expired=state.expired | expired)

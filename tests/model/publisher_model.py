@@ -86,10 +86,14 @@ def _publisher_moves(s: State, p: Publisher, rules: Protections) -> Iterator[Mov
         if p.generation != s.generation:
             yield "finds the log begun anew", _to_down(p), s
             return
-        told, after = _report(s, done.position, rules)
-        fresh = p.broken and rules.fresh_after_break
+        reported, after = _report(s, done.position, rules)
+        fresh = p.broken and rules.reinit_after_break
         after_all = done._replace(phase="ready") if not fresh else _to_down(p)
-        yield f"reports{'' if told else ' what is not there any more'}", after_all if told else _to_diverged(p), after
+        yield (
+            f"reports{'' if reported else ' what is not there any more'}",
+            after_all if reported else _to_diverged(p),
+            after,
+        )
 
 
 def _init(s: State, p: Publisher, rules: Protections, phase: str) -> Move:
@@ -116,13 +120,13 @@ def _check_position(s: State, p: Publisher, rules: Protections) -> Move:
     if p.generation != s.generation:
         # It has nothing to tell, so that nobody refuses it.
         return "takes the log back", p._replace(phase="ready"), s
-    if s.generation > 1 and s.offsets is None and rules.beginning_told:
+    if s.generation > 1 and s.offsets is None and rules.beginning_reported:
         s = s._replace(begins=_find_beginning(s))
     at, end = p.position, tail(s)
     if rules.tail_checked and (at.number, at.rows) > (end.number, end.rows):
         return "finds the topic cut", _to_diverged(p), s
-    told, after = _report(s, at, rules)
-    if not told:
+    reported, after = _report(s, at, rules)
+    if not reported:
         return "finds another history", _to_diverged(p), s
     return "checks the position", p._replace(phase="ready"), after
 
@@ -218,7 +222,7 @@ def _resume(p: Publisher, rules: Protections, s: State) -> Move:
     if not rules.unknown_is_open:
         done = p._replace(phase="ready", position=_to_position(p.plan[-1]), plan=(), sent=0)
         return "takes it for done and goes on", done, s
-    if not rules.fresh_after_unknown:
+    if not rules.reinit_after_unknown:
         return "tries it again", p._replace(phase="planned", sent=0), s
     return "gives the producer up", _to_down(p), s
 

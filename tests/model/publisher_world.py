@@ -23,8 +23,8 @@ class Protections:
     fixed_id: bool = True  # R1: one transactional id for a table's shard, not one for each process
     init_before_position: bool = True  # R2: fence whoever was there, then read the position
     reread_when_fenced: bool = True  # R2, R6: fenced means read again, not: take the id back and go on
-    fresh_after_break: bool = True  # R2: whatever was sent twice may come late, and only a new epoch keeps it out
-    fresh_after_unknown: bool = True  # R6: an unknown end is found out by a fresh start, not by trying again
+    reinit_after_break: bool = True  # R2: whatever was sent twice may come late, and only a new epoch keeps it out
+    reinit_after_unknown: bool = True  # R6: an unknown end is found out by a fresh start, not by trying again
     unknown_is_open: bool = True  # R6: an unknown end is not taken for done
     position_in_transaction: bool = True  # R3: not in Postgres alone
     position_has_rows: bool = True  # R3: how much of a chunked snapshot is there
@@ -37,7 +37,7 @@ class Protections:
     committed_only: bool = True  # what is staged is nobody's business
     broker_fences: bool = True  # look-alikes of Kafka do not
     generation_checked: bool = True  # R2: behind init, whether the log is still the one that was looked up
-    beginning_told: bool = True  # where a generation begins is found behind its first init, not when it is begun
+    beginning_reported: bool = True  # where a generation begins is found behind its first init, not when it is begun
 
 
 class Snapshot(NamedTuple):

@@ -56,8 +56,8 @@ def test_the_rules_hold_in_every_interleaving(initial: State) -> None:
         ("fixed_id", ZOMBIES, "a row is there twice"),
         ("init_before_position", ZOMBIES, "a row is there twice"),
         ("reread_when_fenced", ZOMBIES, "a row is there twice"),
-        ("fresh_after_break", BREAKS, "a small snapshot is torn"),
-        ("fresh_after_unknown", BREAKS, "a row is there twice"),
+        ("reinit_after_break", BREAKS, "a small snapshot is torn"),
+        ("reinit_after_unknown", BREAKS, "a row is there twice"),
         ("unknown_is_open", BREAKS, "rows are lost"),
         ("position_in_transaction", ZOMBIES, "a row is there twice"),
         ("position_has_rows", CHUNKS, "a row is there twice"),
@@ -70,7 +70,7 @@ def test_the_rules_hold_in_every_interleaving(initial: State) -> None:
         ("committed_only", STAGED, "a row is visible before its snapshot"),
         ("broker_fences", ZOMBIES, "rows before it are lost"),
         ("generation_checked", RESTARTED, "a row is out of order"),
-        ("beginning_told", RESTARTED, "a row is out of order"),
+        ("beginning_reported", RESTARTED, "a row is out of order"),
     ],
 )
 def test_each_rule_is_missed_when_it_is_off(off: str, initial: State, expected: str) -> None:

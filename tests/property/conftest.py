@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing.postgres_proxy import PostgresProxy
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 
 @pytest.fixture(scope="module")

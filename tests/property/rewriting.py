@@ -9,20 +9,20 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.files import DataFile
-from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import RunPart, read_run
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.key_lookup import KeyLookup
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
-from lakelog.storage.superseded import find_superseded_positions, to_merge_policy
-from lakelog.storage.table_writer import TableWriter
+from lakelog.storage.lookup.key_lookup import KeyLookup
+from lakelog.storage.merging.aligned_runs import RunPart, read_run
+from lakelog.storage.merging.deletion_vectors import find_deletion_vectors, to_merge_policy
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
+from lakelog.storage.write.table_writer import TableWriter
 
 RETENTION_MS: Final = 10
 SCHEMA: Final = TableSchema(
@@ -113,7 +113,7 @@ class Bucket:
         wanted = {key: state.value for key, state in self._model.items() if state.kind in ("+I", "+U")}
         data_files = DataFiles(self.store)
         for memory_bytes in (1, 1 << 20):
-            found = find_superseded_positions(self.store, self.files, SCHEMA, self.policy, memory_bytes=memory_bytes)
+            found = find_deletion_vectors(self.store, self.files, SCHEMA, self.policy, memory_bytes=memory_bytes)
             shown: dict[int, int] = {}
             for file, left_out in zip(self.files, found, strict=True):
                 rows = read_run(data_files, RunPart(file, list(plan_file_schema(SCHEMA, False))))

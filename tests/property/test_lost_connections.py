@@ -11,7 +11,7 @@ import pytest
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.testing.postgres_proxy import PostgresProxy
-from metastore.postgres.connections import connect
+from metastore.postgres.connection.connections import connect
 
 
 def test_a_connection_lost_at_any_length_of_its_set_up_is_unavailable_and_leaves_nothing_open(

@@ -23,11 +23,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lakelog.catalog import Catalog
 from lakelog.errors import OutcomeUnknown, Unavailable
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.sdk.transaction import Transaction
 from lakelog.testing.postgres_proxy import PostgresProxy
-from lakelog.transaction import Transaction
 from tests.property.model import Condition, Record, TableModel
 
 EXAMPLES = int(os.environ.get("LAKELOG_PROPERTY_EXAMPLES", "12"))
@@ -129,7 +129,7 @@ class Histories(RuleBasedStateMachine):
         self._commit([0, 1], lambda tx, n: self._part(tx, n).write(to_rows(rows, kinds=True)), lambda m: m.write(rows))
 
     @rule(which=st.integers(0, 1), pieces=st.lists(changes, min_size=2, max_size=3))
-    def write_in_pieces(self, which: int, pieces: list[list[Record]]) -> None:
+    def write_in_chunks(self, which: int, pieces: list[list[Record]]) -> None:
         """Several writes of one transaction are one after the other."""
 
         def write(tx: Transaction, number: int) -> None:

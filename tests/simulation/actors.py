@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from lakelog.table import Table
-from lakelog.upkeep.file_check_result import FileCheck
+from lakelog.format.commit.request import CommitRequest
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.tables.table import Table
 from metastore.service import MetastoreService
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock
@@ -33,13 +33,13 @@ class Habits:
     """What actors do; all true in the product. A habit that is off is a control that must be noticed."""
 
     same_identifier_on_repeat: bool = True
-    doom_before_delete: bool = True
+    abort_before_delete: bool = True
     keep_files_on_unknown: bool = True
     keep_position_when_done: bool = True
     own_epoch: bool = True
     delete_dropped_groups_only: bool = True
-    hold_what_is_read: bool = True
-    delete_only_what_is_doomed: bool = True
+    lease_what_is_read: bool = True
+    delete_only_aborted: bool = True
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Sink:
         states: All that it ever was, by snapshot.
         handled: Snapshots that were handled once their position was kept.
         fenced: How many readers were told that another has taken over.
-        begun_anew: How many readers found that the consumer had expired.
+        restarted: How many readers found that the consumer had expired.
     """
 
     rows: dict[int, str] = field(default_factory=dict)
@@ -60,12 +60,12 @@ class Sink:
     states: dict[int, dict[int, str]] = field(default_factory=dict)
     handled: list[int] = field(default_factory=list)
     fenced: int = 0
-    begun_anew: int = 0
+    restarted: int = 0
 
 
 def as_simulated(catalog: Catalog) -> Catalog:
     """A catalog of which nothing happens by itself: no thread of its own takes part in the order of things."""
-    catalog.held_reads.close()
+    catalog.leased_reads.close()
     return catalog
 
 
@@ -89,11 +89,11 @@ class World:
     """How likely the successor of a reader comes only when its consumer has expired."""
     expired: int = 0
     """Snapshots that have expired."""
-    held_reads: int = 0
+    leased_reads: int = 0
     """How many reads were held, and found all that they needed."""
     repairs: list[FileCheck] = field(default_factory=list)
     """What those found that came to their end."""
-    told: int = 0
+    emissions: int = 0
     """Changes that compactions told, as often as somebody checked them."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
     """Of each that was answered: its groups, and how many of them were dropped."""
@@ -108,7 +108,7 @@ class World:
                 calls,
                 self.stores,
                 clock=VirtualClock(self.scheduler),
-                draw=self.scheduler.random.random,
+                rng=self.scheduler.random.random,
                 cache_folder=self.cache_folder,
             )
         )
@@ -207,7 +207,7 @@ def collect(world: World) -> None:
         attempts = sorted({found.path.split("/")[1] for found in store.list_objects("data")})
         for attempt in attempts:
             try:
-                if world.habits.doom_before_delete:
+                if world.habits.abort_before_delete:
                     catalog.metastore.abandon_attempt(attempt)
                 elif _is_live(world, attempt):
                     continue

@@ -6,13 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakelog.errors import CommitConflict, OutcomeUnknown, Unavailable
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup, split_group_files
-from lakelog.format.files import DataFile
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import (
+    BucketRef,
+    Change,
+    CommitRequest,
+    CommitResult,
+    CompactionGroup,
+    split_group_files,
+)
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.table_writer import TableWriter
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.write.table_writer import TableWriter
 from tests.simulation.actors import TABLE, World
 
 Write = Callable[[World, str], tuple[Change, str, ObjectStore] | None]

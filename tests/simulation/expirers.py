@@ -22,15 +22,15 @@ def expire(world: World) -> None:
         try:
             step = catalog.metastore.expire_snapshots(uuid, older_than_ms=_LATER_MS, retain_last=dice.randint(1, 3))
             world.expired += step.earliest - step.earliest_before
-            if not world.habits.delete_only_what_is_doomed:
+            if not world.habits.delete_only_aborted:
                 # Looks what is live, and deletes the rest.
                 live = set(world.auditing_catalog().table(TABLE).files()["path"].to_pylist())
                 store.delete_many([each.path for each in store.list_objects("data") if each.path not in live])
                 continue
-            paths = catalog.metastore.list_doomed_files(uuid, dice.randint(1, 10))
+            paths = catalog.metastore.list_expired_files(uuid, dice.randint(1, 10))
             if paths:
                 store.delete_many(paths)
-                catalog.metastore.forget_doomed_files(uuid, paths)
+                catalog.metastore.forget_expired_files(uuid, paths)
         except (Unavailable, OutcomeUnknown):
             continue  # Whatever was done, the next round goes on from there.
 
@@ -47,8 +47,8 @@ def read_for_long(world: World, name: str) -> None:
             scan = table.scan()
             if not scan.snapshot_id:
                 continue
-            if world.habits.hold_what_is_read:
-                catalog.metastore.hold_snapshot(table.uuid, holder, scan.snapshot_id, 1_000_000)
+            if world.habits.lease_what_is_read:
+                catalog.metastore.lease_snapshot(table.uuid, holder, scan.snapshot_id, 1_000_000)
         except SnapshotExpired:
             continue  # Between planning and holding, so that nobody has relied on it yet.
         except (Unavailable, OutcomeUnknown):
@@ -61,7 +61,7 @@ def read_for_long(world: World, name: str) -> None:
             except (SnapshotExpired, DataCorrupted) as error:
                 raise AssertionError(f"{name} lost snapshot {scan.snapshot_id} while it held it: {error}") from error
             assert {row["k"]: row["v"] for row in rows} == wanted, f"{name} at snapshot {scan.snapshot_id}"
-        world.held_reads += 1
+        world.leased_reads += 1
         try:
             catalog.metastore.release_snapshot(table.uuid, holder)
         except (Unavailable, OutcomeUnknown):

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import Fenced, HistoryDiverged, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.log_state import LogInfo, PublishReport, to_publisher_lease
-from lakelog.format.snapshot import LogContent, Snapshot
+from lakelog.format.log.state import LogInfo, PublishReport, to_publisher_lease
+from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords, LogPosition
@@ -28,10 +28,10 @@ from lakelog.testing.log_recording import LINES_SCHEMA, to_records
 from tests.simulation.actors import SCHEMA, TABLE, World, persistently
 from tests.simulation.scheduler import Killed, Scheduler
 from tests.simulation.world import WRITING, VirtualClock
-from writer.publishing.file_logs import FileLogs
-from writer.publishing.publisher import PublisherParts, TablePublisher, to_group
-from writer.publishing.recovery import Witnesses
-from writer.publishing.topic_looks import TopicLooks
+from writer.publishing.publisher import PublisherContext, TablePublisher, to_group
+from writer.publishing.reading.file_logs import FileLogs
+from writer.publishing.recovery import RecoveryFacts
+from writer.publishing.topics.monitor import TopicMonitor
 from writer.publishing.transactions import TransactionLimits
 
 SERVERS: Final = "brokers:9092"
@@ -59,7 +59,7 @@ class PublisherHabits:
     """What publishers do; all true in the product. A habit that is off is a control that must be noticed."""
 
     one_id: bool = True  # R1
-    go_on_by_evidence_only: bool = True  # R2
+    check_duplicate_sends: bool = True  # R2
     unknown_is_open: bool = True  # R6
     position_of_the_log: bool = True  # R3
     look_at_the_tail: bool = True  # R3
@@ -74,13 +74,13 @@ class LogWorld:
     late_ends: int = 0
     """Of transactions that came late, and were of the epoch that the id still had."""
     forgotten: int = 0
-    fresh_starts: int = 0
+    producer_reinits: int = 0
     fenced: int = 0
     diverged: list[str] = field(default_factory=list)
     processes: int = 0
     restarts: int = 0
     """How often the log is begun anew, each second time in a topic made anew."""
-    is_made_anew: bool = False
+    is_recreated: bool = False
     """Its topic is, at this moment: whoever publishes must find that."""
     moved_beginnings: int = 0
     """Of generations, behind what the ones before them had sent meanwhile."""
@@ -135,7 +135,7 @@ class PausingProducer(PausingCalls):
     @property
     def can_go_on(self) -> bool:
         """Whether the next transaction may begin without a fresh start."""
-        return bool(self._inner.can_go_on) or not self._log.habits.go_on_by_evidence_only
+        return bool(self._inner.can_go_on) or not self._log.habits.check_duplicate_sends
 
     def commit(self, position: LogPosition) -> dict[int, dict[int, int]]:
         """Commits; where the end is not known, says so, or takes it for done."""
@@ -179,7 +179,7 @@ def publish(world: World, log: LogWorld, name: str) -> None:
     catalog = world.catalog()
     metastore: Any = catalog.metastore
     uuid = persistently(world, lambda: catalog.table(TABLE)).uuid
-    doubts = 0
+    duplicate_risks = 0
     while True:
         try:
             epoch = metastore.acquire_lease(to_publisher_lease(uuid), name, LEASE_MS).epoch
@@ -188,14 +188,14 @@ def publish(world: World, log: LogWorld, name: str) -> None:
                 return
         except HistoryDiverged as error:
             # As the runner does: who is fenced while he looks around sees what looks like one.
-            doubts += not log.is_made_anew
+            duplicate_risks += not log.is_recreated
             if log.restarts:
                 scheduler.sleep(scheduler.random.uniform(0.0, 0.2))
-            if doubts > SURE_AFTER:
+            if duplicate_risks > SURE_AFTER:
                 log.diverged.append(error.message)
                 return
         except LakelogError as error:
-            doubts = 0
+            duplicate_risks = 0
             log.fenced += isinstance(error, Fenced)
             scheduler.sleep(scheduler.random.uniform(0.05, 1.0))
 
@@ -213,12 +213,12 @@ def _publish_for_a_while(world: World, log: LogWorld, publisher: TablePublisher,
                 return True
         return False
     finally:
-        log.fresh_starts += publisher.published.fresh_starts
+        log.producer_reinits += publisher.published.producer_reinits
         if not scheduler.is_killed():
             publisher.forget()
 
 
-def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = False) -> PublisherParts:
+def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = False) -> PublisherContext:
     """What a publisher works with; plain: without pauses and faults."""
     scheduler = world.scheduler
     stores: Any = world.auditing_catalog()._stores if plain else world.stores
@@ -226,13 +226,13 @@ def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = Fal
     def open_log(info: LogInfo) -> Any:
         return MemoryLog(log.cluster) if plain else PausingCalls(MemoryLog(log.cluster), world, log)
 
-    return PublisherParts(
+    return PublisherContext(
         metastore=metastore,
         open_log=open_log,
         check_topic=lambda info, topic: None,
         logs=FileLogs(metastore, stores),
         open_feed=lambda position, info: PolledFeed(metastore, position, scheduler),
-        looks=TopicLooks(open_log, VirtualClock(scheduler)),
+        monitor=TopicMonitor(open_log, VirtualClock(scheduler)),
         clock=VirtualClock(scheduler),
         limits=LIMITS,
     )
@@ -268,13 +268,13 @@ def restart(world: World, log: LogWorld) -> None:
             # As in `disturb`: else it never comes between two pauses of a publisher.
             scheduler.pause("restarts")
         topic = log.cluster.get_topic(info.topic)
-        log.is_made_anew = bool(number % 2)
-        if log.is_made_anew:
+        log.is_recreated = bool(number % 2)
+        if log.is_recreated:
             log.cluster.delete_topic(info.topic)
         try:
             _restart(world, metastore, info)
         finally:
-            log.is_made_anew = False
+            log.is_recreated = False
         assert log.cluster.get_topic(info.topic).spec == topic.spec
 
 
@@ -306,7 +306,7 @@ class Unreported:
         self.begins = report.begins or self.begins
 
 
-def find_wrong(known: Witnesses, habits: PublisherHabits) -> Witnesses:
+def find_wrong(known: RecoveryFacts, habits: PublisherHabits) -> RecoveryFacts:
     """What is known without some of the witnesses: the control."""
     if not habits.position_of_the_log:
         return replace(known, position=None, tail=())

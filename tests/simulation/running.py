@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
-from metastore.brokers import Brokers
+from metastore.logs.brokers import Brokers
 from metastore.memory.store import MemoryStore as MemoryCatalogStore
 from metastore.service import MetastoreService
 from tests.simulation import actors, publishers, subscribers
-from tests.simulation import tellers as telling
+from tests.simulation import emitters as changelog_emission
 from tests.simulation.actors import Habits, World
 from tests.simulation.compactors import compact
 from tests.simulation.expirers import expire, read_for_long
@@ -33,7 +33,7 @@ def simulate(
     compactors: int = 0,
     expirers: int = 0,
     repairers: int = 0,
-    tellers: int = 0,
+    emitters: int = 0,
     log: LogWorld | None = None,
     **rates: float,
 ) -> World:
@@ -49,7 +49,7 @@ def simulate(
         compactors: How many there are, which know nothing of each other.
         expirers: How many let snapshots expire; each comes with one that reads for long.
         repairers: How many there are, as well.
-        tellers: How many compactors tell what has changed, in a table whose changelog is made so; with somebody who
+        emitters: How many compactors tell what has changed, in a table whose changelog is made so; with somebody who
             rolls back, and one who checks what was told.
         log: The brokers of the table's log; then it has publishers.
         rates: How often what goes wrong.
@@ -73,7 +73,7 @@ def simulate(
     world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
     world.cache_folder, world.late_readers = cache_folder, late_readers
     world.finish(service.create_database("sim"))
-    options = {"bucket": "2"} | (telling.OPTIONS if tellers else {})
+    options = {"bucket": "2"} | (changelog_emission.OPTIONS if emitters else {})
     if log is not None:
         options |= publishers.OPTIONS
         log.cluster.clock = clock
@@ -87,12 +87,12 @@ def simulate(
         scheduler.start(consumer, partial(subscribers.read, world, consumer, mode))
     for name in COMPACTING[:compactors]:
         scheduler.start(name, partial(compact, world, name), mortal=False)
-    for number in range(tellers):
-        write = telling.plan_and_do
+    for number in range(emitters):
+        write = changelog_emission.plan_and_do
         scheduler.start(f"teller {number}", partial(compact, world, f"teller {number}", write), mortal=False)
-    if tellers:
-        scheduler.start("roller", partial(telling.roll_back, world), mortal=False)
-        scheduler.start("told auditor", partial(telling.check_now_and_then, world), mortal=False)
+    if emitters:
+        scheduler.start("roller", partial(changelog_emission.roll_back, world), mortal=False)
+        scheduler.start("told auditor", partial(changelog_emission.check_now_and_then, world), mortal=False)
     for number in range(expirers):
         scheduler.start(f"expirer{number}", partial(expire, world), mortal=False)
         scheduler.start(f"reader{number}", partial(read_for_long, world, f"reader{number}"), mortal=False)
@@ -108,8 +108,8 @@ def simulate(
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
     scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)
     scheduler.run()
-    if tellers:
-        telling.tell_the_rest(world)
+    if emitters:
+        changelog_emission.emit_the_rest(world)
     actors.audit(world)
     subscribers.audit(world)
     world.finish(service.close())

@@ -124,7 +124,7 @@ class Scheduler:
                 actor.mortal = False
                 actor.wakes_at_s = self._now_s + self.random.uniform(5, 50)
                 self._on_death(actor)
-        self._give_back(actor)
+        self._release(actor)
 
     def sleep(self, seconds: float) -> None:
         """Sleeps in virtual time."""
@@ -132,9 +132,9 @@ class Scheduler:
         assert actor is not None, "only actors sleep"
         assert self.is_actor(), "only actors sleep"
         actor.wakes_at_s = max(actor.wakes_at_s, self._now_s + seconds)
-        self._give_back(actor)
+        self._release(actor)
 
-    def _give_back(self, actor: Actor) -> None:
+    def _release(self, actor: Actor) -> None:
         self._back.release()
         actor.baton.acquire()
 

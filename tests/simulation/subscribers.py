@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, OutcomeUnknown, Unavailable
-from lakelog.format.consumer import ConsumerPosition
-from lakelog.format.table import TableName
+from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.tables.table import TableName
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams.batch import Position, StreamBatch
 from lakelog.streams.open_stream import OpenStream, open_stream
 from lakelog.streams.request import StreamRequest
@@ -64,9 +64,7 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     catalog = world.catalog()
     if not world.habits.own_epoch:
         calls: Any = ForwardCalls(catalog.metastore)
-        forwarded = Catalog(
-            calls, world.stores, clock=catalog.clock, draw=catalog.draw, cache_folder=world.cache_folder
-        )
+        forwarded = Catalog(calls, world.stores, clock=catalog.clock, rng=catalog.rng, cache_folder=world.cache_folder)
         catalog = as_simulated(forwarded)
     table = catalog.metastore.get_table(TableName(*TABLE.split(".")))
     options = {"consumer-id": consumer, "scan.mode": mode, "streaming-read-overwrite": "true"}
@@ -78,7 +76,7 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     # Without a position it begins anew, whatever was handled, and with rows where what came next has expired.
     goes_on = bool(stream.positions) and not stream.points[0].from_state
     if not goes_on and sink.handled:
-        sink.begun_anew += 1
+        sink.restarted += 1
         sink.handled.clear()
     rows, at = (dict(sink.rows), sink.at) if goes_on else ({}, 0)
     kept = stream.positions[TABLE].snapshot_id if goes_on else -1

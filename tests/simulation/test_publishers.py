@@ -36,7 +36,7 @@ def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventL
     log = LogWorld()
     faults = publish(seed, loop, log)
     assert sum(count for name, count in faults.items() if name.startswith("commit:")) > 3
-    assert log.fresh_starts > 10
+    assert log.producer_reinits > 10
     assert log.fenced > 0
     assert log.forgotten > 0
 
@@ -46,7 +46,7 @@ def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventL
     [
         ("one_id", 2, LogViolation.DUPLICATE.name),
         # What was torn off stands behind the position: the next fresh start notices, and stops.
-        ("go_on_by_evidence_only", 5, r"holds a record of snapshot \d+ behind the position"),
+        ("check_duplicate_sends", 5, r"holds a record of snapshot \d+ behind the position"),
         ("unknown_is_open", 1, LogViolation.LOST.name),
         ("position_of_the_log", 1, LogViolation.DUPLICATE.name),
         ("look_at_the_tail", 2, LogViolation.DUPLICATE.name),
@@ -67,12 +67,12 @@ def test_each_habit_is_missed_when_it_is_off(
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_a_log_begun_anew_holds_what_comes_behind_its_beginning(seed: int, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_log_restarted_holds_what_comes_after_its_beginning(seed: int, loop: asyncio.AbstractEventLoop) -> None:
     log = LogWorld(restarts=4)
     publish(seed, loop, log)
 
 
-def test_a_log_begun_anew_holds_more_where_nobody_looks_again(
+def test_a_log_restarted_holds_more_where_no_one_looks_again(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("writer.publishing.publisher.may_begin_later", lambda info, known: False)
@@ -81,7 +81,7 @@ def test_a_log_begun_anew_holds_more_where_nobody_looks_again(
             publish(each, loop, LogWorld(restarts=4))
 
 
-def make_topic_anew(loop: asyncio.AbstractEventLoop) -> tuple[World, LogWorld, TablePublisher]:
+def recreate_topic(loop: asyncio.AbstractEventLoop) -> tuple[World, LogWorld, TablePublisher]:
     """A history that was published, whose topic was deleted and made again; and who is to publish it next."""
     log = LogWorld()
     world = simulate(1, loop, log=log)
@@ -94,8 +94,8 @@ def make_topic_anew(loop: asyncio.AbstractEventLoop) -> tuple[World, LogWorld, T
     return world, log, TablePublisher(info.table_uuid, 0, make_parts(world, log, metastore, plain=True))
 
 
-def test_a_topic_that_was_made_anew_is_noticed(loop: asyncio.AbstractEventLoop) -> None:
-    *_, publisher = make_topic_anew(loop)
+def test_a_topic_that_was_recreated_is_noticed(loop: asyncio.AbstractEventLoop) -> None:
+    *_, publisher = recreate_topic(loop)
     with pytest.raises(HistoryDiverged, match="was made anew"):
         publisher.step(0.0)
 
@@ -103,7 +103,7 @@ def test_a_topic_that_was_made_anew_is_noticed(loop: asyncio.AbstractEventLoop) 
 def test_without_a_look_at_the_topic_its_log_begins_in_the_middle(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, log, _ = make_topic_anew(loop)
+    world, log, _ = recreate_topic(loop)
     monkeypatch.setattr("writer.publishing.recovery._check_topic", lambda info, known: None)
-    monkeypatch.setattr("writer.publishing.recovery._check_kept", lambda info, known: None)
+    monkeypatch.setattr("writer.publishing.recovery._check_retained", lambda info, known: None)
     assert {finding.violation for finding in judge(world, log)} == {LogViolation.LOST}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.upkeep import file_check
+from lakelog.sdk.maintenance import file_check
 from tests.simulation.running import simulate
 
 
@@ -21,13 +21,13 @@ def test_every_history_holds_and_they_find_much(loop: asyncio.AbstractEventLoop)
     assert sum(each.deleted_files for each in repairs) >= 5
 
 
-def test_control_without_dooming_first_a_live_file_is_deleted(
+def test_control_without_aborting_first_a_live_file_is_deleted(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def by_age_alone(self: Any, old: Sequence[str], orphans: Sequence[Any]) -> set[str]:
         return set(old)
 
-    monkeypatch.setattr(file_check._Check, "_doom", by_age_alone)
+    monkeypatch.setattr(file_check._Check, "_abort", by_age_alone)
     with pytest.raises(Exception, match=r"(?i)does not exist|not there|missing|no object|the table lacks"):  # noqa: PT012 - the first
         for seed in range(1, 60):
             simulate(seed, loop, repairers=2, freeze_rate=0.04)

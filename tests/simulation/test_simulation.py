@@ -47,7 +47,7 @@ def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop) -> None:
     ("habits", "expected"),
     [
         (Habits(same_identifier_on_repeat=False), "applied twice"),
-        (Habits(doom_before_delete=False), "does not exist|not there|missing|no object"),
+        (Habits(abort_before_delete=False), "does not exist|not there|missing|no object"),
         (Habits(keep_files_on_unknown=False), "does not exist|not there|missing|no object"),
     ],
     ids=["a new identifier for a repeat", "deleting without dooming", "deleting on an unknown outcome"],

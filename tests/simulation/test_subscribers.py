@@ -32,15 +32,15 @@ def test_faults_take_effect(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> 
     assert fenced >= 3
 
 
-def test_readers_whose_consumer_has_expired_begin_anew(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+def test_readers_whose_consumer_has_expired_restart(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
     """They begin with all rows, since what comes next has expired as well; from a snapshot on some would be missing."""
-    begun_anew = 0
+    restarted = 0
     readers = {"one": "latest-full", "other": "latest-full"}
     for seed in range(200, 212):
         folder = str(tmp_path / str(seed))
         world = simulate(seed, loop, readers=readers, cache_folder=folder, late_readers=0.5, kill_rate=0.03, expirers=1)
-        begun_anew += sum(sink.begun_anew for sink in world.sinks.values())
-    assert begun_anew >= 3
+        restarted += sum(sink.restarted for sink in world.sinks.values())
+    assert restarted >= 3
 
 
 def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:

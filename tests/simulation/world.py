@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from lakelog.client.metastore import WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.store import ObjectStore, ObjectWriter, StoredObject
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
 from metastore.inprocess import collect_plan
 from metastore.service import MetastoreService
 from tests.simulation.scheduler import Scheduler
@@ -35,10 +35,10 @@ _MUTATIONS: Final = frozenset(
         "open_consumer",
         "advance_consumer",
         "expire_snapshots",
-        "hold_snapshot",
+        "lease_snapshot",
         "release_snapshot",
-        "forget_doomed_files",
-        "doom_attempts",
+        "forget_expired_files",
+        "abort_attempts",
         "forget_attempts",
     }
 )

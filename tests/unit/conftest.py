@@ -8,7 +8,7 @@ from lakelog.clock import SystemClock
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 
 @pytest.fixture

@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.errors import DataCorrupted
-from lakelog.storage.durable import synchronise
+from lakelog.storage.objects.durable import synchronise
 
 from ..durable_json import replace, write_once
-from ..standing import Standing
+from ..source_progress import SourceProgress
 from .listing import FoundFile
 
 _VERSION: Final = 1
 _PACK_AFTER: Final = 200
 """Logs that lie about before they are packed; reading them all takes some 20 ms."""
 
-_KEPT: Final = 10
+_RETAINED: Final = 10
 """Newest logs that are never packed: Spark may repeat the last batch, and progress is told from it."""
 
 _PACKED: Final = "taken.parquet"
@@ -64,12 +64,12 @@ class BatchFiles:
         return len(self.files)
 
     @property
-    def before(self) -> Standing:
+    def before(self) -> SourceProgress:
         """Its files wait."""
         return self._stand(self.taken_before)
 
     @property
-    def after(self) -> Standing:
+    def after(self) -> SourceProgress:
         """Its files are read."""
         return self._stand(self.taken_before + len(self.files))
 
@@ -78,8 +78,8 @@ class BatchFiles:
         """None: names of files may be many and long, and the checkpoint has them."""
         return {}
 
-    def _stand(self, taken: int) -> Standing:
-        return Standing(f"{taken} of {self.listed} files", taken, self.listed - taken)
+    def _stand(self, taken: int) -> SourceProgress:
+        return SourceProgress(f"{taken} of {self.listed} files", taken, self.listed - taken)
 
 
 class BatchLog:
@@ -148,7 +148,7 @@ class BatchLog:
             if batch is None:
                 raise DataCorrupted(
                     f"The checkpoint's file {self._path(batch_id)} is missing, so the files that were read before "
-                    "cannot be told from new ones. Restore the checkpoint's folder.",
+                    "cannot be distinguished from new ones. Restore the checkpoint's folder.",
                     metadata={"path": str(self._path(batch_id))},
                 )
             taken.update((file.path, (file.size_bytes, file.modified_us)) for file in batch.files)
@@ -157,7 +157,7 @@ class BatchLog:
     def pack(self, last_batch_id: int) -> None:
         """Packs the logs of batches that are done, if there are many. A crash in the middle loses nothing."""
         first, taken = self._load_packed()
-        end = last_batch_id - _KEPT
+        end = last_batch_id - _RETAINED
         if end - first < _PACK_AFTER:
             return
         for batch_id in range(first, end):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from ..pipeline.spec import FileSource
 from ..progress import Progress
@@ -36,7 +36,7 @@ class FilesSource:
         """See the protocol."""
         return self._log.read(batch_id)
 
-    def refresh(self, batch_id: int, log: Log) -> None:
+    def refresh(self, batch_id: int, log: Logger) -> None:
         """Brings the log of a batch that is planned but not committed up to date with files that changed since.
 
         Nothing of it has been committed, so its files may be read as they are now: a file that was repaired, or that
@@ -61,11 +61,11 @@ class FilesSource:
         """See the protocol."""
         register_source(spark)
 
-    def spark_source(self, shares: int) -> tuple[str, Mapping[str, str]]:
+    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
         """See the protocol."""
-        return SOURCE_NAME, source_options(self._source, self._log.folder, shares)
+        return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
 
-    def tell_changes(self, progress: Progress) -> None:
+    def report_changes(self, progress: Progress) -> None:
         """Files that changed after they were read."""
         changed = self._log.read_changed()
         if changed != self._changed:

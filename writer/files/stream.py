@@ -21,14 +21,14 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from lakelog.errors import DataCorrupted
-from lakelog.spark.task_errors import told_to_driver
+from lakelog.spark.task_errors import errors_to_driver
 from lakelog.without_pandas import leave_pandas_out
 
 from ..drained import DrainedPause
 from ..pipeline.spec import FileSource
 from .batch_log import BatchFiles, BatchLog
 from .listing import FoundFile, file_state, find_changed, list_files
-from .tasks import TAKEN_DDL, TakenFile, emit_files, share_files
+from .tasks import TAKEN_DDL, TakenFile, emit_files, split_files
 
 SOURCE_NAME: Final = "lakelog-files"
 
@@ -38,9 +38,9 @@ def register_source(spark: SparkSession) -> None:
     spark.dataSource.register(FilesDataSource)
 
 
-def source_options(source: FileSource, log_folder: Path, shares: int) -> dict[str, str]:
+def source_options(source: FileSource, log_folder: Path, splits: int) -> dict[str, str]:
     """What Spark hands to the source: the pickled description, where the logs are, into how many tasks a batch goes."""
-    return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "shares": str(shares)}
+    return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "splits": str(splits)}
 
 
 class FilesDataSource(DataSource):
@@ -79,7 +79,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._source: FileSource = pickle.loads(bytes.fromhex(options["source"]))
         self._log = BatchLog(Path(options["log_folder"]))
-        self._shares = int(options["shares"])
+        self._splits = int(options["splits"])
         self._taken: dict[str, tuple[int, int]] | None = None
         self._planned = 0
         self._changed: set[str] = set()
@@ -92,12 +92,12 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all there will be."""
-        with told_to_driver():
+        with errors_to_driver():
             self._frozen = list_files(self._source)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are files that no batch took; blocks for the listing."""
-        with told_to_driver():
+        with errors_to_driver():
             first = start["batches"]
             if self._pause.is_due(first):
                 return start
@@ -126,13 +126,13 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for batch_id in range(start["batches"], end["batches"]):
             batch = self._log.read(batch_id)
             if batch is None:
-                with told_to_driver():
+                with errors_to_driver():
                     raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
             files = [
                 TakenFile(batch_id, number, file.path, file.size_bytes, file.modified_us)
                 for number, file in enumerate(batch.files)
             ]
-            partitions += [FilesPartition(group) for group in share_files(files, self._shares)]
+            partitions += [FilesPartition(group) for group in split_files(files, self._splits)]
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -40,7 +40,7 @@ TAKEN_SCHEMA: Final = pa.schema(
 TAKEN_DDL: Final = "batch_id bigint, number bigint, path string, size_bytes bigint, modified_us bigint"
 
 
-def share_files(files: Sequence[TakenFile], shares: int) -> list[list[TakenFile]]:
+def split_files(files: Sequence[TakenFile], splits: int) -> list[list[TakenFile]]:
     """Puts the files of a batch into at most so many groups of neighbours of about equal size. Pure.
 
     The order stays: all files of a group come before those of the next, as rows of one key demand.
@@ -49,7 +49,7 @@ def share_files(files: Sequence[TakenFile], shares: int) -> list[list[TakenFile]
     total = sum(file.size_bytes for file in files) + len(files) * _OPENING_BYTES
     filled = 0
     for file in files:
-        if not groups or filled * shares >= total * len(groups):
+        if not groups or filled * splits >= total * len(groups):
             groups.append([])
         groups[-1].append(file)
         filled += file.size_bytes + _OPENING_BYTES

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.log.codecs import read_debezium_keys
+from lakelog.log.codecs.avro.writer_records import read_writer_records
 from lakelog.log.codecs.byte_columns import Mask
-from lakelog.log.codecs.writer_records import read_writer_records
 
 from ..pipeline.kafka_spec import AvroForm
 from ..records.bad_records import BadRecord, Report
-from ..records.blocks import Places
+from ..records.blocks import Indices
 from ..records.source_rows import SourceRows
 
 _MOST_BYTES: Final = 2**31 - 1
@@ -27,7 +27,7 @@ _HINT: Final = "; it begins as records of a schema registry do: give the schema'
 def read_avro_values(
     values: pa.Array,
     keys: pa.Array,
-    offsets: Places,
+    offsets: Indices,
     form: AvroForm,
     *,
     key: pa.Schema,
@@ -52,7 +52,7 @@ def read_avro_values(
     _report(report, ~there & ~deletes, values, offsets, _NO_VALUE)
     known, wrong = np.zeros_like(there), np.zeros_like(there)
     tables: list[pa.Table] = []
-    found_at: list[Places] = []
+    found_at: list[Indices] = []
     for each in form.all:
         fits = there & np.asarray(pc.starts_with(values, each.header).fill_null(False))
         known |= fits
@@ -97,7 +97,7 @@ def _read_keys(keys: pa.Array, schema: pa.Schema, key: pa.Schema) -> tuple[pa.Ta
         return schema.empty_table().take(pa.nulls(len(keys), pa.int64())), np.zeros(len(keys), np.bool_)
 
 
-def _report(report: Report, mask: Mask, values: pa.Array, offsets: Places, reason: str) -> None:
+def _report(report: Report, mask: Mask, values: pa.Array, offsets: Indices, reason: str) -> None:
     # A loop over bad records, of which there are few.
     for place in np.flatnonzero(mask):
         report(BadRecord(int(offsets[place]), None, reason, values[int(place)].as_py() or b""))

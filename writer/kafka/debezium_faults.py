@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakelog.format.sql_types import to_sql_type
+from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs import read_debezium_changes
 
 NO_MESSAGE: Final = (

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import read_header_sequences
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.records import FetchedRecords
 
-from ..records.blocks import Places
+from ..records.blocks import Indices
 from ..records.source_rows import SourceRows
 
 KIND_COLUMN: Final = "_row_kind"
@@ -28,7 +28,7 @@ _KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
 _RETRACTS: Final = pa.array([RowKind.UPDATE_BEFORE.text.encode(), RowKind.DELETE.text.encode()], pa.binary())
 
 
-def find_early(records: FetchedRecords) -> Mask:
+def find_uncommitted(records: FetchedRecords) -> Mask:
     """The records that a table of lakelog's sent before their commit (`log.consistency` = `eventual`). Pure.
 
     Others may have a header `attempt` of their own, but not with all of ours.
@@ -47,7 +47,7 @@ class HeaderKinds:
         deletes: Records without a value that delete the row of their key.
     """
 
-    offsets: Places
+    offsets: Indices
     kinds: pa.Array
     deletes: Mask
 
@@ -83,7 +83,7 @@ class Sequences:
         wrong: Tombstones whose header does not fit the fields.
     """
 
-    offsets: Places
+    offsets: Indices
     deletes: Mask
     columns: Mapping[str, pa.Array]
     wrong: Mask

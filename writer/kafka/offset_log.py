@@ -19,14 +19,14 @@ from typing import Any, Final
 from lakelog.errors import DataCorrupted
 
 from ..durable_json import write_once
-from ..standing import PartitionLag, Standing
+from ..source_progress import PartitionLag, SourceProgress
 from .ranges import OffsetRange
 
 OFFSETS_PROPERTY: Final = "pipeline.offsets"
 """A property of each snapshot: the topics with their ids and, by partition, the offset behind what is in the table."""
 
 _VERSION: Final = 2
-_KEPT: Final = 100
+_RETAINED: Final = 100
 """Newest logs: Spark may repeat the last batch, and people may look at some before it."""
 
 _SHOWN: Final = 8
@@ -95,32 +95,32 @@ class BatchOffsets:
         return sum(part.size for part in self.ranges)
 
     @property
-    def before(self) -> Standing:
+    def before(self) -> SourceProgress:
         """Its records wait."""
         starts = [tuple(part.start for part in topic.ranges) for topic in self.topics]
         return self._stand(starts, self.taken_before)
 
     @property
-    def after(self) -> Standing:
+    def after(self) -> SourceProgress:
         """Its records are read."""
         return self._stand([topic.ends for topic in self.topics], self.taken_before + self.size)
 
     @property
     def properties(self) -> Mapping[str, str]:
         """Where the topics are read to."""
-        told = [
+        reported = [
             {"topic": topic.topic, "topic_id": topic.topic_id, "offsets": list(topic.ends)} for topic in self.topics
         ]
-        return {OFFSETS_PROPERTY: json.dumps(told, separators=(",", ":"))}
+        return {OFFSETS_PROPERTY: json.dumps(reported, separators=(",", ":"))}
 
-    def _stand(self, offsets: Sequence[tuple[int, ...]], taken: int) -> Standing:
+    def _stand(self, offsets: Sequence[tuple[int, ...]], taken: int) -> SourceProgress:
         lags = tuple(
             PartitionLag(topic.topic, number, end - offset)
             for topic, read_to in zip(self.topics, offsets, strict=True)
             for number, (offset, end) in enumerate(zip(read_to, topic.latest, strict=True))
         )
         names = [topic.topic for topic in self.topics]
-        return Standing(_show(names, offsets), taken, sum(part.lag for part in lags), lags)
+        return SourceProgress(_show(names, offsets), taken, sum(part.lag for part in lags), lags)
 
 
 class OffsetLog:
@@ -191,7 +191,7 @@ class OffsetLog:
 
     def prune(self, last_batch_id: int) -> None:
         """Removes the logs of batches that are long done."""
-        end = last_batch_id - _KEPT
+        end = last_batch_id - _RETAINED
         for path in self.folder.glob("[0-9]*.json"):
             if int(path.stem) < end:
                 path.unlink(missing_ok=True)

@@ -53,13 +53,13 @@ def plan_ranges(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange
     )
 
 
-def share_ranges(ranges: Sequence[OffsetRange], shares: int) -> list[list[OffsetRange]]:
+def split_ranges(ranges: Sequence[OffsetRange], splits: int) -> list[list[OffsetRange]]:
     """Cuts ranges into at most about so many groups of neighbours, of equal size but for the last.
 
     The order stays: the offsets of a partition rise through its groups, as rows of one key demand.
     """
     total = sum(part.size for part in ranges)
-    target = max(_LEAST_OF_TASK, -(-total // shares))
+    target = max(_LEAST_OF_TASK, -(-total // splits))
     groups: list[list[OffsetRange]] = []
     room = 0
     for whole in ranges:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from pyspark.sql import SparkSession
 
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
 from ..pipeline.kafka_spec import KafkaSource
 from ..progress import Progress
@@ -36,7 +36,7 @@ class TopicSource:
         """See the protocol."""
         return self._log.read(batch_id)
 
-    def refresh(self, batch_id: int, log: Log) -> None:
+    def refresh(self, batch_id: int, log: Logger) -> None:
         """Checks that the topics are still those that the pipeline began with; records never change.
 
         Raises:
@@ -56,9 +56,9 @@ class TopicSource:
         """See the protocol."""
         register_source(spark)
 
-    def spark_source(self, shares: int) -> tuple[str, Mapping[str, str]]:
+    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
         """See the protocol."""
-        return SOURCE_NAME, source_options(self._source, self._log.folder, shares)
+        return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
 
-    def tell_changes(self, progress: Progress) -> None:
+    def report_changes(self, progress: Progress) -> None:
         """Nothing: what waits is told with each batch."""

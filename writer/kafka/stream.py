@@ -18,22 +18,22 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from lakelog.errors import DataCorrupted, LakelogError
-from lakelog.spark.task_errors import told_to_driver
+from lakelog.spark.task_errors import errors_to_driver
 from lakelog.without_pandas import leave_pandas_out
 
 from ..drained import DrainedPause
 from ..pipeline.kafka_spec import KafkaSource
 from .offset_log import BatchOffsets, OffsetLog, TopicRanges
-from .ranges import OffsetRange, plan_ranges, share_ranges
+from .ranges import OffsetRange, plan_ranges, split_ranges
 from .tasks import TAKEN_DDL, TAKEN_SCHEMA, TakenRange
-from .topic import Topic, TopicLook, check_id, find_starts
+from .topic import Topic, TopicOffsets, check_id, find_starts
 
 SOURCE_NAME: Final = "lakelog-kafka"
 
 
-def source_options(source: KafkaSource, log_folder: Path, shares: int) -> dict[str, str]:
+def source_options(source: KafkaSource, log_folder: Path, splits: int) -> dict[str, str]:
     """What Spark hands to the source: the pickled description, where the logs are, into how many tasks a batch goes."""
-    return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "shares": str(shares)}
+    return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "splits": str(splits)}
 
 
 def register_source(spark: SparkSession) -> None:
@@ -77,9 +77,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._source: KafkaSource = pickle.loads(bytes.fromhex(options["source"]))
         self._log = OffsetLog(Path(options["log_folder"]))
-        self._shares = int(options["shares"])
+        self._splits = int(options["splits"])
         self._topics = [Topic(self._source, name) for name in self._source.topics]
-        self._frozen: list[TopicLook] | None = None
+        self._frozen: list[TopicOffsets] | None = None
         self._pause = DrainedPause(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -88,12 +88,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all there will be."""
-        with told_to_driver():
-            self._frozen = self._look()
+        with errors_to_driver():
+            self._frozen = self._read_offsets()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are records that no batch took; blocks for the brokers' answers."""
-        with told_to_driver():
+        with errors_to_driver():
             try:
                 first = start["batches"]
                 if self._pause.is_due(first):
@@ -111,9 +111,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
         if self._log.read(batch_id) is not None:
             return batch_id + 1
-        looks = self._frozen or self._look()
-        pairs = list(zip(self._topics, looks, strict=True))
-        begun = self._log.read_start() or self._log.write_start([topic.find_start(look) for topic, look in pairs])
+        known = self._frozen or self._read_offsets()
+        pairs = list(zip(self._topics, known, strict=True))
+        begun = self._log.read_start() or self._log.write_start(
+            [topic.find_start(topic_offsets) for topic, topic_offsets in pairs]
+        )
         # By the name: in the pipeline's file topics may change their places.
         ids = {each.topic: each.topic_id for each in begun}
         read_to, taken = {each.topic: each.offsets for each in begun}, 0
@@ -121,35 +123,40 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = self._get_batch(batch_id - 1)
             read_to, taken = {each.topic: each.ends for each in last.topics}, last.taken_before + last.size
         waiting: list[OffsetRange] = []
-        for topic, look in pairs:
-            check_id(topic.name, ids[topic.name], look.topic_id)
-            starts = find_starts(topic.name, read_to[topic.name], look)
+        for topic, topic_offsets in pairs:
+            check_id(topic.name, ids[topic.name], topic_offsets.topic_id)
+            starts = find_starts(topic.name, read_to[topic.name], topic_offsets)
             waiting += [
                 OffsetRange(topic.name, partition, start, end)
-                for partition, (start, end) in enumerate(zip(starts, look.ends, strict=True))
+                for partition, (start, end) in enumerate(zip(starts, topic_offsets.ends, strict=True))
             ]
         if not any(part.size for part in waiting):
             return batch_id
         ranges = plan_ranges(waiting, self._source.max_records_per_batch)
         topics = tuple(
-            TopicRanges(topic.name, look.topic_id, tuple(p for p in ranges if p.topic == topic.name), look.ends)
-            for topic, look in pairs
+            TopicRanges(
+                topic.name,
+                topic_offsets.topic_id,
+                tuple(p for p in ranges if p.topic == topic.name),
+                topic_offsets.ends,
+            )
+            for topic, topic_offsets in pairs
         )
         self._log.plan(BatchOffsets(batch_id, topics, taken))
         return batch_id + 1
 
-    def _look(self) -> list[TopicLook]:
-        return [topic.look() for topic in self._topics]
+    def _read_offsets(self) -> list[TopicOffsets]:
+        return [topic.read_offsets() for topic in self._topics]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The batch's ranges, neighbours together, in order."""
         partitions: list[InputPartition] = []
-        with told_to_driver():
+        with errors_to_driver():
             for batch_id in range(start["batches"], end["batches"]):
                 batch = self._get_batch(batch_id)
                 number = 0
                 ids = {topic.topic: topic.topic_id for topic in batch.topics}
-                for group in share_ranges(batch.ranges, self._shares):
+                for group in split_ranges(batch.ranges, self._splits):
                     taken = [
                         TakenRange(batch_id, number + place, part.topic, ids[part.topic], *_bounds(part))
                         for place, part in enumerate(group)

@@ -16,18 +16,18 @@ from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavail
 from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
-from lakelog.spark.task_errors import told_to_driver
+from lakelog.spark.task_errors import errors_to_driver
 
 from ..pipeline.kafka_spec import KafkaSource, RecordFormat
 from ..records.bad_records import BadRecord, FileRefused
+from ..records.coercion import Coercion
 from ..records.dead_letters import LetterFile, letter_name
-from ..records.fitting import Fitting
 from ..records.sink import BadRecordSink
 from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
 from .avro_values import read_avro_values
-from .header_kinds import KIND_COLUMN, HeaderKinds, Sequences, find_early
+from .header_kinds import KIND_COLUMN, HeaderKinds, Sequences, find_uncommitted
 from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
 
@@ -88,7 +88,7 @@ class KafkaReadTask:
         pipeline: The pipeline's name.
         batch_id: The batch.
         source: The topics.
-        fitting: How rows become the table's.
+        coercion: How rows become the table's.
         with_old_rows: Whether the table takes the old rows of updates too.
         dead_letters: The folder for them; None: the pipeline stops at the first.
         heeds_headers: Whether records' headers may say what rows do, as those of lakelog's own logs.
@@ -98,7 +98,7 @@ class KafkaReadTask:
     pipeline: str
     batch_id: int
     source: KafkaSource
-    fitting: Fitting
+    coercion: Coercion
     with_old_rows: bool
     dead_letters: Path | None
     heeds_headers: bool = False
@@ -109,7 +109,7 @@ def range_reader(task: KafkaReadTask) -> ReadTasks:
     """Returns the function for `mapInArrow`: from batches that name ranges (`TAKEN_SCHEMA`) to rows of the table."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with told_to_driver():
+        with errors_to_driver():
             for batch in batches:
                 for row in batch.to_pylist():
                     yield from read_range(task, TakenRange(**row))
@@ -141,7 +141,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
         check_id(taken.topic, taken.topic_id, topic.find_id())
         for records in _fetch(reader, task, taken):
             for rows in _read_rows(task, taken, records, sink):
-                fitted = _fit(task, taken, rows, sink)
+                fitted = _coerce(task, taken, rows, sink)
                 sink.flush()
                 if fitted.num_rows:
                     yield fitted
@@ -157,14 +157,14 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
 
 def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterator[FetchedRecords]:
     reader.assign({taken.partition: taken.start})
-    heard_s = time.monotonic()
+    last_answer_s = time.monotonic()
     while (position := reader.positions()[taken.partition]) < taken.end:
         records = reader.fetch(_FETCH_RECORDS, _FETCH_TIMEOUT_S)
         if len(records):
             yield records
         if reader.positions()[taken.partition] > position:
-            heard_s = time.monotonic()
-        elif time.monotonic() - heard_s > _SILENT_FOR_S:
+            last_answer_s = time.monotonic()
+        elif time.monotonic() - last_answer_s > _SILENT_FOR_S:
             raise Unavailable(
                 f"Partition {taken.partition} of topic '{taken.topic}' gave nothing behind offset {position} for "
                 f"{_SILENT_FOR_S:g} s, though it holds records up to {taken.end}: its brokers are away.",
@@ -179,8 +179,8 @@ def _read_rows(
     if not count:
         return
     records = take_fetched(records, slice(0, count))
-    if not task.source.takes_early and (is_early := find_early(records)).any():
-        raise _to_early_error(taken, records, int(np.flatnonzero(is_early)[0]))
+    if not task.source.takes_uncommitted and (is_early := find_uncommitted(records)).any():
+        raise _to_uncommitted_error(taken, records, int(np.flatnonzero(is_early)[0]))
     said = HeaderKinds.of(records)
     if not task.heeds_headers:
         yield from _read_format(task, records, said.nothing_deleted, sink)
@@ -193,36 +193,36 @@ def _read_rows(
         yield from _read_rows(task, taken, take_fetched(records, ~sequences.wrong), sink)
         return
     for rows in _read_format(task, records, said, sink):
-        told = sequences.add_to(rows)
-        yield told if KIND_COLUMN in told.columns else said.add_kinds(told)
+        numbered = sequences.add_to(rows)
+        yield numbered if KIND_COLUMN in numbered.columns else said.add_kinds(numbered)
 
 
 def _to_sequence_types(task: KafkaReadTask) -> dict[str, pa.DataType | None]:
     """By the source's name of each sequence field: as what the format's reader has it; None: it does not."""
-    fitting, source = task.fitting, task.source
+    coercion, source = task.coercion, task.source
     if source.avro is not None:
         types = {field.name: field.type for field in source.avro.arrow}
     elif source.format is RecordFormat.JSON:
-        types = fitting.json_types()
+        types = coercion.json_types()
     else:
-        types = {fitting.sources[field.name].name: field.type for field in fitting.schema.arrow}
-    names = [fitting.sources[name].name for name in task.sequence_fields]
+        types = {coercion.sources[field.name].name: field.type for field in coercion.schema.arrow}
+    names = [coercion.sources[name].name for name in task.sequence_fields]
     return {name: types.get(name) for name in names}
 
 
 def _read_format(
     task: KafkaReadTask, records: FetchedRecords, said: HeaderKinds, sink: BadRecordSink
 ) -> Iterator[SourceRows]:
-    fitting, source, offsets = task.fitting, task.source, records.offsets
-    fields = pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow])
-    key = pa.schema([fields.field(fitting.sources[name].name) for name in fitting.schema.primary_key])
+    coercion, source, offsets = task.coercion, task.source, records.offsets
+    fields = pa.schema([(coercion.sources[field.name].name, field.type) for field in coercion.schema.arrow])
+    key = pa.schema([fields.field(coercion.sources[name].name) for name in coercion.schema.primary_key])
     if source.format is RecordFormat.JSON:
-        types = fitting.json_types()
+        types = coercion.json_types()
         if task.heeds_headers:
             del types[KIND_COLUMN]
         # A key is a JSON object of its columns as well.
         values = pc.if_else(pa.array(said.deletes), records.keys, records.values)
-        yield from read_json_values(values, offsets, types, fitting.ignore_unknown, sink.report)
+        yield from read_json_values(values, offsets, types, coercion.ignore_unknown, sink.report)
         return
     if source.avro is not None:
         found = read_avro_values(
@@ -244,9 +244,9 @@ def _read_format(
         yield found
 
 
-def _fit(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadRecordSink) -> pa.RecordBatch:
+def _coerce(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadRecordSink) -> pa.RecordBatch:
     try:
-        return task.fitting.fit(rows, sink.report)
+        return task.coercion.coerce(rows, sink.report)
     except FileRefused as error:
         raise InvalidArgument(
             f"Records of partition {taken.partition} of topic '{taken.topic}' do not fit the table: {error}.",
@@ -267,7 +267,7 @@ def _open_letters(task: KafkaReadTask, taken: TakenRange) -> LetterFile | None:
     return LetterFile(task.dead_letters, name, facts, place="offset")
 
 
-def _to_early_error(taken: TakenRange, records: FetchedRecords, place: int) -> LakelogError:
+def _to_uncommitted_error(taken: TakenRange, records: FetchedRecords, place: int) -> LakelogError:
     offset = int(records.offsets[place])
     return InvalidArgument(
         f"The record at offset {offset} of partition {taken.partition} of topic '{taken.topic}' was sent before its "

@@ -25,7 +25,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class TopicLook:
+class TopicOffsets:
     """What a topic holds.
 
     Args:
@@ -58,7 +58,7 @@ class Topic:
         self._admin: TopicAdmin | None = None
         self._reader: LogReader | None = None
 
-    def look(self) -> TopicLook:
+    def read_offsets(self) -> TopicOffsets:
         """What the topic holds now; blocks for some 10 ms.
 
         Raises:
@@ -72,10 +72,10 @@ class Topic:
         ends = reader.list_offsets()
         earliest = reader.list_offsets(earliest=True)
         count = min(len(ends), len(earliest))
-        return TopicLook(topic_id, earliest[:count], ends[:count])
+        return TopicOffsets(topic_id, earliest[:count], ends[:count])
 
     def find_id(self) -> str:
-        """The broker's own id of the topic; raises as `look`."""
+        """The broker's own id of the topic; raises as `read_offsets`."""
         if self._admin is None:
             self._admin = open_log(self._source).open_admin()
         found = self._admin.find_topic(self.name)
@@ -87,16 +87,16 @@ class Topic:
             )
         return found.topic_id
 
-    def find_start(self, look: TopicLook) -> TopicStart:
-        """Where a pipeline that has read nothing begins; raises as `look`."""
+    def find_start(self, offsets: TopicOffsets) -> TopicStart:
+        """Where a pipeline that has read nothing begins; raises as `read_offsets`."""
         starting = self._source.starting
         if starting is Start.EARLIEST:
-            found = look.earliest
+            found = offsets.earliest
         elif starting is Start.LATEST:
-            found = look.ends
+            found = offsets.ends
         else:
-            found = self._open_reader().list_offsets(timestamp_ms=starting)[: len(look.ends)]
-        return TopicStart(self.name, look.topic_id, tuple(found))
+            found = self._open_reader().list_offsets(timestamp_ms=starting)[: len(offsets.ends)]
+        return TopicStart(self.name, offsets.topic_id, tuple(found))
 
     def close(self) -> None:
         """Ends all connections; idempotent."""
@@ -126,35 +126,35 @@ def check_id(topic: str, known_id: str, now_id: str) -> None:
         )
 
 
-def find_starts(topic: str, read_to: Sequence[int], look: TopicLook) -> tuple[int, ...]:
+def find_starts(topic: str, read_to: Sequence[int], offsets: TopicOffsets) -> tuple[int, ...]:
     """Where the next batch begins, of each partition: partitions that are new begin with their first record. Pure.
 
     Args:
         topic: For messages.
         read_to: Of each partition that is known, behind the last record that was taken.
-        look: What the topic holds.
+        offsets: What the topic holds.
 
     Raises:
         SnapshotExpired: Records that were not read are not kept any more (reason `TOPIC_CHANGED`).
         HistoryDiverged: The topic ends before what was read: it was cut (reason `TOPIC_CHANGED`).
     """
-    if len(read_to) > len(look.ends):
-        raise _cut(topic, f"it has {len(look.ends)} partitions, of which {len(read_to)} were read")
+    if len(read_to) > len(offsets.ends):
+        raise _cut(topic, f"it has {len(offsets.ends)} partitions, of which {len(read_to)} were read")
     for partition, offset in enumerate(read_to):
-        if look.earliest[partition] > offset:
+        if offsets.earliest[partition] > offset:
             raise SnapshotExpired(
                 f"Partition {partition} of topic '{topic}' was read up to offset {offset}, and the first record that "
-                f"it still keeps is {look.earliest[partition]}: the records between were deleted before they were "
+                f"it still keeps is {offsets.earliest[partition]}: the records between were deleted before they were "
                 f"read. {_REMEDY} With `starting: earliest` it goes on with all that is kept. Let the topic keep "
                 "records for longer than the pipeline may stand still.",
                 reason=TOPIC_CHANGED,
                 metadata={"topic": topic, "partition": str(partition), "offset": str(offset)},
             )
-        if look.ends[partition] < offset:
+        if offsets.ends[partition] < offset:
             raise _cut(
-                topic, f"partition {partition} was read up to offset {offset} and ends at {look.ends[partition]}"
+                topic, f"partition {partition} was read up to offset {offset} and ends at {offsets.ends[partition]}"
             )
-    return (*read_to, *look.earliest[len(read_to) :])
+    return (*read_to, *offsets.earliest[len(read_to) :])
 
 
 def _cut(topic: str, what: str) -> HistoryDiverged:

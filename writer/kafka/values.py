@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
 from lakelog.log.codecs.byte_columns import Mask
-from lakelog.log.codecs.json_members import find_left_out
+from lakelog.log.codecs.json.members import find_left_out
 
 from ..records.bad_records import BadRecord, Report
-from ..records.blocks import Block, Places
+from ..records.blocks import Block, Indices
 from ..records.json_records import read_json_block
 from ..records.source_rows import SourceRows, spread
 from .debezium_faults import find_faults
@@ -33,7 +33,7 @@ _KINDS: Final = pa.array([kind.text for kind in RowKind])
 
 
 def read_json_values(
-    values: pa.Array, offsets: Places, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
+    values: pa.Array, offsets: Indices, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
 ) -> Iterator[SourceRows]:
     """Reads values that are a JSON object each.
 
@@ -56,7 +56,7 @@ def read_json_values(
     yield from read_json_block(block, types, ignore_unknown, report, no_object="it is not one JSON object")
 
 
-def _to_block(values: pa.Array, offsets: Places) -> Block:
+def _to_block(values: pa.Array, offsets: Indices) -> Block:
     """Values as lines of a block, whose numbers are the records' offsets."""
     lines = pc.binary_join_element_wise(values, pa.scalar(b"\n", pa.binary()), pa.scalar(b"", pa.binary()))
     _, places, data = lines.buffers()
@@ -67,7 +67,7 @@ def _to_block(values: pa.Array, offsets: Places) -> Block:
 def read_debezium_values(
     values: pa.Array,
     keys: pa.Array,
-    offsets: Places,
+    offsets: Indices,
     schema: pa.Schema,
     *,
     key: pa.Schema,
@@ -103,8 +103,10 @@ def read_debezium_values(
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
     if found.wrong.any():
         wrong = values.filter(pa.array(found.wrong))
-        told = zip(offsets[found.wrong].tolist(), wrong.to_pylist(), find_faults(wrong, schema, time_unit), strict=True)
-        for offset, value, (column, reason) in told:
+        reported = zip(
+            offsets[found.wrong].tolist(), wrong.to_pylist(), find_faults(wrong, schema, time_unit), strict=True
+        )
+        for offset, value, (column, reason) in reported:
             report(BadRecord(offset, column, reason, value))
     # A loop over bad records, of which there are few.
     for place in np.flatnonzero(without_row):

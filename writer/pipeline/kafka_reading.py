@@ -10,12 +10,12 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_option_names
-from lakelog.log.codecs.writer_schema import read_writer_schema
+from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from lakelog.options import KAFKA_SERVERS, KAFKA_TOPIC, LOG_SYSTEM, Scope, check_options
-from lakelog.options.log_options import KAFKA
+from lakelog.options.declared.log import KAFKA
 from lakelog.options.log_rules import check_log
-from lakelog.serving.work_file import to_path
-from lakelog.serving.yaml_section import Section
+from lakelog.serving.streams.work_file import to_path
+from lakelog.serving.streams.yaml_section import Section
 
 from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, KafkaSource, RecordFormat, Start
 from .spec import ColumnSource, Format, TextOptions
@@ -72,7 +72,7 @@ def read_kafka_source(
         else read_text(section.section("options"), Format.PARQUET if is_avro else Format.JSON),
         time_unit=time_unit,
         avro=_read_avro(section, file, is_avro=is_avro),
-        takes_early=section.choice("before_commit", ("refuse", "take"), "refuse") == "take",
+        takes_uncommitted=section.choice("before_commit", ("refuse", "take"), "refuse") == "take",
     )
     section.finish()
     return source

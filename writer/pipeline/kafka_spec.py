@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.log.codecs.writer_schema import WriterSchema
+from lakelog.log.codecs.avro.writer_schema import WriterSchema
 
 from .spec import ColumnSource, TextOptions
 
@@ -82,7 +82,7 @@ class KafkaSource:
         text: How text in JSON is to be understood.
         time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
         avro: Given if and only if the format is Avro.
-        takes_early: Whether records are taken that a lakelog table sent before their commit (`log.consistency` =
+        takes_uncommitted: Whether records are taken that a lakelog table sent before their commit (`log.consistency` =
             `eventual`): some are never committed, some come twice, and their order is not that of the commits.
     """
 
@@ -97,7 +97,7 @@ class KafkaSource:
     text: TextOptions = field(default_factory=TextOptions)
     time_unit: str | None = None
     avro: AvroForm | None = None
-    takes_early: bool = False
+    takes_uncommitted: bool = False
 
     @property
     def identity(self) -> str:
@@ -120,7 +120,7 @@ class KafkaSource:
         return "records"
 
     @property
-    def beginning_anew(self) -> str:
+    def restart_remedy(self) -> str:
         """What to do so that a pipeline with an empty checkpoint reads what is not in the table yet."""
         return "in source.starting the time of the first record that is not in the table yet"
 

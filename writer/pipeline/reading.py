@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from lakelog.format.rowkind import RowKind
-from lakelog.serving.work_file import read_name, read_table, read_trigger, to_path
-from lakelog.serving.yaml_section import Section, load_section
+from lakelog.format.types.rowkind import RowKind
+from lakelog.serving.streams.work_file import read_name, read_table, read_trigger, to_path
+from lakelog.serving.streams.yaml_section import Section, load_section
 
 from .kafka_reading import read_kafka_source
 from .kafka_spec import KafkaSource

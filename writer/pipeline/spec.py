@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lakelog.serving.misfits import Places
+from lakelog.serving.streams.mismatches import KeyLocations
 
 if TYPE_CHECKING:
     from .kafka_spec import KafkaSource
@@ -144,7 +144,7 @@ class FileSource:
         return "files"
 
     @property
-    def beginning_anew(self) -> str:
+    def restart_remedy(self) -> str:
         """What to do so that a pipeline with an empty checkpoint reads what is not in the table yet."""
         return "a source folder with only the files that are not in the table yet"
 
@@ -197,9 +197,9 @@ class Pipeline:
     marks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> KeyLocations:
         """For telling what is wrong with a key."""
-        return Places(self.file, self.marks)
+        return KeyLocations(self.file, self.marks)
 
     @property
     def writer(self) -> str:

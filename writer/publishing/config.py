@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakelog.config import ConnectSettings, read_connect_settings
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.serving.arguments import Arguments, Values, add_arguments, refusal
-from lakelog.serving.logs import LEVELS
+from lakelog.serving.logging_setup import LEVELS
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PublishConfig:
         connect: Where the metastore is, who we are, and how files are reached.
         tables: Only these tables are published; empty: all that have a log.
         lease_s: How long a table is ours without a word.
-        patience_s: How long the metastore may be away.
+        max_unavailable_s: How long the metastore may be away.
         stuck_s: After how long a step that does not come back ends the process.
         metrics_port: Of `/metrics` and `/healthz`; None: none.
         metrics_host: Where they listen.
@@ -31,7 +31,7 @@ class PublishConfig:
     connect: ConnectSettings
     tables: frozenset[TableName]
     lease_s: float
-    patience_s: float
+    max_unavailable_s: float
     stuck_s: float
     metrics_port: int | None
     metrics_host: str
@@ -97,7 +97,7 @@ def read_publish_config(given: Mapping[str, Any], environment: Mapping[str, str]
         ),
         tables=_to_tables(values.text("tables")),
         lease_s=values.number("lease_seconds", 3.0, 1.0, 3600.0),
-        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        max_unavailable_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         stuck_s=values.number("stuck_seconds", 300.0, 10.0, 3600.0),
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",

@@ -23,22 +23,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, NotFound
-from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
 
-from .beginning import find_beginning, may_begin_later
-from .feed import SnapshotFeed
-from .reading_ahead import read_ahead
-from .recovery import Witnesses, find_resume, topic_gone
+from .reading.feed import SnapshotFeed
+from .reading.reading_ahead import read_ahead
+from .reading.snapshot_log import SnapshotLog, SnapshotLogs, to_owner
+from .recovery import RecoveryFacts, find_resume, topic_gone
 from .session import Session
-from .snapshot_log import SnapshotLog, SnapshotLogs, to_owner
-from .topic_looks import TopicLooks
-from .topic_watch import TopicWatch, check_appended
+from .topics.beginning import find_beginning, may_begin_later
+from .topics.monitor import TopicMonitor
+from .topics.watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
 
 
@@ -57,7 +57,7 @@ class Step(enum.Enum):
 class Published:
     """How much was published since the publisher was made."""
 
-    fresh_starts: int = 0
+    producer_reinits: int = 0
     transactions: int = 0
     snapshots: int = 0
     records: int = 0
@@ -65,7 +65,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class PublisherParts:
+class PublisherContext:
     """What a publisher works with.
 
     Args:
@@ -74,7 +74,7 @@ class PublisherParts:
         check_topic: Raises what is wrong with a topic (R9).
         logs: Where rows of snapshots come from.
         open_feed: Makes a feed of a log's snapshots behind a position.
-        looks: At the topics, of all tables of the process.
+        monitor: At the topics, of all tables of the process.
         clock: For the time.
         limits: Of transactions.
     """
@@ -84,7 +84,7 @@ class PublisherParts:
     check_topic: Callable[[LogInfo, TopicState], None]
     logs: SnapshotLogs
     open_feed: Callable[[WatchPosition, LogInfo], SnapshotFeed]
-    looks: TopicLooks
+    monitor: TopicMonitor
     clock: Clock
     limits: TransactionLimits = field(default_factory=TransactionLimits)
 
@@ -95,13 +95,13 @@ class TablePublisher:
     Args:
         table_uuid: The table.
         epoch: Of the lease that schedules us.
-        parts: What it works with.
+        context: What it works with.
     """
 
-    def __init__(self, table_uuid: str, epoch: int, parts: PublisherParts) -> None:
+    def __init__(self, table_uuid: str, epoch: int, context: PublisherContext) -> None:
         self._table_uuid: Final = table_uuid
         self._epoch: Final = epoch
-        self._parts: Final = parts
+        self._context: Final = context
         self._session: Session | None = None
         self._seen: LogInfo | None = None
         self.published: Final = Published()
@@ -152,10 +152,10 @@ class TablePublisher:
             session.close()
 
     def _start(self) -> Session:
-        self.published.fresh_starts += 1
-        metastore = self._parts.metastore
+        self.published.producer_reinits += 1
+        metastore = self._context.metastore
         info = metastore.get_log(self._table_uuid)
-        log = self._parts.open_log(info)
+        log = self._context.open_log(info)
         # Before the position: a mirror that another writes meanwhile would seem to be ahead of it.
         mirror = metastore.get_publish_state(self._table_uuid)
         producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
@@ -163,7 +163,7 @@ class TablePublisher:
             # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
             position = _start_producer(info, producer)
             self._check_generation(info)
-            known, begins = self._ask_witnesses(info, log, position, mirror)
+            known, begins = self._gather_facts(info, log, position, mirror)
             history = MetastoreHistory(metastore, self._table_uuid)
             resume = find_resume(info, known, history)
             parent = None if resume.is_complete else history.find(resume.snapshot_id)
@@ -174,15 +174,15 @@ class TablePublisher:
                 else LogSnapshot(resume.snapshot_id - 1, "" if parent is None else parent.parent_uuid)
             )
             offsets = list(known.ends)
-            self._tell_metastore(info, mirror, resume, behind, offsets, begins)
+            self._report_to_metastore(info, mirror, resume, behind, offsets, begins)
             seen = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
-            feed = self._parts.open_feed(seen, info)
+            feed = self._context.open_feed(seen, info)
         except BaseException:
             with contextlib.suppress(LakelogError):
                 producer.close()
             raise
-        topic = TopicWatch(self._parts.looks, info, known.topic, self._parts.check_topic)
-        return Session(info, producer, feed, topic, resume, offsets, self._parts.clock.monotonic_s())
+        topic = TopicWatch(self._context.monitor, info, known.topic, self._context.check_topic)
+        return Session(info, producer, feed, topic, resume, offsets, self._context.clock.monotonic_s())
 
     def _check_generation(self, info: LogInfo) -> None:
         """Check that the log is still the one that was looked up before all others were fenced.
@@ -193,29 +193,29 @@ class TablePublisher:
         Raises:
             Fenced: It was begun anew.
         """
-        now = self._parts.metastore.get_log(self._table_uuid)
+        now = self._context.metastore.get_log(self._table_uuid)
         if (now.generation, now.topic) != (info.generation, info.topic):
             raise Fenced(
                 f"The log of {info.name} was begun anew, as its generation {now.generation} in the topic {now.topic}, "
                 f"while its generation {info.generation} was taken over. It goes on with the new one."
             )
 
-    def _ask_witnesses(
+    def _gather_facts(
         self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState
-    ) -> tuple[Witnesses, tuple[int, ...]]:
+    ) -> tuple[RecoveryFacts, tuple[int, ...]]:
         """What is known, and where the log begins; empty: where it was known to begin."""
         with contextlib.closing(log.open_admin()) as admin:
             topic = admin.find_topic(info.topic)
         if topic is None:
-            return Witnesses(position, mirror, None, (), ()), ()
-        self._parts.check_topic(info, topic)
+            return RecoveryFacts(position, mirror, None, (), ()), ()
+        self._context.check_topic(info, topic)
         with contextlib.closing(log.open_reader(info.topic)) as reader:
             starts, ends, tail = reader.list_offsets(earliest=True), reader.list_offsets(), reader.read_tail()
-            known = Witnesses(position, mirror, topic, starts, ends, tail)
+            known = RecoveryFacts(position, mirror, topic, starts, ends, tail)
             is_open = may_begin_later(info, known)
-            return known, find_beginning(info, known, reader, self._parts.clock) if is_open else ()
+            return known, find_beginning(info, known, reader, self._context.clock) if is_open else ()
 
-    def _tell_metastore(
+    def _report_to_metastore(
         self,
         info: LogInfo,
         mirror: PublishState,
@@ -225,9 +225,9 @@ class TablePublisher:
         begins: tuple[int, ...],
     ) -> None:
         """Tells where the log begins, and what was published and never told, as by who died in between."""
-        told = []
+        reported = []
         if behind.snapshot_id > mirror.snapshot_id:
-            told = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
+            reported = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
         elif (
             not begins
             and (resume.next_index or 0) == mirror.next_index
@@ -235,17 +235,17 @@ class TablePublisher:
             and not mirror.problem
         ):
             return
-        self._report(info, told, resume, begins)
+        self._report(info, reported, resume, begins)
 
     def _go_on(self, session: Session, wait_s: float) -> Step:
-        limits = self._parts.limits
-        session.topic.look()
+        limits = self._context.limits
+        session.topic.poll()
         if len(session.waiting) < limits.snapshots:
             snapshots = session.feed.take(0.0 if session.waiting else wait_s)
             if snapshots:
-                session.waiting.extend(self._parts.logs.plan(session.info, snapshots, len(session.offsets)))
+                session.waiting.extend(self._context.logs.plan(session.info, snapshots, len(session.offsets)))
         if not session.waiting:
-            session.rest(self._parts.clock.monotonic_s())
+            session.rest(self._context.clock.monotonic_s())
             return Step.IDLE
         if not session.producer.can_go_on:
             # Whether the last transaction's end can still come a second time is not known; or it rests.
@@ -261,25 +261,25 @@ class TablePublisher:
     def _publish_whole(self, session: Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
         session.producer.begin()
-        pieces = ((log, piece) for log in taken for piece in log.read(self._first_index(session, log)))
-        with contextlib.closing(read_ahead(pieces, sum(log.row_count for log in taken))) as ahead:
-            for log, piece in ahead:
-                self._send(session, log, piece.size_bytes, piece.records)
+        chunks = ((log, chunk) for log in taken for chunk in log.read(self._first_index(session, log)))
+        with contextlib.closing(read_ahead(chunks, sum(log.row_count for log in taken))) as ahead:
+            for log, chunk in ahead:
+                self._send(session, log, chunk.size_bytes, chunk.records)
         last = taken[-1].snapshot
         self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
 
     def _publish_chunk(self, session: Session, log: SnapshotLog) -> None:
-        limits, snapshot = self._parts.limits, log.snapshot
-        until_s = self._parts.clock.monotonic_s() + limits.chunk_s
+        limits, snapshot = self._context.limits, log.snapshot
+        until_s = self._context.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
         session.producer.begin()
         with contextlib.closing(read_ahead(log.read(self._first_index(session, log)), log.row_count)) as ahead:
-            for piece in ahead:
-                self._send(session, log, piece.size_bytes, piece.records)
-                sent_bytes += piece.size_bytes
-                is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
-                if is_full and piece.next_index < log.row_count:
-                    position = LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index)
+            for chunk in ahead:
+                self._send(session, log, chunk.size_bytes, chunk.records)
+                sent_bytes += chunk.size_bytes
+                is_full = sent_bytes >= limits.chunk_records_bytes or self._context.clock.monotonic_s() >= until_s
+                if is_full and chunk.next_index < log.row_count:
+                    position = LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, chunk.next_index)
                     self._commit(session, [], position)
                     return
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
@@ -300,31 +300,33 @@ class TablePublisher:
         # Before anybody is told: readers take the metastore's word for where a snapshot ends.
         check_appended(session.info, session.offsets, behind)
         session.position = position
-        session.busy_s = self._parts.clock.monotonic_s()
-        told = []
+        session.busy_s = self._context.clock.monotonic_s()
+        reported = []
         for log in ended:
             self._move(session, behind.pop(log.snapshot.snapshot_id, log.snapshot.sent_offsets or {}))
-            told.append(SnapshotOffsets(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid, tuple(session.offsets)))
+            reported.append(
+                SnapshotOffsets(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid, tuple(session.offsets))
+            )
             session.waiting.popleft()
         for begun in behind.values():
             self._move(session, begun)
         self.published.transactions += 1
         self.published.snapshots += len(ended)
-        self._report(session.info, told, position)
+        self._report(session.info, reported, position)
 
     def _move(self, session: Session, behind: Mapping[int, int]) -> None:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
     def _report(
-        self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition, begins: tuple[int, ...] = ()
+        self, info: LogInfo, reported: list[SnapshotOffsets], position: LogPosition, begins: tuple[int, ...] = ()
     ) -> None:
-        self._parts.metastore.report_published(
+        self._context.metastore.report_published(
             PublishReport(
                 table_uuid=self._table_uuid,
                 generation=info.generation,
                 epoch=self._epoch,
-                snapshots=tuple(told),
+                snapshots=tuple(reported),
                 next_index=position.next_index or 0,
                 next_uuid="" if position.is_complete else position.snapshot_uuid,
                 begins=begins,

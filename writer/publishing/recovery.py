@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log_state import LogInfo, PublishState
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.log.state import LogInfo, PublishState
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
 
 LOG_DIVERGED: Final = "LOG_DIVERGED"
@@ -50,7 +50,7 @@ class History(Protocol):
 
 
 @dataclass(frozen=True)
-class Witnesses:
+class RecoveryFacts:
     """What is known after a fresh start, asked in this order.
 
     Args:
@@ -70,7 +70,7 @@ class Witnesses:
     tail: Sequence[TailRecord] = field(default=())
 
 
-def find_resume(info: LogInfo, known: Witnesses, history: History) -> LogPosition:
+def find_resume(info: LogInfo, known: RecoveryFacts, history: History) -> LogPosition:
     """From where publishing goes on.
 
     Args:
@@ -111,7 +111,7 @@ def _with_position(
     if _end_of(position) < (mirror.snapshot_id + 1, mirror.next_index):
         raise diverged(
             info,
-            f"The metastore was told that the log holds {_show_mirror(mirror)}, but the log's own position is "
+            f"The metastore knows that the log holds {_show_mirror(mirror)}, but the log's own position is "
             f"{_show(position)}: the log has lost what was committed to it, or the position was set back.",
         )
     _check_known(info, history, LogSnapshot(position.snapshot_id, position.snapshot_uuid), "the log's position")
@@ -140,7 +140,7 @@ def check_same_topic(info: LogInfo, topic: TopicState | None) -> TopicState:
     return topic
 
 
-def _check_topic(info: LogInfo, known: Witnesses) -> None:
+def _check_topic(info: LogInfo, known: RecoveryFacts) -> None:
     mirror = known.mirror
     check_same_topic(info, known.topic)
     for partition, offset in enumerate(mirror.offsets):
@@ -153,17 +153,17 @@ def _check_topic(info: LogInfo, known: Witnesses) -> None:
             )
 
 
-def _without_position(info: LogInfo, known: Witnesses, tail: Sequence[TailRecord], history: History) -> LogPosition:
+def _without_position(info: LogInfo, known: RecoveryFacts, tail: Sequence[TailRecord], history: History) -> LogPosition:
     mirror = known.mirror
     beyond = [record for record in tail if _order_of(record) > (mirror.snapshot_id + 1, mirror.next_index)]
     if not beyond:
-        never_told = not mirror.reported_at_ms
+        never_reported = not mirror.reported_at_ms
         # What nobody ever saw, as records of a first transaction that was aborted, is still there where it stood.
-        if never_told and not info.is_named and info.generation == 1 and not known.tail and any(known.starts):
+        if never_reported and not info.is_named and info.generation == 1 and not known.tail and any(known.starts):
             raise diverged(
                 info, "The topic has had records, but none of them is left and nobody knows how far it was published."
             )
-        _check_kept(info, known)
+        _check_retained(info, known)
         return _to_position(info, mirror, history)
     newest = max(beyond, key=_order_of)
     assert newest.snapshot is not None, "records without a snapshot are not ours"
@@ -171,7 +171,7 @@ def _without_position(info: LogInfo, known: Witnesses, tail: Sequence[TailRecord
     return LogPosition(newest.snapshot.snapshot_id, newest.snapshot.snapshot_uuid, newest.next_index)
 
 
-def _check_kept(info: LogInfo, known: Witnesses) -> None:
+def _check_retained(info: LogInfo, known: RecoveryFacts) -> None:
     """Raises where records behind the mirror may have been published and deleted since."""
     for partition, offset in enumerate(known.mirror.offsets):
         start = known.starts[partition] if partition < len(known.starts) else 0

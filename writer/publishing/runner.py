@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, HistoryDiverged, InternalError, LakelogError, NotFound
-from lakelog.format.log_state import LogInfo, PublishReport
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.logs import Log
+from lakelog.format.log.state import LogInfo, PublishReport
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
 
 from .metrics import PublisherMetrics
 from .publisher import Step, TablePublisher
@@ -26,7 +26,7 @@ IDLE_S: Final = 1.0
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 5.0
-_TELL_AFTER_S: Final = 10.0
+_REPORT_AFTER_S: Final = 10.0
 """What may pass is told once it has lasted so long."""
 
 _MEND_S: Final = 5.0
@@ -59,12 +59,12 @@ class TableRunner:
         name: str,
         table_uuid: str,
         publisher: TablePublisher,
-        lease: LeaseKeeper,
+        lease: LeaseRenewer,
         metastore: Metastore,
         clock: Clock,
         watchdog: Watchdog,
         metrics: PublisherMetrics,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._name: Final = name
         self._table_uuid: Final = table_uuid
@@ -79,7 +79,7 @@ class TableRunner:
         self._failures = 0
         self._diverged = 0
         self._failing_since_s: float | None = None
-        self._told = ""
+        self._reported = ""
         self._thread = threading.Thread(target=self._run, name=f"publish {name}", daemon=True)
 
     @property
@@ -142,12 +142,12 @@ class TableRunner:
         if done is Step.STARTED:
             # It mends nothing by itself: brokers that take no record let a producer start all the same. But what it
             # reports takes back what was told, so that this is to be told again.
-            self._told = ""
+            self._reported = ""
             self._log.info("fresh start", position=self._publisher.position.snapshot_id)
             return
         if self._failures:
             self._log.info("publishing goes on", failures=self._failures)
-        self._failures, self._failing_since_s, self._told = 0, None, ""
+        self._failures, self._failing_since_s, self._reported = 0, None, ""
 
     def _fail(self, error: LakelogError) -> float | None:
         self._failures += 1
@@ -166,7 +166,7 @@ class TableRunner:
         else:
             self._diverged = 0
         passing = error.retryable or isinstance(error, Fenced) or 0 < self._diverged < _SURE_AFTER
-        if not passing or lasts_s >= _TELL_AFTER_S:
+        if not passing or lasts_s >= _REPORT_AFTER_S:
             self._tell(error)
         self._log.warning("not published, trying again", error=error.message, reason=error.reason, tries=self._failures)
         return min(_FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S) if passing else _MEND_S
@@ -183,7 +183,7 @@ class TableRunner:
         return True
 
     def _tell(self, error: LakelogError) -> None:
-        if self._told == error.message:
+        if self._reported == error.message:
             return
         try:
             state = self._metastore.get_publish_state(self._table_uuid)
@@ -201,5 +201,5 @@ class TableRunner:
         except LakelogError as failure:
             self._log.warning("the problem could not be reported", error=failure.message)
             return
-        self._told = error.message
+        self._reported = error.message
         self._log.error("publishing stands still until this is mended", error=error.message)

@@ -11,19 +11,19 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, NotFound, PermissionDenied
-from lakelog.format.log_state import LogInfo
-from lakelog.format.table import TableName
-from lakelog.serving.lease import LEASE_HELD, LeaseKeeper
-from lakelog.serving.logs import Log
+from lakelog.format.log.state import LogInfo
+from lakelog.format.tables.table import TableName
+from lakelog.serving.lease import LEASE_HELD, LeaseRenewer
+from lakelog.serving.logging_setup import Logger
 
 from .metrics import PublisherMetrics
 from .runner import TableRunner
-from .seats import Seats, fair_share
+from .topics.membership import PublisherMembership, fair_share
 
-LOOK_EVERY_S: Final = 1.0
+POLL_EVERY_S: Final = 1.0
 """How late a table that was made, or that nobody publishes any more, is noticed."""
 
 _STOP_WITHIN_S: Final = 30.0
@@ -36,9 +36,9 @@ class PublisherService:
         metastore: Who knows the tables.
         make_lease: Makes the lease of a table's publisher, not yet taken; told what to do when it is lost.
         make_runner: Makes what publishes a table, under a lease that is held.
-        seats: Of the replicas.
+        membership: Of the replicas.
         tables: Only these; empty: all.
-        patience_s: How long the metastore may be away.
+        max_unavailable_s: How long the metastore may be away.
         clock: For the time.
         metrics: Told what is published.
         log: For lines.
@@ -48,21 +48,21 @@ class PublisherService:
         self,
         metastore: Metastore,
         *,
-        make_lease: Callable[[LogInfo, Callable[[LakelogError], None]], LeaseKeeper],
-        make_runner: Callable[[LogInfo, LeaseKeeper], TableRunner],
-        seats: Seats,
+        make_lease: Callable[[LogInfo, Callable[[LakelogError], None]], LeaseRenewer],
+        make_runner: Callable[[LogInfo, LeaseRenewer], TableRunner],
+        membership: PublisherMembership,
         tables: frozenset[TableName],
-        patience_s: float,
+        max_unavailable_s: float,
         clock: Clock,
         metrics: PublisherMetrics,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._metastore = metastore
         self._make_lease = make_lease
         self._make_runner = make_runner
-        self._seats = seats
+        self._membership = membership
         self._tables = tables
-        self._patience_s = patience_s
+        self._max_unavailable_s = max_unavailable_s
         self._clock = clock
         self._metrics = metrics
         self._log = log
@@ -80,7 +80,7 @@ class PublisherService:
     @property
     def is_healthy(self) -> bool:
         """Whether the metastore has answered lately."""
-        return self._clock.monotonic_s() - self._answered_s < self._patience_s
+        return self._clock.monotonic_s() - self._answered_s < self._max_unavailable_s
 
     def stop(self) -> None:
         """Ends it behind the transactions in hand; from any thread."""
@@ -95,12 +95,12 @@ class PublisherService:
         """
         try:
             while not self._stop.is_set():
-                self._look()
-                self._stop.wait(LOOK_EVERY_S)
+                self._poll()
+                self._stop.wait(POLL_EVERY_S)
         finally:
             self._end()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
             self.step()
             self._answered_s = self._clock.monotonic_s()
@@ -108,7 +108,7 @@ class PublisherService:
             raise
         except LakelogError as error:
             silent_s = self._clock.monotonic_s() - self._answered_s
-            if not error.retryable or silent_s > self._patience_s:
+            if not error.retryable or silent_s > self._max_unavailable_s:
                 raise
             self._log.warning("metastore not reachable, trying again", silent_s=round(silent_s), error=error.message)
 
@@ -123,9 +123,9 @@ class PublisherService:
             for info in self._metastore.list_logs()
             if not self._tables or info.name in self._tables
         }
-        self._tell_missing(self._tables - {info.name for info in logs.values()})
+        self._report_missing(self._tables - {info.name for info in logs.values()})
         # Each time: who dies is counted for no longer than its tables are leased, so that they are taken over at once.
-        self._replicas = self._seats.count()
+        self._replicas = self._membership.count()
         for table_uuid, runner in list(self._runners.items()):
             if not runner.is_running:
                 del self._runners[table_uuid]
@@ -148,7 +148,7 @@ class PublisherService:
         self._metrics.tables.set(len(self._runners))
         self._metrics.replicas.set(self._replicas)
 
-    def _tell_missing(self, missing: frozenset[TableName]) -> None:
+    def _report_missing(self, missing: frozenset[TableName]) -> None:
         """Says which tables that were named have no log; once, since they may be made later."""
         if missing - self._missing:
             self._log.warning("tables of --tables do not exist, or have no log", tables=sorted(map(str, missing)))
@@ -183,4 +183,4 @@ class PublisherService:
         until_s = self._clock.monotonic_s() + _STOP_WITHIN_S
         for runner in self._runners.values():
             runner.join(max(0.0, until_s - self._clock.monotonic_s()))
-        self._seats.leave()
+        self._membership.leave()

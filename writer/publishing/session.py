@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.errors import LakelogError
-from lakelog.format.log_state import LogInfo
+from lakelog.format.log.state import LogInfo
 from lakelog.log.protocol import LogProducer
 from lakelog.log.records import LogPosition
 
-from .feed import SnapshotFeed
-from .snapshot_log import SnapshotLog
-from .topic_watch import TopicWatch
+from .reading.feed import SnapshotFeed
+from .reading.snapshot_log import SnapshotLog
+from .topics.watch import TopicWatch
 
 REST_AFTER_S: Final = 60.0
 """A producer costs connections and half a percent of a processor, though it has nothing to send."""

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from .snapshot_log import SnapshotLog
+from .reading.snapshot_log import SnapshotLog
 
 
 @dataclass(frozen=True)

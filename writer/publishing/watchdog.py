@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.serving.logs import Log
+from lakelog.serving.logging_setup import Logger
 
-_LOOK_EVERY_S: Final = 5.0
+_POLL_EVERY_S: Final = 5.0
 
 _MOST_HANGING: Final = 200
 """Each is a client that nobody uses any more: some threads, connections and megabytes."""
@@ -28,7 +28,7 @@ class Watchdog:
     """Knows since when each table's step has been lasting.
 
     Args:
-        patience_s: How long one may last.
+        max_unavailable_s: How long one may last.
         clock: For the time.
         log: For the last line.
         leave: Ends the process with a code.
@@ -37,13 +37,13 @@ class Watchdog:
 
     def __init__(
         self,
-        patience_s: float,
+        max_unavailable_s: float,
         clock: Clock,
-        log: Log,
+        log: Logger,
         leave: Callable[[int], None] = os._exit,
         count_hanging: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._patience_s: Final = patience_s
+        self._max_unavailable_s: Final = max_unavailable_s
         self._clock = clock
         self._log = log
         self._leave = leave
@@ -65,13 +65,13 @@ class Watchdog:
         with self._lock:
             self._since_s.pop(table, None)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Looks once."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             stuck = {table: now_s - since_s for table, since_s in self._since_s.items()}
         for table, lasts_s in stuck.items():
-            if lasts_s > self._patience_s:
+            if lasts_s > self._max_unavailable_s:
                 self._log.error(
                     "a step does not come back, so that this process ends; another goes on",
                     table=table,
@@ -85,5 +85,5 @@ class Watchdog:
 
     def _watch(self) -> None:
         while True:
-            self._clock.sleep(_LOOK_EVERY_S)
-            self.look()
+            self._clock.sleep(_POLL_EVERY_S)
+            self.poll()

@@ -20,38 +20,38 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import Metastore, WatchPosition
-from lakelog.client.target import TlsFiles
+from lakelog.client.connection.target import TlsFiles
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
-from lakelog.format.log_state import LogInfo, to_publisher_lease
+from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.log.kafka import KafkaLog, open_kafka_log
-from lakelog.log.kafka.insisting import count_hanging
+from lakelog.log.kafka.sending.retries import count_hanging
 from lakelog.log.records import TopicState
 from lakelog.log.secrets import Secrets
 from lakelog.log.table_codec import load_log_settings
 from lakelog.log.topic_rules import check_topic
 from lakelog.options import LOG_CONTENT
-from lakelog.options.log_options import CHANGELOG_CONTENT
+from lakelog.options.declared.log import CHANGELOG_CONTENT
 from lakelog.serving.http_endpoint import serve_pages
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.logs import Log
-from lakelog.storage.stores import LocationStores
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.stores import LocationStores
 
 from .config import PublishConfig
-from .feed import WatchFeed
-from .file_logs import FileLogs
 from .metrics import PublisherMetrics
-from .publisher import PublisherParts, TablePublisher
+from .publisher import PublisherContext, TablePublisher
+from .reading.feed import WatchFeed
+from .reading.file_logs import FileLogs
 from .runner import TableRunner
-from .seats import Seats
 from .service import PublisherService
-from .topic_looks import TopicLooks
+from .topics.membership import PublisherMembership
+from .topics.monitor import TopicMonitor
 from .watchdog import Watchdog
 
 
-def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> PublisherService:
+def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> PublisherService:
     """Puts the publisher together; connects when it first asks for something.
 
     Args:
@@ -68,13 +68,13 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
     watchdog = Watchdog(config.stuck_s, clock, log, count_hanging=count_hanging)
     metrics.hanging_calls.set_function(count_hanging)
 
-    def make_lease(info: LogInfo, on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
-        return LeaseKeeper(
+    def make_lease(info: LogInfo, on_lost: Callable[[LakelogError], None]) -> LeaseRenewer:
+        return LeaseRenewer(
             metastore,
             to_publisher_lease(info.table_uuid),
             holder,
             duration_s=config.lease_s,
-            patience_s=config.patience_s,
+            max_unavailable_s=config.max_unavailable_s,
             clock=clock,
             log=log,
             on_lost=on_lost,
@@ -87,27 +87,27 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
     def open_log(info: LogInfo) -> KafkaLog:
         return open_kafka_log(info.options, secrets)
 
-    parts = PublisherParts(
+    context = PublisherContext(
         metastore=metastore,
         open_log=open_log,
-        check_topic=partial(check_fits, metastore),
+        check_topic=partial(check_matches, metastore),
         logs=FileLogs(metastore, LocationStores(config.connect.s3)),
         open_feed=open_feed,
-        looks=TopicLooks(open_log, clock),
+        monitor=TopicMonitor(open_log, clock),
         clock=clock,
     )
 
-    def make_runner(info: LogInfo, lease: LeaseKeeper) -> TableRunner:
-        publisher = TablePublisher(info.table_uuid, lease.epoch, parts)
+    def make_runner(info: LogInfo, lease: LeaseRenewer) -> TableRunner:
+        publisher = TablePublisher(info.table_uuid, lease.epoch, context)
         return TableRunner(str(info.name), info.table_uuid, publisher, lease, metastore, clock, watchdog, metrics, log)
 
     service = PublisherService(
         metastore,
         make_lease=make_lease,
         make_runner=make_runner,
-        seats=Seats(metastore, holder, int(config.lease_s * 1000), config.tables),
+        membership=PublisherMembership(metastore, holder, int(config.lease_s * 1000), config.tables),
         tables=config.tables,
-        patience_s=config.patience_s,
+        max_unavailable_s=config.max_unavailable_s,
         clock=clock,
         metrics=metrics,
         log=log,
@@ -125,7 +125,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
     return service
 
 
-def check_fits(metastore: Metastore, info: LogInfo, topic: TopicState) -> None:
+def check_matches(metastore: Metastore, info: LogInfo, topic: TopicState) -> None:
     """Checks that a topic can hold a table's log (R9).
 
     Raises:

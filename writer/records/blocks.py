@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .bad_records import FileRefused
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 BLOCK_BYTES: Final = 4 << 20
 """Large enough that the cost of a call to the parser vanishes, small enough for many tasks at once."""
@@ -45,9 +45,9 @@ class Block:
     """
 
     data: bytes
-    starts: Places
-    ends: Places
-    lines: Places
+    starts: Indices
+    ends: Indices
+    lines: Indices
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -56,7 +56,7 @@ class Block:
         """A record as it stands in the file."""
         return self.data[int(self.starts[record]) : int(self.ends[record])]
 
-    def join(self, records: Places) -> bytes:
+    def join(self, records: Indices) -> bytes:
         """Some records, each with a line end; neighbours are taken together, so that few pieces are copied."""
         if len(records) == 0:
             return b""
@@ -66,10 +66,10 @@ class Block:
         pieces = [self.data[self.starts[a] : self.ends[b]] for a, b in zip(firsts, lasts, strict=True)]
         return b"\n".join(pieces) + b"\n"
 
-    def count(self, byte: int) -> Places:
+    def count(self, byte: int) -> Indices:
         """How often a byte occurs in each record."""
         total = np.concatenate([[0], np.cumsum(np.frombuffer(self.data, np.uint8) == byte)])
-        found: Places = total[self.ends] - total[self.starts]
+        found: Indices = total[self.ends] - total[self.starts]
         return found
 
 
@@ -126,7 +126,7 @@ def read_blocks(stream: ByteStream, *, quote: str | None, max_record_bytes: int)
             return
 
 
-def _make_block(data: bytes, ends: Places, newlines: Places, line: int) -> Block:
+def _make_block(data: bytes, ends: Indices, newlines: Indices, line: int) -> Block:
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
     octets = np.frombuffer(data, np.uint8)
     has_return = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == _RETURN)

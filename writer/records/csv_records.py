@@ -13,7 +13,7 @@ import pyarrow.csv as pc_csv
 
 from ..pipeline.spec import TextOptions
 from .bad_records import BadRecord, FileRefused, Report
-from .blocks import Block, ByteStream, Places, read_blocks
+from .blocks import Block, ByteStream, Indices, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records
 
 _NOT_CLOSED: Final = (
@@ -47,7 +47,7 @@ def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterat
             yield from _read_block(block, records, names, options, report)
 
 
-def _leave_out_unclosed(block: Block, records: Places, quote: str, report: Report) -> Places:
+def _leave_out_unclosed(block: Block, records: Indices, quote: str, report: Report) -> Indices:
     """SUBTLE: without this, one quote too many would swallow the lines up to the next one, wherever that is."""
     is_odd = block.count(ord(quote))[records] % 2 == 1
     for record in records[is_odd]:
@@ -75,7 +75,7 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
 
 
 def _read_block(
-    block: Block, records: Places, names: list[str], options: TextOptions, report: Report
+    block: Block, records: Indices, names: list[str], options: TextOptions, report: Report
 ) -> Iterator[SourceRows]:
     for part in parse_records(block, records, lambda some: _parse(block, some, names, options)):
         for record, reason in part.bad:
@@ -85,11 +85,11 @@ def _read_block(
             yield _rows(block, part.records, columns)
 
 
-def _rows(block: Block, records: Places, columns: dict[str, pa.Array]) -> SourceRows:
+def _rows(block: Block, records: Indices, columns: dict[str, pa.Array]) -> SourceRows:
     return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])))
 
 
-def _parse(block: Block, records: Places, names: list[str], options: TextOptions) -> ParsedRecords:
+def _parse(block: Block, records: Indices, names: list[str], options: TextOptions) -> ParsedRecords:
     skipped: list[tuple[int, str]] = []
 
     def skip(row: pc_csv.InvalidRow) -> str:

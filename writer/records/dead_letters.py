@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from lakelog.storage.durable import synchronise
+from lakelog.storage.objects.durable import synchronise
 
 from .bad_records import BadRecord
 
-_ENDING: Final = ".jsonl"
+_SUFFIX: Final = ".jsonl"
 _COUNT_BYTES: Final = 4 << 20
 
 
@@ -69,7 +69,7 @@ class LetterFile:
 
 def letter_name(pipeline: str, batch_id: int, number: int) -> str:
     """The name of a source file's letters; `number` is the file's place in the batch. Pure."""
-    return f"{pipeline}-{batch_id:010d}-{number:06d}{_ENDING}"
+    return f"{pipeline}-{batch_id:010d}-{number:06d}{_SUFFIX}"
 
 
 def delete_letters(folder: Path, pipeline: str, batch_id: int) -> None:

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from lakelog.log.codecs.byte_columns import Mask, take_spans
-from lakelog.log.codecs.json_members import find_left_out
+from lakelog.log.codecs.json.members import find_left_out
 
 from ..pipeline.spec import TextOptions
 from .bad_records import BadRecord, Report
-from .blocks import Block, ByteStream, Places, read_blocks
+from .blocks import Block, ByteStream, Indices, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records, spread
 
 _OPEN: Final = ord("{")
@@ -74,7 +74,7 @@ def read_json_block(
             yield _rows(block, part.records, columns)
 
 
-def _objects(block: Block, report: Report, no_object: str) -> Places:
+def _objects(block: Block, report: Report, no_object: str) -> Indices:
     """The records that look like one object, so that none can run on into the next line; empty lines are left out."""
     octets = np.frombuffer(block.data, np.uint8)
     starts, ends = block.starts, block.ends
@@ -92,7 +92,7 @@ def _objects(block: Block, report: Report, no_object: str) -> Places:
     return np.flatnonzero(looks_right).astype(np.int64)
 
 
-def _parse(block: Block, schema: pa.Schema, ignore_unknown: bool, records: Places) -> ParsedRecords:
+def _parse(block: Block, schema: pa.Schema, ignore_unknown: bool, records: Indices) -> ParsedRecords:
     data = block.join(records)
     table = pa_json.read_json(
         pa.BufferReader(data),
@@ -175,7 +175,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _rows(block: Block, records: Places, columns: dict[str, pa.Array]) -> SourceRows:
+def _rows(block: Block, records: Indices, columns: dict[str, pa.Array]) -> SourceRows:
     def find(names: Sequence[str], rows: Mask) -> list[Mask]:
         chosen = records[rows]
         texts = take_spans(

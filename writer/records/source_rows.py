@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakelog.log.codecs.byte_columns import Mask
 
-from .blocks import Block, Places
+from .blocks import Block, Indices
 
 FindLeftOut = Callable[[Sequence[str], Mask], list[Mask]]
 """Which of the rows of a mask are of records that leave a column out: a mask over all rows for each name."""
@@ -32,7 +32,7 @@ class SourceRows:
 
     columns: Mapping[str, pa.Array]
     count: int
-    lines: Places
+    lines: Indices
     raw: Callable[[int], bytes]
     find_left_out: FindLeftOut | None = None
 
@@ -42,15 +42,15 @@ class ParsedRecords:
     """What a parser made of some records: its table's rows belong to `records`, and `bad` have a reason each."""
 
     table: pa.Table
-    records: Places
+    records: Indices
     bad: tuple[tuple[int, str], ...] = ()
 
 
-Parse = Callable[[Places], ParsedRecords]
+Parse = Callable[[Indices], ParsedRecords]
 """Parses records of a block; raises ArrowException, or returns fewer rows than records, when one of them is bad."""
 
 
-def parse_records(block: Block, records: Places, parse: Parse) -> list[ParsedRecords]:
+def parse_records(block: Block, records: Indices, parse: Parse) -> list[ParsedRecords]:
     """Parses records of a block; those that make `parse` fail are found by halving.
 
     Args:

@@ -11,15 +11,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
-from lakelog.spark.task_errors import told_to_driver
+from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
 from ..pipeline.spec import Format
 from .bad_records import BadRecord, FileRefused, Report
 from .blocks import ByteStream, Transcoder
+from .coercion import Coercion
 from .csv_records import read_csv
 from .dead_letters import LetterFile, letter_name
-from .fitting import Fitting
 from .json_records import read_json
 from .parquet_records import read_parquet
 from .sink import BadRecordSink
@@ -43,7 +43,7 @@ class ReadTask:
         batch_id: The batch.
         folder: The source's folder.
         format: What the files hold.
-        fitting: How rows become the table's.
+        coercion: How rows become the table's.
         dead_letters: The folder for them; None: the pipeline stops at the first.
     """
 
@@ -51,7 +51,7 @@ class ReadTask:
     batch_id: int
     folder: Path
     format: Format
-    fitting: Fitting
+    coercion: Coercion
     dead_letters: Path | None
 
 
@@ -59,7 +59,7 @@ def file_reader(task: ReadTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator
     """Returns the function for `mapInArrow`: from batches that name files (`TAKEN_SCHEMA`) to rows of the table."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with told_to_driver():
+        with errors_to_driver():
             for batch in batches:
                 for row in batch.to_pylist():
                     yield from read_file(task, TakenFile(**row))
@@ -88,7 +88,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
         _check_unchanged(path, file)
         try:
             for rows in _read_rows(task, path, sink.report):
-                fitted = task.fitting.fit(rows, sink.report)
+                fitted = task.coercion.coerce(rows, sink.report)
                 sink.flush()
                 if fitted.num_rows:
                     yield fitted
@@ -113,7 +113,7 @@ def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows
     try:
         with pa.OSFile(path, "rb") as file:
             if task.format is Format.PARQUET:
-                yield from _checked(task.fitting, read_parquet(file), "the file")
+                yield from _checked(task.coercion, read_parquet(file), "the file")
                 return
             stream: Any = file
             if os.path.splitext(path)[1] in _COMPRESSED:
@@ -124,19 +124,19 @@ def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows
 
 
 def _read_text(task: ReadTask, stream: ByteStream, report: Report) -> Iterator[SourceRows]:
-    fitting, options = task.fitting, task.fitting.text
+    coercion, options = task.coercion, task.coercion.text
     if options.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         stream = Transcoder(stream, options.encoding)
     if task.format is Format.CSV:
-        yield from _checked(fitting, read_csv(stream, options, report), "its header")
+        yield from _checked(coercion, read_csv(stream, options, report), "its header")
     else:
-        yield from read_json(stream, options, fitting.json_types(), fitting.ignore_unknown, report)
+        yield from read_json(stream, options, coercion.json_types(), coercion.ignore_unknown, report)
 
 
-def _checked(fitting: Fitting, parts: Iterator[SourceRows], where: str) -> Iterator[SourceRows]:
+def _checked(coercion: Coercion, parts: Iterator[SourceRows], where: str) -> Iterator[SourceRows]:
     for number, part in enumerate(parts):
         if number == 0:
-            fitting.check_columns(list(part.columns), where)
+            coercion.check_columns(list(part.columns), where)
         yield part
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.format.sql_types import to_sql_type
+from lakelog.format.types.sql_types import to_sql_type
 
 from ..pipeline.spec import EPOCH_FORMATS, TextOptions
 

@@ -32,7 +32,7 @@ from lakelog.format.compaction.picking import Pick, find_highest_level, pick_due
 from lakelog.format.compaction.plan import BucketPlan, Move, NoPlan, Rewrite, Section
 from lakelog.format.compaction.runs import BucketFiles
 from lakelog.format.compaction.settings import CompactionSettings
-from lakelog.format.sections import KeyRange, find_hull, split_sections
+from lakelog.format.merge.sections import KeyRange, find_hull, split_sections
 
 REWRITE_TARGET_FILES: Final = 16
 """A rewrite ends behind the section with which it has inputs for so many files: several workers share a large bucket,
@@ -251,7 +251,7 @@ class _Work:
 
     def _rewrite(self, sections: Sequence[list[int]], why: str) -> None:
         indexes = np.array([index for section in sections for index in section], np.int64)
-        latest = indexes[np.lexsort((self.files.places[indexes, 1], self.files.places[indexes, 0]))[-1]]
+        latest = indexes[np.lexsort((self.files.order_keys[indexes, 1], self.files.order_keys[indexes, 0]))[-1]]
         ranges = self.files.ranges
         self.rewrites.append(
             Rewrite(
@@ -259,7 +259,7 @@ class _Work:
                 tuple(sorted(self.files.file_ids[indexes].tolist())),
                 int(self.files.sizes_bytes[indexes].sum()),
                 int(self.files.row_counts[indexes].sum()),
-                self.files.place_of(int(latest)),
+                self.files.order_key_of(int(latest)),
                 not any(self.older.may_hold(find_hull([ranges[i] for i in section])) for section in sections),
                 f"{why[0].upper()}{why[1:]}.",
             )
@@ -296,7 +296,7 @@ class _Chain:
 
 
 def _places(files: BucketFiles, indexes: Sequence[int]) -> list[tuple[int, int]]:
-    return [(snapshot, ordinal) for snapshot, ordinal, _ in files.places[list(indexes)].tolist()]
+    return [(snapshot, ordinal) for snapshot, ordinal, _ in files.order_keys[list(indexes)].tolist()]
 
 
 def _is_below(files: BucketFiles, index: int, other: int) -> bool:
@@ -308,7 +308,7 @@ def _are_deletes_old(files: BucketFiles, delete_horizon_ms: int | None) -> np.nd
     """For each file whether all its deletes may be dropped, as far as their age decides."""
     if delete_horizon_ms is None:
         return np.ones(len(files), np.bool_)
-    return files.places[:, 2] < delete_horizon_ms
+    return files.order_keys[:, 2] < delete_horizon_ms
 
 
 def _higher(left: bytes | None, right: bytes | None) -> bytes | None:

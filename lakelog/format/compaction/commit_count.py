@@ -20,14 +20,14 @@ class CommitsSinceFull:
     """The commits of data behind the last full compaction that they made due.
 
     Args:
-        settled_until: That one covers all commits up to and with this snapshot.
+        resolved_until: That one covers all commits up to and with this snapshot.
         counted_until: All snapshots up to this one were looked at.
         count: How many of those in between bring or take data.
         first_ms: When the first of these was made, in milliseconds since the epoch; None: there is none, or it was not
             looked up yet. Its snapshot may have expired since.
     """
 
-    settled_until: int = 0
+    resolved_until: int = 0
     counted_until: int = 0
     count: int = 0
     first_ms: int | None = None
@@ -76,7 +76,7 @@ def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) 
             f"There were {known.count} commits of data since the last full compaction; {wanted} make one due."
         )
     return FullCompactionDue(
-        known.settled_until,
+        known.resolved_until,
         known.counted_until,
         f"There were {known.count} commits of data since the last full compaction.",
     )
@@ -112,12 +112,12 @@ def plan_full_by_time(
     if now_ms < known.first_ms + interval_ms:
         return FullCompactionLater(known.first_ms + interval_ms - now_ms)
     return FullCompactionDue(
-        known.settled_until,
+        known.resolved_until,
         known.counted_until,
         f"{now_ms - known.first_ms} ms have passed since the first commit of data behind the last full compaction.",
     )
 
 
-def settle_full(due: FullCompactionDue) -> CommitsSinceFull:
+def resolve_full(due: FullCompactionDue) -> CommitsSinceFull:
     """What is known once a full compaction was made due. Pure."""
     return CommitsSinceFull(due.until, due.until)

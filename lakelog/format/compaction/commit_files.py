@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.format.files import DataFile
-from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.merge.sections import KeyRange, split_sections
+from lakelog.format.tables.files import DataFile
 
 MAX_GROUP_FILES: Final = 250
 """Files of an append table that one worker puts together, so that thousands of small ones are shared by several."""

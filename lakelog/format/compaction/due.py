@@ -17,8 +17,8 @@ from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.compaction.runs import SortedRun
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.compaction.small_files import COMPACT_AGE
-from lakelog.format.job import REQUEST_PRIORITY
-from lakelog.options.table_options import OPEN_FILE_COST
+from lakelog.format.jobs.job import REQUEST_PRIORITY
+from lakelog.options.declared.tables import OPEN_FILE_COST
 
 SCAN_MS: Final = 60_000
 """What stands for one scan of `small_files.py`, since nothing scans: what counts there in scans is time here."""

@@ -106,7 +106,7 @@ def pick_full(
     highest = find_highest_level(runs, settings)
     if len(runs) == 1 and runs[0].level == highest and not also_highest:
         return NoPlan(f"The bucket is compacted as a whole: all its files are at its highest level, {highest}.")
-    return Pick(len(runs), highest, True, Rule.ASKED, why)
+    return Pick(len(runs), highest, True, Rule.REQUESTED, why)
 
 
 def pick_level_0(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pick | NoPlan:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from lakelog.format.commit_facts import Place
+from lakelog.format.commit.facts import OrderKey
 
 
 class Rule(enum.Enum):
     """What makes a compaction due, or was asked for (semantics 6.1)."""
 
-    ASKED = "a full compaction was asked for"
+    REQUESTED = "a full compaction was asked for"
     INTERVAL = "time since the last full compaction"
     TOTAL_SIZE = "size of the bucket"
     INCREMENTAL_SIZE = "size above the highest level"
@@ -65,8 +65,8 @@ class Rewrite:
         file_ids: All inputs, ascending.
         size_bytes: Of all inputs.
         row_count: Of all inputs.
-        place: Of what is written: that of the latest input. What is older than any input and shares a key with it is
-            older than the place, and whatever is committed meanwhile is newer.
+        order_key: Of what is written: that of the latest input. What is older than any input and shares a key with
+            it is older than the order key, and whatever is committed meanwhile is newer.
         drops_deletes: Nothing older than the inputs, and not among them, can hold a key of theirs: rows that take away
             are left out as far as the plan's `delete_horizon_ms` allows, and rows whose merging must wait for the
             oldest run (semantics 2.5) are merged.
@@ -77,7 +77,7 @@ class Rewrite:
     file_ids: tuple[int, ...]
     size_bytes: int
     row_count: int
-    place: Place
+    order_key: OrderKey
     drops_deletes: bool
     why: str
 
@@ -105,7 +105,7 @@ class BucketPlan:
             lies there, but for files that were added behind the plan (semantics 3.6).
         rewrites: In the order of their keys.
         moves: In the order of their keys.
-        kept_file_ids: Files that were picked and are left as they are, since they are at the output level already.
+        retained_file_ids: Files that were picked and are left as they are, since they are at the output level already.
         delete_horizon_ms: With a `sequence.field` only deletes committed before this time may be dropped; None: all.
     """
 
@@ -117,7 +117,7 @@ class BucketPlan:
     is_full: bool
     rewrites: tuple[Rewrite, ...]
     moves: tuple[Move, ...]
-    kept_file_ids: tuple[int, ...] = field(default=())
+    retained_file_ids: tuple[int, ...] = field(default=())
     delete_horizon_ms: int | None = None
 
     @property
@@ -141,8 +141,8 @@ class AppendPlan:
         bucket: Its number; 0 in a table without buckets.
         file_ids: In the order in which their rows are written.
         size_bytes: Of all inputs.
-        place: With buckets, that of what is written: the latest of the inputs' (which are neighbours in the order, so
-            that nothing else lies between). None without buckets, where rows have no order.
+        order_key: With buckets, that of what is written: the latest of the inputs' (which are neighbours in the order,
+            so that nothing else lies between). None without buckets, where rows have no order.
         why: In a sentence for people.
     """
 
@@ -150,5 +150,5 @@ class AppendPlan:
     bucket: int
     file_ids: tuple[int, ...]
     size_bytes: int
-    place: Place | None
+    order_key: OrderKey | None
     why: str

@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit_facts import Place
-from lakelog.format.sections import KeyRange
+from lakelog.format.commit.facts import OrderKey
+from lakelog.format.merge.sections import KeyRange
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -48,13 +48,13 @@ class SortedRun:
         level: Its level.
         size_bytes: Of all its files.
         file_count: At level 0 one.
-        place: At level 0 the file's place in the order; else (0, 0), since the level alone says it.
+        order_key: At level 0 the file's place in the order; else (0, 0), since the level alone says it.
     """
 
     level: int
     size_bytes: int
     file_count: int = 1
-    place: tuple[int, int] = (0, 0)
+    order_key: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class BucketFiles:
         row_counts: All rows.
         delete_counts: Rows that take away.
         sizes_bytes: Of the files.
-        places: One row a file: order snapshot, order ordinal, order time in milliseconds.
+        order_keys: One row a file: order snapshot, order ordinal, order time in milliseconds.
         ranges: Of the keys.
         starts: Where each run begins, ascending.
     """
@@ -81,7 +81,7 @@ class BucketFiles:
     row_counts: _Numbers
     delete_counts: _Numbers
     sizes_bytes: _Numbers
-    places: _Numbers
+    order_keys: _Numbers
     ranges: tuple[KeyRange, ...]
     starts: _Numbers
 
@@ -101,7 +101,7 @@ class BucketFiles:
                 self.levels[self.starts].tolist(),
                 sizes.tolist(),
                 counts.tolist(),
-                self.places[self.starts].tolist(),
+                self.order_keys[self.starts].tolist(),
                 strict=True,
             )
         )
@@ -110,17 +110,17 @@ class BucketFiles:
         """How many files the first so many runs have; they are the first so many files."""
         return int(self.starts[run_count]) if run_count < len(self.starts) else len(self)
 
-    def place_of(self, index: int) -> Place:
+    def order_key_of(self, index: int) -> OrderKey:
         """A file's place in the order."""
-        snapshot, ordinal, time_ms = self.places[index].tolist()
-        return Place(snapshot, ordinal, time_ms)
+        snapshot, ordinal, time_ms = self.order_keys[index].tolist()
+        return OrderKey(snapshot, ordinal, time_ms)
 
 
 def to_bucket_files(files: pa.Table) -> BucketFiles:
     """The files of one bucket, as a plan lists them, run by run. Pure.
 
     Args:
-        files: Columns of `lakelog.format.files.FILE_SCHEMA`, in any order; at least one file.
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order; at least one file.
 
     Raises:
         InvalidArgument: There is no file, or files of more than one bucket.
@@ -147,7 +147,7 @@ def to_bucket_files(files: pa.Table) -> BucketFiles:
     )
     levels = columns["level"][order]
     is_start = np.append(True, (levels[1:] != levels[:-1]) | (levels[1:] == 0))
-    places = np.column_stack([columns[name] for name in ("order_snapshot", "order_ordinal", "order_time_ms")])
+    order_keys = np.column_stack([columns[name] for name in ("order_snapshot", "order_ordinal", "order_time_ms")])
     return BucketFiles(
         partitions[0],
         buckets[0],
@@ -156,7 +156,7 @@ def to_bucket_files(files: pa.Table) -> BucketFiles:
         columns["row_count"][order],
         columns["delete_count"][order],
         columns["size_bytes"][order],
-        places[order],
+        order_keys[order],
         tuple(KeyRange(lower[index], upper[index]) for index in order.tolist()),
         np.flatnonzero(is_start),
     )
@@ -177,7 +177,7 @@ def update_runs(runs: Sequence[SortedRun], added: pa.Table, removed: pa.Table) -
     Raises:
         InvalidArgument: A file is removed that no run holds: the runs are not those before this commit.
     """
-    found = {(run.level, run.place): run for run in runs}
+    found = {(run.level, run.order_key): run for run in runs}
     for files, sign in ((added, 1), (removed, -1)):
         for level, size, snapshot, ordinal in zip(
             *(_to_numbers(files[name]).tolist() for name in ("level", "size_bytes", "order_snapshot", "order_ordinal")),
@@ -193,7 +193,7 @@ def update_runs(runs: Sequence[SortedRun], added: pa.Table, removed: pa.Table) -
             f"A commit removes a file of level {wrong.level} that the bucket's sorted runs do not have; they are of "
             "another snapshot. List the bucket's files and make its runs anew."
         )
-    return tuple(sorted(left, key=lambda run: (run.level, -run.place[0], -run.place[1])))
+    return tuple(sorted(left, key=lambda run: (run.level, -run.order_key[0], -run.order_key[1])))
 
 
 def _to_numbers(column: pa.ChunkedArray) -> _Numbers:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakelog.options.option import Option, invalid_option
-from lakelog.options.table_options import (
+from lakelog.options.declared.tables import (
     CHANGELOG_PRODUCER,
     COMPACTION_TRIGGER,
     DELTA_COMMITS,
@@ -23,6 +22,7 @@ from lakelog.options.table_options import (
     TARGET_FILE_SIZE,
     TOTAL_SIZE_THRESHOLD,
 )
+from lakelog.options.option import Option, invalid_option
 from lakelog.options.values import TableOptions
 
 _FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)

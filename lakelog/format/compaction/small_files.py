@@ -89,7 +89,7 @@ def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettin
 
     Args:
         state: What is known.
-        added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.files.FILE_SCHEMA`; files that are
+        added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.tables.files.FILE_SCHEMA`; files that are
             known already are not counted twice.
         settings: The table's.
 
@@ -203,7 +203,7 @@ def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Nu
         settings: The table's.
     """
     ends = np.cumsum(sizes_bytes + settings.open_file_cost_bytes)
-    positions = np.arange(len(sizes_bytes))
+    indices = np.arange(len(sizes_bytes))
     bins: list[_Numbers] = []
     start, filled = 0, 0
     while start < len(sizes_bytes):
@@ -212,9 +212,9 @@ def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Nu
         last = max(full, start + 1)
         if last >= len(sizes_bytes):
             break
-        bins.append(positions[start : last + 1])
+        bins.append(indices[start : last + 1])
         start, filled = last + 1, int(ends[last])
-    return bins, positions[start:]
+    return bins, indices[start:]
 
 
 def _count_alike(sizes_bytes: _Numbers, least: int) -> int:

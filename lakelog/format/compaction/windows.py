@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.format.commit_facts import Place
+from lakelog.format.commit.facts import OrderKey
 from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings
 
@@ -48,7 +48,7 @@ def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | W
     """Plan the oldest window of neighbours that is due in a bucket of an append table. Pure.
 
     Args:
-        files: Columns of `lakelog.format.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of them or
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of them or
             those behind some place.
         settings: The table's.
 
@@ -72,7 +72,7 @@ def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | W
     count = len(bucket.file_ids) - start
     return WaitingWindow(
         tuple(bucket.file_ids[start:].tolist()),
-        bucket.place_key(start - 1) if start else None,
+        bucket.order_of_key(start - 1) if start else None,
         f"{count} small file{'' if count == 1 else 's'} at the end of the bucket wait for others; "
         f"{settings.min_file_count} are enough.",
     )
@@ -82,7 +82,7 @@ def plan_whole_bucket(files: pa.Table, settings: CompactionSettings) -> AppendPl
     """Plan the compaction of a bucket of an append table as a whole: all behind its first files that are large. Pure.
 
     Args:
-        files: Columns of `lakelog.format.files.FILE_SCHEMA`, in any order: all live files of one bucket.
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: all live files of one bucket.
         settings: The table's.
 
     Returns:
@@ -115,11 +115,11 @@ class _Neighbours:
     bucket: int
     file_ids: _Numbers
     sizes_bytes: _Numbers
-    places: _Numbers
+    order_keys: _Numbers
 
-    def place_key(self, index: int) -> tuple[int, int]:
+    def order_of_key(self, index: int) -> tuple[int, int]:
         """A file's place without its time."""
-        snapshot, ordinal, _ = self.places[index].tolist()
+        snapshot, ordinal, _ = self.order_keys[index].tolist()
         return snapshot, ordinal
 
     def find_end(self, end: int) -> int:
@@ -127,7 +127,7 @@ class _Neighbours:
 
         What replaces a part of them would have their place, but a higher id, and so stand behind them all.
         """
-        while end < len(self.file_ids) and self.place_key(end) == self.place_key(end - 1):
+        while end < len(self.file_ids) and self.order_of_key(end) == self.order_of_key(end - 1):
             end += 1
         return end
 
@@ -138,7 +138,7 @@ class _Neighbours:
             self.bucket,
             tuple(self.file_ids[start:end].tolist()),
             int(self.sizes_bytes[start:end].sum()),
-            Place(*self.places[end - 1].tolist()),
+            OrderKey(*self.order_keys[end - 1].tolist()),
             why,
         )
 

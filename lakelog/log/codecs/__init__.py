@@ -7,13 +7,13 @@ from lakelog.log.codecs.changes import (
     read_header_sequences,
     read_json_rows,
 )
-from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
+from lakelog.log.codecs.codec import EncodedChunk, LogCodec, LogForm
 from lakelog.log.codecs.decode import DecodedRecords
 
 __all__ = [
     "Changes",
     "DecodedRecords",
-    "EncodedPiece",
+    "EncodedChunk",
     "LogCodec",
     "LogForm",
     "read_debezium_changes",

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.rowkind import RowKind
-from lakelog.log.codecs.avro_read import read_avro
+from lakelog.format.types.rowkind import RowKind
+from lakelog.log.codecs.avro.connect_types import PLAIN, ConnectType, read_connect_column, read_connect_types
+from lakelog.log.codecs.avro.read import read_avro
 from lakelog.log.codecs.byte_columns import Mask, take_spans
-from lakelog.log.codecs.connect_types import PLAIN, ConnectType, read_connect_column, read_connect_types
-from lakelog.log.codecs.json_blocks import read_objects
-from lakelog.log.codecs.json_scan import scan_json
-from lakelog.log.codecs.json_values import ARRAY, NOTHING, OBJECT, Values, read_column
+from lakelog.log.codecs.json.blocks import read_objects
+from lakelog.log.codecs.json.scan import scan_json
+from lakelog.log.codecs.json.values import ARRAY, NOTHING, OBJECT, Values, read_column
 
 _NO_OBJECT: Final = b"{}"
 _OPS: Final = ["c", "r", "u", "d"]

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.ordering import comparable_keys, comparable_sequences, single_array
-from lakelog.format.rowkind import RowKind
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableName
-from lakelog.log.codecs.avro_schema import to_key_fields, to_value_fields
-from lakelog.log.codecs.avro_write import to_avro
+from lakelog.format.keys.ordering import comparable_keys, comparable_sequences, single_array
+from lakelog.format.tables.table import TableName
+from lakelog.format.types.rowkind import RowKind
+from lakelog.format.types.schema import TableSchema
+from lakelog.log.codecs.avro.schema import to_key_fields, to_value_fields
+from lakelog.log.codecs.avro.write import to_avro
 from lakelog.log.codecs.byte_columns import as_text
 from lakelog.log.codecs.changes import Changes, read_avro_rows, read_debezium_changes, read_json_rows
-from lakelog.log.codecs.debezium_text import MessageSource, find_envelope_bytes, to_debezium_texts
 from lakelog.log.codecs.decode import DecodedRecords, join_records
-from lakelog.log.codecs.json_text import to_array_texts, to_json_texts, to_object_texts
+from lakelog.log.codecs.json.debezium_text import MessageSource, find_envelope_bytes, to_debezium_texts
+from lakelog.log.codecs.json.text import to_array_texts, to_json_texts, to_object_texts
 from lakelog.log.codecs.messages import Mask, MessagePlan, plan_messages
 from lakelog.log.codecs.row_sizes import Sizes, find_largest_size, find_row_sizes
 from lakelog.log.records import EncodedRecords, FetchedRecords, Kinds
@@ -31,7 +31,7 @@ DEBEZIUM_JSON: Final = "debezium-json"
 JSON: Final = "json"
 AVRO: Final = "avro"
 
-_MAX_PIECE_BYTES: Final = 1 << 30
+_MAX_CHUNK_BYTES: Final = 1 << 30
 """Of what is encoded in one go, by its upper bound: columns of bytes count them in 31 bits."""
 
 _FRAME_BYTES: Final = 256
@@ -58,7 +58,7 @@ class LogForm:
 
 
 @dataclass(frozen=True)
-class EncodedPiece:
+class EncodedChunk:
     """What some rows became.
 
     Args:
@@ -119,7 +119,7 @@ class LogCodec:
         bucket: int | None,
         is_last: bool,
         followed: Mask | None = None,
-    ) -> EncodedPiece:
+    ) -> EncodedChunk:
         """Encodes rows of one bucket and snapshot, in the order of its log files: by key, then arrival in each file.
 
         Args:
@@ -160,7 +160,7 @@ class LogCodec:
             indexes=first_index + plan.rows,
             sequences=self._encode_sequences(sent),
         )
-        return EncodedPiece(records, plan.consumed)
+        return EncodedChunk(records, plan.consumed)
 
     def check_row_sizes(self, rows: pa.Table, max_record_bytes: int) -> None:
         """Checks that each row's record will fit into the topic (reliability R7).
@@ -252,11 +252,11 @@ class LogCodec:
         return sizes + self._frame_bytes
 
     def _count_fitting(self, rows: pa.Table) -> int:
-        if rows.nbytes * 2 < _MAX_PIECE_BYTES // 16:
+        if rows.nbytes * 2 < _MAX_CHUNK_BYTES // 16:
             return len(rows)
         sizes = np.cumsum(find_row_sizes(rows) + self._frame_bytes)
         # At least two rows, so that an old row is not held back for ever.
-        return min(len(rows), max(2, int(np.searchsorted(sizes, _MAX_PIECE_BYTES))))
+        return min(len(rows), max(2, int(np.searchsorted(sizes, _MAX_CHUNK_BYTES))))
 
     def _find_same_keys(self, rows: pa.Table, kinds: Kinds) -> Mask:
         if not (kinds == RowKind.UPDATE_BEFORE).any():

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.codecs.changes import Changes, read_header_sequences
 from lakelog.log.records import FetchedRecords

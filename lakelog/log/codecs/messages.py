@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.records import Kinds
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -39,8 +39,8 @@ class MessagePlan:
     """
 
     consumed: int
-    rows: Places
-    befores: Places
+    rows: Indices
+    befores: Indices
     tombstones: Mask
 
     @property

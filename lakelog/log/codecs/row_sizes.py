@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.log.codecs.json_text import to_json_name
+from lakelog.log.codecs.json.text import to_json_name
 
 Sizes = npt.NDArray[np.int64]
 

@@ -21,10 +21,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from lakelog.errors import InvalidArgument, LakelogError, NotFound, Unavailable
-from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask
+from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, request
 from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, make_client, to_lakelog_error
-from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.polling import Poller
+from lakelog.log.kafka.sending.duplicate_check import DuplicateSendCheck
 from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
 from lakelog.log.records import TopicSpec, TopicState
 from lakelog.log.topic_rules import to_topic_settings
@@ -40,10 +40,10 @@ class KafkaTopicAdmin:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._evidence = SendEvidence()
-        config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._evidence.note_error}
+        self._duplicate_check = DuplicateSendCheck()
+        config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._duplicate_check.on_error}
         self._client = make_client(AdminClient, config)
-        self._poller: Poller | None = Poller(self._client, self._evidence.note_error)
+        self._poller: Poller | None = Poller(self._client, self._duplicate_check.on_error)
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
         """See the protocol."""
@@ -92,15 +92,15 @@ class KafkaTopicAdmin:
 
     def _look_up(self, names: Sequence[str], doing: str) -> dict[str, TopicState | KafkaException | None]:
         """Topics by name; None: there is none; an error: we may not ask for it."""
-        told: dict[str, TopicState | KafkaException | None] = {}
+        answers: dict[str, TopicState | KafkaException | None] = {}
         there: dict[ConfigResource, TopicDescription] = {}
         if not names:
-            return told
+            return answers
         described = self._client.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_TIMEOUT_S)
         for name, answer in described.items():
             found = self._wait_for_topic(answer, doing)
             if found is None or isinstance(found, KafkaException):
-                told[name] = found
+                answers[name] = found
             else:
                 there[ConfigResource(ResourceType.TOPIC, name)] = found
         if there:
@@ -108,10 +108,10 @@ class KafkaTopicAdmin:
             for resource, config in configs.items():
                 entries = self._wait_for_topic(config, doing)
                 if entries is None or isinstance(entries, KafkaException):
-                    told[resource.name] = entries
+                    answers[resource.name] = entries
                 else:
-                    told[resource.name] = _to_state(there[resource], entries)
-        return told
+                    answers[resource.name] = _to_state(there[resource], entries)
+        return answers
 
     def _wait_for_topic(self, answer: Future[Answer], doing: str) -> Answer | KafkaException | None:
         """What is told of one topic; None: there is none; an error: we may not ask for it."""
@@ -126,8 +126,8 @@ class KafkaTopicAdmin:
 
     def _describe(self, name: str) -> TopicDescription | None:
         doing = f"The topic {name} could not be looked up"
-        asked = TopicCollection([name])
-        described = self._client.describe_topics(asked, request_timeout=ANSWER_TIMEOUT_S)[name]
+        requested = TopicCollection([name])
+        described = self._client.describe_topics(requested, request_timeout=ANSWER_TIMEOUT_S)[name]
         found = self._wait_for_topic(described, doing)
         if isinstance(found, KafkaException):
             raise self._to_error(found, doing) from found
@@ -141,14 +141,14 @@ class KafkaTopicAdmin:
             raise NotFound(f"{doing}: there is no such topic.", reason="TOPIC_NOT_FOUND", metadata={"topic": name})
         wanted = {TopicPartition(name, each.id): _LATEST for each in found.partitions}
 
-        def ask_all() -> dict[int, int]:
+        def request_all() -> dict[int, int]:
             committed = IsolationLevel.READ_COMMITTED
             answers = self._client.list_offsets(wanted, isolation_level=committed, request_timeout=ANSWER_TIMEOUT_S)
             return {each.partition: self._wait(answer).offset for each, answer in answers.items()}
 
         try:
             # Behind a topic's creation its leaders answer a moment later.
-            ends = ask(ask_all)
+            ends = request(request_all)
         except KafkaException as e:
             raise self._to_error(e, doing) from e
         return tuple(ends[partition] for partition in sorted(ends))
@@ -225,13 +225,13 @@ class KafkaTopicAdmin:
             try:
                 return answer.result(timeout=0.1)
             except TimeoutError:
-                last = self._evidence.last_error
+                last = self._duplicate_check.last_error
                 if last is not None and is_denied(last):
                     raise KafkaException(last) from None
 
     def _to_error(self, error: KafkaException, doing: str) -> LakelogError:
         translated = to_lakelog_error(error, doing, self._settings.servers)
-        last = self._evidence.last_error
+        last = self._duplicate_check.last_error
         if isinstance(translated, Unavailable) and last is not None:
             return to_lakelog_error(last, doing, self._settings.servers)
         return translated

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import NotFound
 from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, to_lakelog_error
-from lakelog.log.kafka.evidence import SendEvidence
+from lakelog.log.kafka.sending.duplicate_check import DuplicateSendCheck
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long brokers may take to answer a request that changes nothing."""
@@ -47,7 +47,7 @@ _SETTLING_CODES: Final = frozenset(
 Answer = TypeVar("Answer")
 
 
-def ask(question: Callable[[], Answer]) -> Answer:
+def request(question: Callable[[], Answer]) -> Answer:
     """Asks a question that changes nothing until the cluster has settled. Blocks.
 
     Raises:
@@ -71,10 +71,10 @@ class Asking(Protocol):
         ...
 
 
-def ask_partitions(
+def request_partitions(
     client: Asking,
     topic: str,
-    evidence: SendEvidence,
+    duplicate_check: DuplicateSendCheck,
     servers: str,
     serve: Callable[[], object] = lambda: None,
 ) -> int:
@@ -83,7 +83,7 @@ def ask_partitions(
     Args:
         client: Whom to ask.
         topic: The topic.
-        evidence: What the client has reported.
+        duplicate_check: What the client has reported.
         servers: For messages.
         serve: Lets the client report, where no thread does.
 
@@ -100,7 +100,7 @@ def ask_partitions(
             found = client.list_topics(topic, timeout=_SLICE_S).topics[topic]
         except KafkaException as e:
             serve()
-            error = evidence.last_error
+            error = duplicate_check.last_error
             if error is not None and (is_denied(error) or time.monotonic() > deadline):
                 raise to_lakelog_error(error, doing, servers) from e
             if time.monotonic() > deadline:

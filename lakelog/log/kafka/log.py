@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.log.kafka.admin import KafkaTopicAdmin
-from lakelog.log.kafka.early import KafkaEarlySender
-from lakelog.log.kafka.producer import KafkaProducer
 from lakelog.log.kafka.reader import KafkaReader
+from lakelog.log.kafka.sending.producer import KafkaProducer
+from lakelog.log.kafka.sending.uncommitted import KafkaUncommittedSender
 from lakelog.log.kafka.settings import KafkaSettings, to_settings
 from lakelog.log.secrets import Secrets
 
@@ -30,9 +30,9 @@ class KafkaLog:
         """See the protocol."""
         return KafkaReader(self._settings, topic)
 
-    def open_early_sender(self, topic: str) -> KafkaEarlySender:
+    def open_uncommitted_sender(self, topic: str) -> KafkaUncommittedSender:
         """See the protocol."""
-        return KafkaEarlySender(self._settings, topic)
+        return KafkaUncommittedSender(self._settings, topic)
 
 
 def open_kafka_log(options: Mapping[str, str], secrets: Secrets) -> KafkaLog:

@@ -8,7 +8,7 @@ from typing import Final
 from confluent_kafka import KafkaError, Message
 
 from lakelog.errors import InternalError
-from lakelog.log.kafka.producing import Delivered
+from lakelog.log.kafka.sending.producing import Delivered
 
 _WAIT_S: Final = 5.0
 
@@ -42,7 +42,7 @@ class DeliveredOffsets:
         with self._changed:
             # Whoever asks has had his answer from the broker; callbacks of the other thread may still be on their way.
             if not self._changed.wait_for(lambda: not self._waiting, _WAIT_S):
-                raise InternalError(f"{self._waiting} records were committed, but where they stand was never told.")
+                raise InternalError(f"{self._waiting} records were committed, but their offsets were never reported.")
             offsets: dict[int, dict[int, int]] = {}
             for (owner, partition), offset in sorted(self._offsets.items()):
                 offsets.setdefault(owner, {})[partition] = offset

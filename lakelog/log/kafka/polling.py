@@ -33,11 +33,11 @@ class Poller:
 
     Args:
         client: The client.
-        note_error: Told of errors that polling itself raises, as of a producer that was fenced.
+        on_error: Told of errors that polling itself raises, as of a producer that was fenced.
     """
 
-    def __init__(self, client: Pollable, note_error: Callable[[KafkaError], None]) -> None:
-        self._note_error = note_error
+    def __init__(self, client: Pollable, on_error: Callable[[KafkaError], None]) -> None:
+        self._on_error = on_error
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(client,), name="lakelog-log-callbacks", daemon=True)
         self._thread.start()
@@ -49,7 +49,7 @@ class Poller:
             try:
                 call_client(partial(client.poll, wait_s))
             except KafkaException as e:
-                self._note_error(get_cause(e))
+                self._on_error(get_cause(e))
                 # Whoever uses the client hears of it by his next call.
                 self._stopped.wait(wait_s)
 

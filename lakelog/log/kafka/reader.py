@@ -19,7 +19,7 @@ from confluent_kafka import (
 from lakelog.errors import InternalError, LakelogError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
 from lakelog.log.kafka.errors import is_denied, make_client, to_lakelog_error
-from lakelog.log.kafka.offset_questions import READER_GROUP, OffsetQuestions, to_headers
+from lakelog.log.kafka.offset_requests import READER_GROUP, OffsetQuestions, to_headers
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import FetchedRecords, TailRecord
 
@@ -38,20 +38,20 @@ class KafkaReader:
 
     def list_offsets(self, *, timestamp_ms: int | None = None, earliest: bool = False) -> tuple[int, ...]:
         """See the protocol."""
-        questions = self._ask()
+        questions = self._request()
         if earliest:
-            return questions.ask_offsets(OFFSET_BEGINNING)
+            return questions.request_offsets(OFFSET_BEGINNING)
         if timestamp_ms is None:
-            return questions.ask_offsets(OFFSET_END)
+            return questions.request_offsets(OFFSET_END)
         # The ends first: what is appended in between is not to be passed over.
-        ends, found = questions.ask_offsets(OFFSET_END), questions.ask_offsets(max(0, timestamp_ms))
+        ends, found = questions.request_offsets(OFFSET_END), questions.request_offsets(max(0, timestamp_ms))
         return tuple(end if offset < 0 else offset for offset, end in zip(found, ends, strict=False))
 
     def read_tail(self) -> list[TailRecord]:
         """See the protocol."""
-        return self._ask().read_tail()
+        return self._request().read_tail()
 
-    def _ask(self) -> OffsetQuestions:
+    def _request(self) -> OffsetQuestions:
         if self._questions is None:
             self._questions = OffsetQuestions(self._settings, self._topic)
         return self._questions
@@ -62,7 +62,7 @@ class KafkaReader:
         Raises:
             NotFound: The topic has no such partition: another one of its name had.
         """
-        count = len(self._ask().ask_offsets(OFFSET_END))
+        count = len(self._request().request_offsets(OFFSET_END))
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
             raise NotFound(
@@ -70,13 +70,13 @@ class KafkaReader:
                 metadata={"topic": self._topic, "partition": str(foreign[0])},
             )
         if self._client is None:
-            config = {**to_reader_config(self._settings, READER_GROUP), "error_cb": self._note_error}
+            config = {**to_reader_config(self._settings, READER_GROUP), "error_cb": self._on_error}
             self._client = make_client(Consumer, config)
         self._failure = self._away = None
         self._positions = dict(offsets)
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
 
-    def _note_error(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN or (is_denied(error) and not _is_of_group(error)):
             self._away = error
 
@@ -101,7 +101,7 @@ class KafkaReader:
             if not events and time.monotonic() >= deadline:
                 if self._away is not None and self._failure is None:
                     error, self._away = self._away, None
-                    raise to_lakelog_error(error, self._tell(), self._settings.servers)
+                    raise to_lakelog_error(error, self._describe(), self._settings.servers)
                 return NO_RECORDS
 
     def _take(self, messages: list[Message]) -> FetchedRecords:
@@ -116,9 +116,9 @@ class KafkaReader:
             )
         )
         for partition in np.unique(records.partitions).tolist():
-            behind = int(records.offsets[records.partitions == partition].max()) + 1
+            next_offset = int(records.offsets[records.partitions == partition].max()) + 1
             # Its end, behind ends of transactions, may have been passed in the same batch.
-            self._positions[partition] = max(self._positions.get(partition, 0), behind)
+            self._positions[partition] = max(self._positions.get(partition, 0), next_offset)
         return records
 
     def _take_errors(self, events: list[Message]) -> None:
@@ -133,14 +133,14 @@ class KafkaReader:
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
                 self._failure = self._failure or self._to_too_short(partition)
             elif not error.retriable() and not _is_of_group(error):
-                self._failure = self._failure or to_lakelog_error(error, self._tell(), self._settings.servers)
+                self._failure = self._failure or to_lakelog_error(error, self._describe(), self._settings.servers)
 
     def _to_too_short(self, partition: int) -> LakelogError:
         offset = self._positions[partition]
         try:
-            earliest, latest = self._ask().ask_range(partition)
+            earliest, latest = self._request().request_range(partition)
         except (NotFound, IndexError) as e:
-            return NotFound(f"{self._tell()}: it was deleted. {e}", metadata={"topic": self._topic})
+            return NotFound(f"{self._describe()}: it was deleted. {e}", metadata={"topic": self._topic})
         return SnapshotExpired(
             f"Partition {partition} of the topic {self._topic} is to be read from offset {offset} on, but it holds"
             f" offsets {earliest} to {latest}. "
@@ -172,7 +172,7 @@ class KafkaReader:
         if questions is not None:
             questions.close()
 
-    def _tell(self) -> str:
+    def _describe(self) -> str:
         return f"The topic {self._topic} could not be read"
 
 

@@ -154,7 +154,7 @@ def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
     }
 
 
-def to_early_config(settings: KafkaSettings) -> dict[str, Any]:
+def to_uncommitted_config(settings: KafkaSettings) -> dict[str, Any]:
     """For the producer of what is sent before its commit: somebody waits for the first record of a few."""
     return to_sender_config(settings, linger_ms="1")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lakelog.log.memory.cluster import MemoryCluster, to_state
 from lakelog.log.memory.faults import Step, to_unavailable
-from lakelog.log.memory.producing import MemoryEarlySender, MemoryProducer
+from lakelog.log.memory.producing import MemoryProducer, MemoryUncommittedSender
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import TopicSpec, TopicState
 from lakelog.log.topic_rules import to_topic_settings
@@ -30,9 +30,9 @@ class MemoryLog:
         """See the protocol."""
         return MemoryReader(self._cluster, topic)
 
-    def open_early_sender(self, topic: str) -> MemoryEarlySender:
+    def open_uncommitted_sender(self, topic: str) -> MemoryUncommittedSender:
         """See the protocol."""
-        return MemoryEarlySender(self._cluster, topic)
+        return MemoryUncommittedSender(self._cluster, topic)
 
 
 class MemoryTopicAdmin:
@@ -43,7 +43,7 @@ class MemoryTopicAdmin:
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
         """See the protocol."""
-        self._ask()
+        self._request()
         defaults = {"min.insync.replicas": "1"}
         return to_state(self._cluster.create_topic(spec, {**defaults, **to_topic_settings(spec)}))
 
@@ -53,19 +53,19 @@ class MemoryTopicAdmin:
 
     def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
         """See the protocol."""
-        self._ask()
+        self._request()
         found = {name: self._cluster.find_topic(name) for name in names}
         return {name: None if topic is None else to_state(topic) for name, topic in found.items()}
 
     def find_ends(self, name: str) -> tuple[int, ...]:
         """See the protocol."""
-        self._ask()
+        self._request()
         with self._cluster.changed:
             return tuple(partition.stable_end for partition in self._cluster.get_topic(name).partitions)
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
         """See the protocol."""
-        self._ask()
+        self._request()
         topic = self._cluster.get_topic(name)
         for key, value in settings.items():
             if value is None:
@@ -75,17 +75,17 @@ class MemoryTopicAdmin:
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """See the protocol."""
-        self._ask()
+        self._request()
         self._cluster.add_partitions(name, partitions)
 
     def delete_topic(self, name: str) -> bool:
         """See the protocol."""
-        self._ask()
+        self._request()
         return self._cluster.delete_topic(name)
 
     def close(self) -> None:
         """See the protocol."""
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         if self._cluster.faults.take(Step.ADMIN) is not None:
             raise to_unavailable(Step.ADMIN)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InternalError, InvalidArgument
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.memory.cluster import EndRequest, MemoryCluster
 from lakelog.log.memory.faults import Fault, Step, to_outcome_unknown, to_unavailable
 from lakelog.log.position import from_committed, to_metadata
@@ -30,7 +30,7 @@ class MemoryProducer:
         self._transactional_id = transactional_id
         self._group = group
         self._epoch: int | None = None
-        self._doubt = ""
+        self._duplicate_risk = ""
         self._in_transaction = False
         self._offsets: dict[int, dict[int, int]] = {}
 
@@ -45,13 +45,13 @@ class MemoryProducer:
         if fault is not None or self._cluster.faults.take(Step.POSITION) is not None:
             raise to_unavailable(Step.POSITION)
         position = from_committed(self._group, *self._cluster.find_position(self._group, self._topic))
-        self._epoch, self._doubt = epoch, ""
+        self._epoch, self._duplicate_risk = epoch, ""
         return position
 
     @property
     def can_go_on(self) -> bool:
         """See the protocol."""
-        return self._epoch is not None and not self._in_transaction and not self._doubt
+        return self._epoch is not None and not self._in_transaction and not self._duplicate_risk
 
     def begin(self) -> None:
         """See the protocol."""
@@ -81,7 +81,7 @@ class MemoryProducer:
             raise
         if fault is not None:
             # Idempotence: what was sent again is in the topic once, but the connection was lost.
-            self._doubt = "a request was sent twice"
+            self._duplicate_risk = "a request was sent twice"
         self._offsets.setdefault(snapshot.snapshot_id, {})[records.partition] = end
 
     def commit(self, position: LogPosition) -> dict[int, dict[int, int]]:
@@ -105,7 +105,7 @@ class MemoryProducer:
             raise
         if fault is Fault.DOUBLED:
             self._cluster.send_late(request)
-            self._doubt = "a connection was lost"
+            self._duplicate_risk = "a connection was lost"
         self._in_transaction = False
         return {snapshot: dict(sorted(ends.items())) for snapshot, ends in sorted(self._offsets.items())}
 
@@ -126,7 +126,7 @@ class MemoryProducer:
             raise
         if fault is Fault.DOUBLED:
             self._cluster.send_late(request)
-            self._doubt = "a connection was lost"
+            self._duplicate_risk = "a connection was lost"
         self._in_transaction = False
 
     def close(self) -> None:
@@ -148,8 +148,8 @@ class MemoryProducer:
         return self._transactional_id, epoch
 
 
-class MemoryEarlySender:
-    """See `lakelog.log.protocol.EarlySender`."""
+class MemoryUncommittedSender:
+    """See `lakelog.log.protocol.UncommittedSender`."""
 
     def __init__(self, cluster: MemoryCluster, topic: str) -> None:
         self._cluster = cluster

@@ -591,24 +591,24 @@ class LeaseJobResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_FIELD_NUMBER: _builtins.int
-    DOOMED_ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
+    ABORTED_ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def job(self) -> Global___Job:
         """The job; absent: none was due in time."""
 
     @_builtins.property
-    def doomed_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def aborted_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Attempts of those who held it before that were still open: they can no longer be committed, and their files may be deleted."""
 
     def __init__(
         self,
         *,
         job: Global___Job | None = ...,
-        doomed_attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
+        aborted_attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doomed_attempt_ids", b"doomed_attempt_ids", "job", b"job"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_attempt_ids", b"aborted_attempt_ids", "job", b"job"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

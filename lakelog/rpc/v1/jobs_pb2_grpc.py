@@ -150,7 +150,7 @@ class JobServiceServicer:
 
     def LeaseJob(self, request, context):
         """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-        committed is doomed. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+        committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

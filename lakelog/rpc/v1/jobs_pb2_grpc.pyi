@@ -47,7 +47,7 @@ class JobServiceStub:
     """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]
     """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-    committed is doomed. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+    committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]
     """Moves the deadline of a job that the caller still does. Fenced when another does it."""
@@ -83,7 +83,7 @@ class JobServiceAsyncStub(JobServiceStub):
     """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]  # type: ignore[assignment]
     """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-    committed is doomed. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+    committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]  # type: ignore[assignment]
     """Moves the deadline of a job that the caller still does. Fenced when another does it."""
@@ -158,7 +158,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.LeaseJobResponse, _abc.Awaitable[_jobs_pb2.LeaseJobResponse]]:
         """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-        committed is doomed. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+        committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
 
     @_abc_1.abstractmethod

@@ -19,7 +19,7 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class Pin(_message.Message):
+class SnapshotLease(_message.Message):
     """What keeps a snapshot, and every change behind it, from expiring."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -50,7 +50,7 @@ class Pin(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Pin: _TypeAlias = Pin  # noqa: Y015
+Global___SnapshotLease: _TypeAlias = SnapshotLease  # noqa: Y015
 
 @_typing.final
 class OverdueSnapshots(_message.Message):
@@ -59,7 +59,7 @@ class OverdueSnapshots(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_FIELD_NUMBER: _builtins.int
-    PIN_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     SINCE_MS_FIELD_NUMBER: _builtins.int
     table: _builtins.str
@@ -69,20 +69,20 @@ class OverdueSnapshots(_message.Message):
     since_ms: _builtins.int
     """When the oldest of them was committed, in milliseconds since the epoch."""
     @_builtins.property
-    def pin(self) -> Global___Pin:
+    def lease(self) -> Global___SnapshotLease:
         """Who needs them."""
 
     def __init__(
         self,
         *,
         table: _builtins.str = ...,
-        pin: Global___Pin | None = ...,
+        lease: Global___SnapshotLease | None = ...,
         count: _builtins.int = ...,
         since_ms: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pin", b"pin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "pin", b"pin", "since_ms", b"since_ms", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "lease", b"lease", "since_ms", b"since_ms", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -204,7 +204,7 @@ class ExpireSnapshotsResponse(_message.Message):
     is_done: _builtins.bool
     """Nothing is left to be done now; else repeat."""
     @_builtins.property
-    def held_by(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pin]:
+    def held_by(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotLease]:
         """But for these more would have expired, the lowest first."""
 
     @_builtins.property
@@ -220,7 +220,7 @@ class ExpireSnapshotsResponse(_message.Message):
         earliest_change: _builtins.int = ...,
         files: _builtins.int = ...,
         size_bytes: _builtins.int = ...,
-        held_by: _abc.Iterable[Global___Pin] | None = ...,
+        held_by: _abc.Iterable[Global___SnapshotLease] | None = ...,
         named: _abc.Iterable[_builtins.int] | None = ...,
         is_done: _builtins.bool = ...,
     ) -> None: ...
@@ -233,7 +233,7 @@ class ExpireSnapshotsResponse(_message.Message):
 Global___ExpireSnapshotsResponse: _TypeAlias = ExpireSnapshotsResponse  # noqa: Y015
 
 @_typing.final
-class HoldSnapshotRequest(_message.Message):
+class LeaseSnapshotRequest(_message.Message):
     """Asks to keep a snapshot."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -264,11 +264,11 @@ class HoldSnapshotRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___HoldSnapshotRequest: _TypeAlias = HoldSnapshotRequest  # noqa: Y015
+Global___LeaseSnapshotRequest: _TypeAlias = LeaseSnapshotRequest  # noqa: Y015
 
 @_typing.final
-class HoldSnapshotResponse(_message.Message):
-    """Answers HoldSnapshot."""
+class LeaseSnapshotResponse(_message.Message):
+    """Answers LeaseSnapshot."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -286,7 +286,7 @@ class HoldSnapshotResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___HoldSnapshotResponse: _TypeAlias = HoldSnapshotResponse  # noqa: Y015
+Global___LeaseSnapshotResponse: _TypeAlias = LeaseSnapshotResponse  # noqa: Y015
 
 @_typing.final
 class ReleaseSnapshotRequest(_message.Message):
@@ -332,7 +332,7 @@ class ReleaseSnapshotResponse(_message.Message):
 Global___ReleaseSnapshotResponse: _TypeAlias = ReleaseSnapshotResponse  # noqa: Y015
 
 @_typing.final
-class ListPinsRequest(_message.Message):
+class ListSnapshotLeasesRequest(_message.Message):
     """Asks what keeps snapshots from expiring."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -351,34 +351,34 @@ class ListPinsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListPinsRequest: _TypeAlias = ListPinsRequest  # noqa: Y015
+Global___ListSnapshotLeasesRequest: _TypeAlias = ListSnapshotLeasesRequest  # noqa: Y015
 
 @_typing.final
-class ListPinsResponse(_message.Message):
-    """Answers ListPins."""
+class ListSnapshotLeasesResponse(_message.Message):
+    """Answers ListSnapshotLeases."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PINS_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pin]:
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotLease]:
         """By snapshot, the lowest first. Tags are not among them."""
 
     def __init__(
         self,
         *,
-        pins: _abc.Iterable[Global___Pin] | None = ...,
+        leases: _abc.Iterable[Global___SnapshotLease] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pins", b"pins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListPinsResponse: _TypeAlias = ListPinsResponse  # noqa: Y015
+Global___ListSnapshotLeasesResponse: _TypeAlias = ListSnapshotLeasesResponse  # noqa: Y015
 
 @_typing.final
-class ListDoomedFilesRequest(_message.Message):
+class ListExpiredFilesRequest(_message.Message):
     """Asks for files to be deleted."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -401,11 +401,11 @@ class ListDoomedFilesRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListDoomedFilesRequest: _TypeAlias = ListDoomedFilesRequest  # noqa: Y015
+Global___ListExpiredFilesRequest: _TypeAlias = ListExpiredFilesRequest  # noqa: Y015
 
 @_typing.final
-class ListDoomedFilesResponse(_message.Message):
-    """Answers ListDoomedFiles."""
+class ListExpiredFilesResponse(_message.Message):
+    """Answers ListExpiredFiles."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -425,10 +425,10 @@ class ListDoomedFilesResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListDoomedFilesResponse: _TypeAlias = ListDoomedFilesResponse  # noqa: Y015
+Global___ListExpiredFilesResponse: _TypeAlias = ListExpiredFilesResponse  # noqa: Y015
 
 @_typing.final
-class ForgetDoomedFilesRequest(_message.Message):
+class ForgetExpiredFilesRequest(_message.Message):
     """Tells that files are deleted."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -453,11 +453,11 @@ class ForgetDoomedFilesRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ForgetDoomedFilesRequest: _TypeAlias = ForgetDoomedFilesRequest  # noqa: Y015
+Global___ForgetExpiredFilesRequest: _TypeAlias = ForgetExpiredFilesRequest  # noqa: Y015
 
 @_typing.final
-class ForgetDoomedFilesResponse(_message.Message):
-    """Answers ForgetDoomedFiles."""
+class ForgetExpiredFilesResponse(_message.Message):
+    """Answers ForgetExpiredFiles."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -470,4 +470,4 @@ class ForgetDoomedFilesResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ForgetDoomedFilesResponse: _TypeAlias = ForgetDoomedFilesResponse  # noqa: Y015
+Global___ForgetExpiredFilesResponse: _TypeAlias = ForgetExpiredFilesResponse  # noqa: Y015

@@ -41,35 +41,35 @@ class RetentionServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ExpireSnapshotsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ExpireSnapshotsResponse.FromString,
                 _registered_method=True)
-        self.HoldSnapshot = channel.unary_unary(
-                '/lakelog.rpc.v1.RetentionService/HoldSnapshot',
-                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotRequest.SerializeToString,
-                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotResponse.FromString,
+        self.LeaseSnapshot = channel.unary_unary(
+                '/lakelog.rpc.v1.RetentionService/LeaseSnapshot',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotResponse.FromString,
                 _registered_method=True)
         self.ReleaseSnapshot = channel.unary_unary(
                 '/lakelog.rpc.v1.RetentionService/ReleaseSnapshot',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ReleaseSnapshotRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ReleaseSnapshotResponse.FromString,
                 _registered_method=True)
-        self.ListPins = channel.unary_unary(
-                '/lakelog.rpc.v1.RetentionService/ListPins',
-                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.SerializeToString,
-                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.FromString,
+        self.ListSnapshotLeases = channel.unary_unary(
+                '/lakelog.rpc.v1.RetentionService/ListSnapshotLeases',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesResponse.FromString,
                 _registered_method=True)
         self.ListOverdueSnapshots = channel.unary_unary(
                 '/lakelog.rpc.v1.RetentionService/ListOverdueSnapshots',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsResponse.FromString,
                 _registered_method=True)
-        self.ListDoomedFiles = channel.unary_unary(
-                '/lakelog.rpc.v1.RetentionService/ListDoomedFiles',
-                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesRequest.SerializeToString,
-                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesResponse.FromString,
+        self.ListExpiredFiles = channel.unary_unary(
+                '/lakelog.rpc.v1.RetentionService/ListExpiredFiles',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesResponse.FromString,
                 _registered_method=True)
-        self.ForgetDoomedFiles = channel.unary_unary(
-                '/lakelog.rpc.v1.RetentionService/ForgetDoomedFiles',
-                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesRequest.SerializeToString,
-                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesResponse.FromString,
+        self.ForgetExpiredFiles = channel.unary_unary(
+                '/lakelog.rpc.v1.RetentionService/ForgetExpiredFiles',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesResponse.FromString,
                 _registered_method=True)
 
 
@@ -86,7 +86,7 @@ class RetentionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def HoldSnapshot(self, request, context):
+    def LeaseSnapshot(self, request, context):
         """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
         changes, while these are kept. Idempotent.
         """
@@ -101,7 +101,7 @@ class RetentionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListPins(self, request, context):
+    def ListSnapshotLeases(self, request, context):
         """Lists what keeps snapshots of a table from expiring.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -115,14 +115,14 @@ class RetentionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListDoomedFiles(self, request, context):
+    def ListExpiredFiles(self, request, context):
         """Lists files that nothing refers to any more, and that are to be deleted from the store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ForgetDoomedFiles(self, request, context):
+    def ForgetExpiredFiles(self, request, context):
         """Takes files that are deleted off that list. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -137,35 +137,35 @@ def add_RetentionServiceServicer_to_server(servicer, server):
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ExpireSnapshotsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ExpireSnapshotsResponse.SerializeToString,
             ),
-            'HoldSnapshot': grpc.unary_unary_rpc_method_handler(
-                    servicer.HoldSnapshot,
-                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotRequest.FromString,
-                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotResponse.SerializeToString,
+            'LeaseSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseSnapshot,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotResponse.SerializeToString,
             ),
             'ReleaseSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseSnapshot,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ReleaseSnapshotRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ReleaseSnapshotResponse.SerializeToString,
             ),
-            'ListPins': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListPins,
-                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.FromString,
-                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.SerializeToString,
+            'ListSnapshotLeases': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSnapshotLeases,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesResponse.SerializeToString,
             ),
             'ListOverdueSnapshots': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOverdueSnapshots,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsResponse.SerializeToString,
             ),
-            'ListDoomedFiles': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListDoomedFiles,
-                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesRequest.FromString,
-                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesResponse.SerializeToString,
+            'ListExpiredFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListExpiredFiles,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesResponse.SerializeToString,
             ),
-            'ForgetDoomedFiles': grpc.unary_unary_rpc_method_handler(
-                    servicer.ForgetDoomedFiles,
-                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesRequest.FromString,
-                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesResponse.SerializeToString,
+            'ForgetExpiredFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetExpiredFiles,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -208,7 +208,7 @@ class RetentionService:
             _registered_method=True)
 
     @staticmethod
-    def HoldSnapshot(request,
+    def LeaseSnapshot(request,
             target,
             options=(),
             channel_credentials=None,
@@ -221,9 +221,9 @@ class RetentionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lakelog.rpc.v1.RetentionService/HoldSnapshot',
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotRequest.SerializeToString,
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.HoldSnapshotResponse.FromString,
+            '/lakelog.rpc.v1.RetentionService/LeaseSnapshot',
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.LeaseSnapshotResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -262,7 +262,7 @@ class RetentionService:
             _registered_method=True)
 
     @staticmethod
-    def ListPins(request,
+    def ListSnapshotLeases(request,
             target,
             options=(),
             channel_credentials=None,
@@ -275,9 +275,9 @@ class RetentionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lakelog.rpc.v1.RetentionService/ListPins',
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.SerializeToString,
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.FromString,
+            '/lakelog.rpc.v1.RetentionService/ListSnapshotLeases',
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListSnapshotLeasesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -316,7 +316,7 @@ class RetentionService:
             _registered_method=True)
 
     @staticmethod
-    def ListDoomedFiles(request,
+    def ListExpiredFiles(request,
             target,
             options=(),
             channel_credentials=None,
@@ -329,9 +329,9 @@ class RetentionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lakelog.rpc.v1.RetentionService/ListDoomedFiles',
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesRequest.SerializeToString,
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesResponse.FromString,
+            '/lakelog.rpc.v1.RetentionService/ListExpiredFiles',
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListExpiredFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -343,7 +343,7 @@ class RetentionService:
             _registered_method=True)
 
     @staticmethod
-    def ForgetDoomedFiles(request,
+    def ForgetExpiredFiles(request,
             target,
             options=(),
             channel_credentials=None,
@@ -356,9 +356,9 @@ class RetentionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lakelog.rpc.v1.RetentionService/ForgetDoomedFiles',
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesRequest.SerializeToString,
-            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetDoomedFilesResponse.FromString,
+            '/lakelog.rpc.v1.RetentionService/ForgetExpiredFiles',
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ForgetExpiredFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,

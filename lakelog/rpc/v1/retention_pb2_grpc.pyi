@@ -39,19 +39,19 @@ class RetentionServiceStub:
     """Does a bounded step of expiring a table's snapshots, or tells what all steps would do. Files are only put on the list of
     doomed ones. Repeating does the next step.
     """
-    HoldSnapshot: _grpc.UnaryUnaryMultiCallable[_retention_pb2.HoldSnapshotRequest, _retention_pb2.HoldSnapshotResponse]
+    LeaseSnapshot: _grpc.UnaryUnaryMultiCallable[_retention_pb2.LeaseSnapshotRequest, _retention_pb2.LeaseSnapshotResponse]
     """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
     changes, while these are kept. Idempotent.
     """
     ReleaseSnapshot: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ReleaseSnapshotRequest, _retention_pb2.ReleaseSnapshotResponse]
     """Ends that. Idempotent."""
-    ListPins: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]
+    ListSnapshotLeases: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListSnapshotLeasesRequest, _retention_pb2.ListSnapshotLeasesResponse]
     """Lists what keeps snapshots of a table from expiring."""
     ListOverdueSnapshots: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListOverdueSnapshotsRequest, _retention_pb2.ListOverdueSnapshotsResponse]
     """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
-    ListDoomedFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListDoomedFilesRequest, _retention_pb2.ListDoomedFilesResponse]
+    ListExpiredFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListExpiredFilesRequest, _retention_pb2.ListExpiredFilesResponse]
     """Lists files that nothing refers to any more, and that are to be deleted from the store."""
-    ForgetDoomedFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ForgetDoomedFilesRequest, _retention_pb2.ForgetDoomedFilesResponse]
+    ForgetExpiredFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ForgetExpiredFilesRequest, _retention_pb2.ForgetExpiredFilesResponse]
     """Takes files that are deleted off that list. Idempotent."""
 
 @_typing.type_check_only
@@ -65,19 +65,19 @@ class RetentionServiceAsyncStub(RetentionServiceStub):
     """Does a bounded step of expiring a table's snapshots, or tells what all steps would do. Files are only put on the list of
     doomed ones. Repeating does the next step.
     """
-    HoldSnapshot: _aio.UnaryUnaryMultiCallable[_retention_pb2.HoldSnapshotRequest, _retention_pb2.HoldSnapshotResponse]  # type: ignore[assignment]
+    LeaseSnapshot: _aio.UnaryUnaryMultiCallable[_retention_pb2.LeaseSnapshotRequest, _retention_pb2.LeaseSnapshotResponse]  # type: ignore[assignment]
     """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
     changes, while these are kept. Idempotent.
     """
     ReleaseSnapshot: _aio.UnaryUnaryMultiCallable[_retention_pb2.ReleaseSnapshotRequest, _retention_pb2.ReleaseSnapshotResponse]  # type: ignore[assignment]
     """Ends that. Idempotent."""
-    ListPins: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]  # type: ignore[assignment]
+    ListSnapshotLeases: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListSnapshotLeasesRequest, _retention_pb2.ListSnapshotLeasesResponse]  # type: ignore[assignment]
     """Lists what keeps snapshots of a table from expiring."""
     ListOverdueSnapshots: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListOverdueSnapshotsRequest, _retention_pb2.ListOverdueSnapshotsResponse]  # type: ignore[assignment]
     """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
-    ListDoomedFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListDoomedFilesRequest, _retention_pb2.ListDoomedFilesResponse]  # type: ignore[assignment]
+    ListExpiredFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListExpiredFilesRequest, _retention_pb2.ListExpiredFilesResponse]  # type: ignore[assignment]
     """Lists files that nothing refers to any more, and that are to be deleted from the store."""
-    ForgetDoomedFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ForgetDoomedFilesRequest, _retention_pb2.ForgetDoomedFilesResponse]  # type: ignore[assignment]
+    ForgetExpiredFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ForgetExpiredFilesRequest, _retention_pb2.ForgetExpiredFilesResponse]  # type: ignore[assignment]
     """Takes files that are deleted off that list. Idempotent."""
 
 class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -96,11 +96,11 @@ class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def HoldSnapshot(
+    def LeaseSnapshot(
         self,
-        request: _retention_pb2.HoldSnapshotRequest,
+        request: _retention_pb2.LeaseSnapshotRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_retention_pb2.HoldSnapshotResponse, _abc.Awaitable[_retention_pb2.HoldSnapshotResponse]]:
+    ) -> _typing.Union[_retention_pb2.LeaseSnapshotResponse, _abc.Awaitable[_retention_pb2.LeaseSnapshotResponse]]:
         """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
         changes, while these are kept. Idempotent.
         """
@@ -114,11 +114,11 @@ class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Ends that. Idempotent."""
 
     @_abc_1.abstractmethod
-    def ListPins(
+    def ListSnapshotLeases(
         self,
-        request: _retention_pb2.ListPinsRequest,
+        request: _retention_pb2.ListSnapshotLeasesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_retention_pb2.ListPinsResponse, _abc.Awaitable[_retention_pb2.ListPinsResponse]]:
+    ) -> _typing.Union[_retention_pb2.ListSnapshotLeasesResponse, _abc.Awaitable[_retention_pb2.ListSnapshotLeasesResponse]]:
         """Lists what keeps snapshots of a table from expiring."""
 
     @_abc_1.abstractmethod
@@ -130,19 +130,19 @@ class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
 
     @_abc_1.abstractmethod
-    def ListDoomedFiles(
+    def ListExpiredFiles(
         self,
-        request: _retention_pb2.ListDoomedFilesRequest,
+        request: _retention_pb2.ListExpiredFilesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_retention_pb2.ListDoomedFilesResponse, _abc.Awaitable[_retention_pb2.ListDoomedFilesResponse]]:
+    ) -> _typing.Union[_retention_pb2.ListExpiredFilesResponse, _abc.Awaitable[_retention_pb2.ListExpiredFilesResponse]]:
         """Lists files that nothing refers to any more, and that are to be deleted from the store."""
 
     @_abc_1.abstractmethod
-    def ForgetDoomedFiles(
+    def ForgetExpiredFiles(
         self,
-        request: _retention_pb2.ForgetDoomedFilesRequest,
+        request: _retention_pb2.ForgetExpiredFilesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_retention_pb2.ForgetDoomedFilesResponse, _abc.Awaitable[_retention_pb2.ForgetDoomedFilesResponse]]:
+    ) -> _typing.Union[_retention_pb2.ForgetExpiredFilesResponse, _abc.Awaitable[_retention_pb2.ForgetExpiredFilesResponse]]:
         """Takes files that are deleted off that list. Idempotent."""
 
 def add_RetentionServiceServicer_to_server(servicer: RetentionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

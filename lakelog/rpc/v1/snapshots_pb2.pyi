@@ -444,7 +444,7 @@ class PartitionValues(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def values(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """By column name, in the encoding of `lakelog.format.keys`; at least one."""
+        """By column name, in the encoding of `lakelog.format.keys.encoding`; at least one."""
 
     def __init__(
         self,
@@ -642,11 +642,11 @@ class CompactionGroup(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     CHANGELOG_COUNT_FIELD_NUMBER: _builtins.int
     IS_FULL_FIELD_NUMBER: _builtins.int
-    TELLS_FIELD_NUMBER: _builtins.int
-    TOLD_FILE_IDS_FIELD_NUMBER: _builtins.int
-    MARKED_FILE_IDS_FIELD_NUMBER: _builtins.int
-    SUPERSEDED_PATH_FIELD_NUMBER: _builtins.int
-    WITNESS_FILE_IDS_FIELD_NUMBER: _builtins.int
+    EMITS_CHANGELOG_FIELD_NUMBER: _builtins.int
+    BASELINE_FILE_IDS_FIELD_NUMBER: _builtins.int
+    VECTOR_FILE_IDS_FIELD_NUMBER: _builtins.int
+    DELETION_VECTOR_PATH_FIELD_NUMBER: _builtins.int
+    COVERED_FILE_IDS_FIELD_NUMBER: _builtins.int
     output_count: _builtins.int
     """How many of the change's `add_files` are its outputs, the next ones behind those of the groups before it. They get the latest
     place of its inputs. 0: all rows are gone.
@@ -657,11 +657,11 @@ class CompactionGroup(_message.Message):
     """How many of the change's `changelog_files` are its own, counted as the outputs are."""
     is_full: _builtins.bool
     """All that the bucket held in the range of the group's keys, as it was planned, ends at its highest level."""
-    tells: _builtins.bool
+    emits_changelog: _builtins.bool
     """Its changelog leads from the rows of the told files to those of its outputs and moved files, which are told from then on. The
     group is dropped where the changelog producer is not full-compaction. A group with a changelog or told files must say so.
     """
-    superseded_path: _builtins.str
+    deletion_vector_path: _builtins.str
     """Of the marked files: where the positions stand of all rows that are superseded, or deletes, in the group's files:
     `data/<attempt id>/<name>.parquet`; empty: there are none. Groups of one bucket may have the same.
     """
@@ -678,19 +678,19 @@ class CompactionGroup(_message.Message):
         """Files that get the level as they are, and keep their rows and place; ids from a plan. They get new ids."""
 
     @_builtins.property
-    def told_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Files, live or not, that are told and are not any more behind the group; ids from a plan with `told`. It is dropped where
+    def baseline_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files, live or not, that are told and are not any more behind the group; ids from a plan with `baseline`. It is dropped where
         another group has told of one before. A group may have these alone.
         """
 
     @_builtins.property
-    def marked_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Files that stay as they are, at their level, and name `superseded_path` from then on; ids from a plan. They get new ids. A group
+    def vector_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files that stay as they are, at their level, and name `deletion_vector_path` from then on; ids from a plan. They get new ids. A group
         that has some does nothing else, its level is 0, and so it is with all groups of its change. Only tables with a primary key.
         """
 
     @_builtins.property
-    def witness_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+    def covered_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The other files that the positions rest on; ids from a plan. With the marked ones they are all that the bucket held in the range
         of their keys when the positions were looked for. The group is dropped where one of them is not live any more, or another file
         stands among them or before.
@@ -706,15 +706,15 @@ class CompactionGroup(_message.Message):
         level: _builtins.int = ...,
         changelog_count: _builtins.int = ...,
         is_full: _builtins.bool = ...,
-        tells: _builtins.bool = ...,
-        told_file_ids: _abc.Iterable[_builtins.int] | None = ...,
-        marked_file_ids: _abc.Iterable[_builtins.int] | None = ...,
-        superseded_path: _builtins.str = ...,
-        witness_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        emits_changelog: _builtins.bool = ...,
+        baseline_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        vector_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        deletion_vector_path: _builtins.str = ...,
+        covered_file_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "marked_file_ids", b"marked_file_ids", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "superseded_path", b"superseded_path", "tells", b"tells", "told_file_ids", b"told_file_ids", "witness_file_ids", b"witness_file_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_file_ids", b"baseline_file_ids", "bucket", b"bucket", "changelog_count", b"changelog_count", "covered_file_ids", b"covered_file_ids", "deletion_vector_path", b"deletion_vector_path", "emits_changelog", b"emits_changelog", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "vector_file_ids", b"vector_file_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1061,13 +1061,13 @@ class ListSnapshotsResponse(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _builtins.int
     LATEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
-    FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    FIRST_PENDING_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
     latest_snapshot_id: _builtins.int
     """The table's newest snapshot; 0 when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
-    first_open_snapshot_id: _builtins.int
+    first_pending_snapshot_id: _builtins.int
     """The lowest snapshot whose changelog is open; 0 when there is none."""
     earliest_change_id: _builtins.int
     """The oldest snapshot whose changes are kept, not behind the oldest that is kept; 0 when there is none."""
@@ -1081,12 +1081,12 @@ class ListSnapshotsResponse(_message.Message):
         snapshots: _abc.Iterable[_types_pb2.Snapshot] | None = ...,
         latest_snapshot_id: _builtins.int = ...,
         earliest_snapshot_id: _builtins.int = ...,
-        first_open_snapshot_id: _builtins.int = ...,
+        first_pending_snapshot_id: _builtins.int = ...,
         earliest_change_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "first_pending_snapshot_id", b"first_pending_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1175,20 +1175,20 @@ class AttachChangelogsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ALREADY_ATTACHED_FIELD_NUMBER: _builtins.int
-    FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    FIRST_PENDING_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     already_attached: _builtins.bool
     """Whether an earlier try of the same request had done it."""
-    first_open_snapshot_id: _builtins.int
+    first_pending_snapshot_id: _builtins.int
     """The lowest snapshot whose changelog is open now; 0 when there is none."""
     def __init__(
         self,
         *,
         already_attached: _builtins.bool = ...,
-        first_open_snapshot_id: _builtins.int = ...,
+        first_pending_snapshot_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["already_attached", b"already_attached", "first_open_snapshot_id", b"first_open_snapshot_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already_attached", b"already_attached", "first_pending_snapshot_id", b"first_pending_snapshot_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1303,7 +1303,7 @@ class PlanRequest(_message.Message):
     CHANGELOG_FIELD_NUMBER: _builtins.int
     BELOW_BYTES_FIELD_NUMBER: _builtins.int
     ADDED_AFTER_FIELD_NUMBER: _builtins.int
-    TOLD_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
     LOG_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
@@ -1323,7 +1323,7 @@ class PlanRequest(_message.Message):
     """Without `range`: only files smaller than this; 0: of any size."""
     added_after: _builtins.int
     """Without `range`: only files that a later snapshot than this one added; 0: all."""
-    told: _builtins.bool
+    baseline: _builtins.bool
     """Without `range`: list the files of what streams have been shown up to the snapshot. It is its state, but where the changelog
     producer is full-compaction: there it is what full compactions have told, of files that may not be live any more.
     """
@@ -1364,12 +1364,12 @@ class PlanRequest(_message.Message):
         changelog: _builtins.bool = ...,
         below_bytes: _builtins.int = ...,
         added_after: _builtins.int = ...,
-        told: _builtins.bool = ...,
+        baseline: _builtins.bool = ...,
         log: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "told", b"told"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "baseline", b"baseline", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015
@@ -1494,7 +1494,7 @@ Global___PlanHeader: _TypeAlias = PlanHeader  # noqa: Y015
 
 @_typing.final
 class PlanChunk(_message.Message):
-    """File entries in Arrow's IPC stream format with the schema `lakelog.format.files.FILE_SCHEMA`, in the order of (partition, bucket,
+    """File entries in Arrow's IPC stream format with the schema `lakelog.format.tables.files.FILE_SCHEMA`, in the order of (partition, bucket,
     order snapshot, order ordinal) within a chunk and, for one bucket, across chunks.
     """
 

@@ -31,10 +31,10 @@ class _FileUseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileUse.Value
     """A snapshot that is kept, or a tag, has it as a data file."""
     FILE_USE_CHANGELOG: _FileUse.ValueType  # 2
     """A changelog that is kept has it."""
-    FILE_USE_POSITIONS: _FileUse.ValueType  # 3
-    """A data file names it for its superseded positions."""
-    FILE_USE_DOOMED: _FileUse.ValueType  # 4
-    """Nothing any more: expiry has queued it, and deletes it."""
+    FILE_USE_DELETION_VECTORS: _FileUse.ValueType  # 3
+    """A data file names it for its deletion vectors."""
+    FILE_USE_EXPIRED: _FileUse.ValueType  # 4
+    """Nothing any more: expiry has listed it, and deletes it."""
 
 class FileUse(_FileUse, metaclass=_FileUseEnumTypeWrapper):
     """What refers to a file."""
@@ -45,10 +45,10 @@ FILE_USE_DATA: FileUse.ValueType  # 1
 """A snapshot that is kept, or a tag, has it as a data file."""
 FILE_USE_CHANGELOG: FileUse.ValueType  # 2
 """A changelog that is kept has it."""
-FILE_USE_POSITIONS: FileUse.ValueType  # 3
-"""A data file names it for its superseded positions."""
-FILE_USE_DOOMED: FileUse.ValueType  # 4
-"""Nothing any more: expiry has queued it, and deletes it."""
+FILE_USE_DELETION_VECTORS: FileUse.ValueType  # 3
+"""A data file names it for its deletion vectors."""
+FILE_USE_EXPIRED: FileUse.ValueType  # 4
+"""Nothing any more: expiry has listed it, and deletes it."""
 Global___FileUse: _TypeAlias = FileUse  # noqa: Y015
 
 class _AttemptState:
@@ -63,7 +63,7 @@ class _AttemptStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AttemptS
     """It may be committed."""
     ATTEMPT_STATE_COMMITTED: _AttemptState.ValueType  # 2
     """It is part of its tables; what it wrote and did not commit never will be."""
-    ATTEMPT_STATE_DOOMED: _AttemptState.ValueType  # 3
+    ATTEMPT_STATE_ABORTED: _AttemptState.ValueType  # 3
     """It can never be committed."""
 
 class AttemptState(_AttemptState, metaclass=_AttemptStateEnumTypeWrapper):
@@ -75,7 +75,7 @@ ATTEMPT_STATE_OPEN: AttemptState.ValueType  # 1
 """It may be committed."""
 ATTEMPT_STATE_COMMITTED: AttemptState.ValueType  # 2
 """It is part of its tables; what it wrote and did not commit never will be."""
-ATTEMPT_STATE_DOOMED: AttemptState.ValueType  # 3
+ATTEMPT_STATE_ABORTED: AttemptState.ValueType  # 3
 """It can never be committed."""
 Global___AttemptState: _TypeAlias = AttemptState  # noqa: Y015
 
@@ -371,13 +371,13 @@ class ListUnfinishedAttemptsRequest(_message.Message):
 
     TABLE_UUID_FIELD_NUMBER: _builtins.int
     OPEN_MS_FIELD_NUMBER: _builtins.int
-    DOOMED_MS_FIELD_NUMBER: _builtins.int
+    ABORTED_MS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     open_ms: _builtins.int
     """Only open ones that were opened at least so long ago."""
-    doomed_ms: _builtins.int
+    aborted_ms: _builtins.int
     """Only doomed ones that were opened at least so long ago."""
     limit: _builtins.int
     """1 to 10,000."""
@@ -386,12 +386,12 @@ class ListUnfinishedAttemptsRequest(_message.Message):
         *,
         table_uuid: _builtins.str = ...,
         open_ms: _builtins.int = ...,
-        doomed_ms: _builtins.int = ...,
+        aborted_ms: _builtins.int = ...,
         limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doomed_ms", b"doomed_ms", "limit", b"limit", "open_ms", b"open_ms", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_ms", b"aborted_ms", "limit", b"limit", "open_ms", b"open_ms", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -422,7 +422,7 @@ class ListUnfinishedAttemptsResponse(_message.Message):
 Global___ListUnfinishedAttemptsResponse: _TypeAlias = ListUnfinishedAttemptsResponse  # noqa: Y015
 
 @_typing.final
-class DoomAttemptsRequest(_message.Message):
+class AbortAttemptsRequest(_message.Message):
     """Asks to doom attempts."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -451,31 +451,31 @@ class DoomAttemptsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DoomAttemptsRequest: _TypeAlias = DoomAttemptsRequest  # noqa: Y015
+Global___AbortAttemptsRequest: _TypeAlias = AbortAttemptsRequest  # noqa: Y015
 
 @_typing.final
-class DoomAttemptsResponse(_message.Message):
-    """Answers DoomAttempts."""
+class AbortAttemptsResponse(_message.Message):
+    """Answers AbortAttempts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DOOMED_ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
+    ABORTED_ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def doomed_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of the attempts that are doomed now, also since before."""
+    def aborted_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of the attempts that are aborted now, also since before."""
 
     def __init__(
         self,
         *,
-        doomed_attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
+        aborted_attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doomed_attempt_ids", b"doomed_attempt_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_attempt_ids", b"aborted_attempt_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DoomAttemptsResponse: _TypeAlias = DoomAttemptsResponse  # noqa: Y015
+Global___AbortAttemptsResponse: _TypeAlias = AbortAttemptsResponse  # noqa: Y015
 
 @_typing.final
 class ForgetAttemptsRequest(_message.Message):

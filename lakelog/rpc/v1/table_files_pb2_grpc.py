@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TableFileServiceStub:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -56,10 +56,10 @@ class TableFileServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUnfinishedAttemptsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUnfinishedAttemptsResponse.FromString,
                 _registered_method=True)
-        self.DoomAttempts = channel.unary_unary(
-                '/lakelog.rpc.v1.TableFileService/DoomAttempts',
-                request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsRequest.SerializeToString,
-                response_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsResponse.FromString,
+        self.AbortAttempts = channel.unary_unary(
+                '/lakelog.rpc.v1.TableFileService/AbortAttempts',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsResponse.FromString,
                 _registered_method=True)
         self.ForgetAttempts = channel.unary_unary(
                 '/lakelog.rpc.v1.TableFileService/ForgetAttempts',
@@ -69,7 +69,7 @@ class TableFileServiceStub:
 
 
 class TableFileServiceServicer:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -95,21 +95,21 @@ class TableFileServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUnfinishedAttempts(self, request, context):
-        """Lists attempts of a table that are open or doomed, the oldest first.
+        """Lists attempts of a table that are open or aborted, the oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DoomAttempts(self, request, context):
-        """Dooms attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent.
+    def AbortAttempts(self, request, context):
+        """Aborts attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetAttempts(self, request, context):
-        """Forgets doomed attempts whose files below the table are deleted. Idempotent.
+        """Forgets aborted attempts whose files below the table are deleted. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,10 +138,10 @@ def add_TableFileServiceServicer_to_server(servicer, server):
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUnfinishedAttemptsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUnfinishedAttemptsResponse.SerializeToString,
             ),
-            'DoomAttempts': grpc.unary_unary_rpc_method_handler(
-                    servicer.DoomAttempts,
-                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsRequest.FromString,
-                    response_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsResponse.SerializeToString,
+            'AbortAttempts': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortAttempts,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsResponse.SerializeToString,
             ),
             'ForgetAttempts': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetAttempts,
@@ -157,7 +157,7 @@ def add_TableFileServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TableFileService:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -270,7 +270,7 @@ class TableFileService:
             _registered_method=True)
 
     @staticmethod
-    def DoomAttempts(request,
+    def AbortAttempts(request,
             target,
             options=(),
             channel_credentials=None,
@@ -283,9 +283,9 @@ class TableFileService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lakelog.rpc.v1.TableFileService/DoomAttempts',
-            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsRequest.SerializeToString,
-            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.DoomAttemptsResponse.FromString,
+            '/lakelog.rpc.v1.TableFileService/AbortAttempts',
+            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.AbortAttemptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TableFileServiceStub:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -42,15 +42,15 @@ class TableFileServiceStub:
     ListPartitionFiles: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ListPartitionFilesRequest, _table_files_pb2.ListPartitionFilesResponse]
     """Lists the partitions of a table that have live files, page by page."""
     ListUnfinishedAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ListUnfinishedAttemptsRequest, _table_files_pb2.ListUnfinishedAttemptsResponse]
-    """Lists attempts of a table that are open or doomed, the oldest first."""
-    DoomAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.DoomAttemptsRequest, _table_files_pb2.DoomAttemptsResponse]
-    """Dooms attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
+    """Lists attempts of a table that are open or aborted, the oldest first."""
+    AbortAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.AbortAttemptsRequest, _table_files_pb2.AbortAttemptsResponse]
+    """Aborts attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
     ForgetAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ForgetAttemptsRequest, _table_files_pb2.ForgetAttemptsResponse]
-    """Forgets doomed attempts whose files below the table are deleted. Idempotent."""
+    """Forgets aborted attempts whose files below the table are deleted. Idempotent."""
 
 @_typing.type_check_only
 class TableFileServiceAsyncStub(TableFileServiceStub):
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -62,14 +62,14 @@ class TableFileServiceAsyncStub(TableFileServiceStub):
     ListPartitionFiles: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ListPartitionFilesRequest, _table_files_pb2.ListPartitionFilesResponse]  # type: ignore[assignment]
     """Lists the partitions of a table that have live files, page by page."""
     ListUnfinishedAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ListUnfinishedAttemptsRequest, _table_files_pb2.ListUnfinishedAttemptsResponse]  # type: ignore[assignment]
-    """Lists attempts of a table that are open or doomed, the oldest first."""
-    DoomAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.DoomAttemptsRequest, _table_files_pb2.DoomAttemptsResponse]  # type: ignore[assignment]
-    """Dooms attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
+    """Lists attempts of a table that are open or aborted, the oldest first."""
+    AbortAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.AbortAttemptsRequest, _table_files_pb2.AbortAttemptsResponse]  # type: ignore[assignment]
+    """Aborts attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
     ForgetAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ForgetAttemptsRequest, _table_files_pb2.ForgetAttemptsResponse]  # type: ignore[assignment]
-    """Forgets doomed attempts whose files below the table are deleted. Idempotent."""
+    """Forgets aborted attempts whose files below the table are deleted. Idempotent."""
 
 class TableFileServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt doomed
+    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
     first, or finds that nothing refers to it after its attempt was seen to be over.
     """
 
@@ -103,15 +103,15 @@ class TableFileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_files_pb2.ListUnfinishedAttemptsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_files_pb2.ListUnfinishedAttemptsResponse, _abc.Awaitable[_table_files_pb2.ListUnfinishedAttemptsResponse]]:
-        """Lists attempts of a table that are open or doomed, the oldest first."""
+        """Lists attempts of a table that are open or aborted, the oldest first."""
 
     @_abc_1.abstractmethod
-    def DoomAttempts(
+    def AbortAttempts(
         self,
-        request: _table_files_pb2.DoomAttemptsRequest,
+        request: _table_files_pb2.AbortAttemptsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_table_files_pb2.DoomAttemptsResponse, _abc.Awaitable[_table_files_pb2.DoomAttemptsResponse]]:
-        """Dooms attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
+    ) -> _typing.Union[_table_files_pb2.AbortAttemptsResponse, _abc.Awaitable[_table_files_pb2.AbortAttemptsResponse]]:
+        """Aborts attempts that have been open for too long, in one transaction: none of them can be committed any more. Idempotent."""
 
     @_abc_1.abstractmethod
     def ForgetAttempts(
@@ -119,6 +119,6 @@ class TableFileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _table_files_pb2.ForgetAttemptsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_table_files_pb2.ForgetAttemptsResponse, _abc.Awaitable[_table_files_pb2.ForgetAttemptsResponse]]:
-        """Forgets doomed attempts whose files below the table are deleted. Idempotent."""
+        """Forgets aborted attempts whose files below the table are deleted. Idempotent."""
 
 def add_TableFileServiceServicer_to_server(servicer: TableFileServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

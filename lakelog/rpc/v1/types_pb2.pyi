@@ -57,7 +57,7 @@ class _ChangelogStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Change
     """Nobody made a changelog; changes are found from the data files."""
     CHANGELOG_STATE_ATTACHED: _ChangelogState.ValueType  # 1
     """Its changelog files tell all of its changes; where it has none, nothing has changed."""
-    CHANGELOG_STATE_OPEN: _ChangelogState.ValueType  # 2
+    CHANGELOG_STATE_PENDING: _ChangelogState.ValueType  # 2
     """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
     CHANGELOG_STATE_LATER: _ChangelogState.ValueType  # 3
     """Full compactions tell what it changed (changelog producer full-compaction). Only metastores say so; commits leave it out."""
@@ -69,7 +69,7 @@ CHANGELOG_STATE_UNSPECIFIED: ChangelogState.ValueType  # 0
 """Nobody made a changelog; changes are found from the data files."""
 CHANGELOG_STATE_ATTACHED: ChangelogState.ValueType  # 1
 """Its changelog files tell all of its changes; where it has none, nothing has changed."""
-CHANGELOG_STATE_OPEN: ChangelogState.ValueType  # 2
+CHANGELOG_STATE_PENDING: ChangelogState.ValueType  # 2
 """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
 CHANGELOG_STATE_LATER: ChangelogState.ValueType  # 3
 """Full compactions tell what it changed (changelog producer full-compaction). Only metastores say so; commits leave it out."""
@@ -294,7 +294,7 @@ class Snapshot(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
-    class SiblingsEntry(_message.Message):
+    class CoCommittedEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         KEY_FIELD_NUMBER: _builtins.int
@@ -330,7 +330,7 @@ class Snapshot(_message.Message):
     IDENTIFIER_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     CHANGELOG_FIELD_NUMBER: _builtins.int
-    SIBLINGS_FIELD_NUMBER: _builtins.int
+    CO_COMMITTED_FIELD_NUMBER: _builtins.int
     LOG_FIELD_NUMBER: _builtins.int
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     SENT_OFFSETS_FIELD_NUMBER: _builtins.int
@@ -375,7 +375,7 @@ class Snapshot(_message.Message):
         """What the writer wished to remember with it."""
 
     @_builtins.property
-    def siblings(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+    def co_committed(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The snapshots that the same commit made of other tables: their ids by table uuid; empty for a commit to one table."""
 
     @_builtins.property
@@ -402,14 +402,14 @@ class Snapshot(_message.Message):
         identifier: _builtins.int = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         changelog: Global___ChangelogState.ValueType = ...,
-        siblings: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        co_committed: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         log: Global___LogContent.ValueType = ...,
         attempt_id: _builtins.str = ...,
         sent_offsets: Global___SentOffsets | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "attempt_id", b"attempt_id", "changelog", b"changelog", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "log", b"log", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "siblings", b"siblings", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "attempt_id", b"attempt_id", "changelog", b"changelog", "co_committed", b"co_committed", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "log", b"log", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
@@ -434,11 +434,11 @@ class DataFile(_message.Message):
     MAX_KEY_FIELD_NUMBER: _builtins.int
     STATISTICS_FIELD_NUMBER: _builtins.int
     SCHEMA_ID_FIELD_NUMBER: _builtins.int
-    SUPERSEDED_PATH_FIELD_NUMBER: _builtins.int
+    DELETION_VECTOR_PATH_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """Relative to the table's location, `data/<attempt id>/<name>.parquet`; a commit takes no file of another attempt."""
     partition: _builtins.bytes
-    """The partition's values in the order-preserving encoding of `lakelog.format.keys`, one after the other; empty
+    """The partition's values in the order-preserving encoding of `lakelog.format.keys.encoding`, one after the other; empty
     for a table without partitions.
     """
     bucket: _builtins.int
@@ -457,7 +457,7 @@ class DataFile(_message.Message):
     """Every key is at most this; absent: unbounded."""
     schema_id: _builtins.int
     """The schema the file was written with."""
-    superseded_path: _builtins.str
+    deletion_vector_path: _builtins.str
     """Where the positions stand of all rows of the bucket that the commit's rows supersede, and of its own that no read
     shows: `data/<attempt id>/<name>.parquet`; empty: there are none; absent: not known. Where it is there, the change
     names its base and the bucket among `unchanged_buckets`. Only tables with a primary key have it.
@@ -480,24 +480,24 @@ class DataFile(_message.Message):
         max_key: _builtins.bytes | None = ...,
         statistics: Global___FileStatistics | None = ...,
         schema_id: _builtins.int = ...,
-        superseded_path: _builtins.str | None = ...,
+        deletion_vector_path: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_key", b"_max_key", "_min_key", b"_min_key", "_superseded_path", b"_superseded_path", "max_key", b"max_key", "min_key", b"min_key", "statistics", b"statistics", "superseded_path", b"superseded_path"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deletion_vector_path", b"_deletion_vector_path", "_max_key", b"_max_key", "_min_key", b"_min_key", "deletion_vector_path", b"deletion_vector_path", "max_key", b"max_key", "min_key", b"min_key", "statistics", b"statistics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_key", b"_max_key", "_min_key", b"_min_key", "_superseded_path", b"_superseded_path", "bucket", b"bucket", "delete_count", b"delete_count", "level", b"level", "max_key", b"max_key", "min_key", b"min_key", "partition", b"partition", "path", b"path", "row_count", b"row_count", "schema_id", b"schema_id", "size_bytes", b"size_bytes", "statistics", b"statistics", "superseded_path", b"superseded_path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deletion_vector_path", b"_deletion_vector_path", "_max_key", b"_max_key", "_min_key", b"_min_key", "bucket", b"bucket", "delete_count", b"delete_count", "deletion_vector_path", b"deletion_vector_path", "level", b"level", "max_key", b"max_key", "min_key", b"min_key", "partition", b"partition", "path", b"path", "row_count", b"row_count", "schema_id", b"schema_id", "size_bytes", b"size_bytes", "statistics", b"statistics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__deletion_vector_path: _TypeAlias = _typing.Literal["deletion_vector_path"]  # noqa: Y015
+    _WhichOneofArgType__deletion_vector_path: _TypeAlias = _typing.Literal["_deletion_vector_path", b"_deletion_vector_path"]  # noqa: Y015
     _WhichOneofReturnType__max_key: _TypeAlias = _typing.Literal["max_key"]  # noqa: Y015
     _WhichOneofArgType__max_key: _TypeAlias = _typing.Literal["_max_key", b"_max_key"]  # noqa: Y015
     _WhichOneofReturnType__min_key: _TypeAlias = _typing.Literal["min_key"]  # noqa: Y015
     _WhichOneofArgType__min_key: _TypeAlias = _typing.Literal["_min_key", b"_min_key"]  # noqa: Y015
-    _WhichOneofReturnType__superseded_path: _TypeAlias = _typing.Literal["superseded_path"]  # noqa: Y015
-    _WhichOneofArgType__superseded_path: _TypeAlias = _typing.Literal["_superseded_path", b"_superseded_path"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deletion_vector_path) -> _WhichOneofReturnType__deletion_vector_path | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_key) -> _WhichOneofReturnType__max_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_key) -> _WhichOneofReturnType__min_key | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__superseded_path) -> _WhichOneofReturnType__superseded_path | None: ...
 
 Global___DataFile: _TypeAlias = DataFile  # noqa: Y015
 
@@ -692,7 +692,7 @@ class Comparison(_message.Message):
     """What must hold."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """In the encoding of `lakelog.format.keys` for the column's type."""
+        """In the encoding of `lakelog.format.keys.encoding` for the column's type."""
 
     def __init__(
         self,

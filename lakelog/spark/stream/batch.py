@@ -13,29 +13,29 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
-from lakelog.client.metastore import Metastore
-from lakelog.format.filter import parse_filter
-from lakelog.format.table import TableInfo
-from lakelog.options.call_options import INCREMENTAL_BETWEEN
-from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reads.change_plan import settle_range_mode
+from lakelog.reads.change_plan import resolve_range_mode
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
-from lakelog.reads.tag_range import settle_range
+from lakelog.reads.tag_range import resolve_range
 from lakelog.spark.connection import SparkConnection, open_metastore
+from lakelog.spark.executor.read_changes import ChangeSplit, read_split
 from lakelog.spark.planning import check_spark_columns
-from lakelog.spark.source_options import SourceOptions
-from lakelog.spark.source_reader import pick_given_columns
+from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.source.reader import pick_given_columns
+from lakelog.spark.stream.read_options import name_columns, take_metadata, to_change_schema
 from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
-from lakelog.spark.stream.tasks import ChangeSplit, read_split
-from lakelog.spark.stream.terms import name_columns, take_metadata, to_change_schema
 
 RAW_MARK: Final = "lakelog-raw"
 """The option by which `lakelog.spark.changes` asks for rows as they were written, deletes among them."""
 
 
 @dataclass(frozen=True)
-class RangeTerms:
+class RangeReadOptions:
     """What is read.
 
     Args:
@@ -55,7 +55,7 @@ class RangeTerms:
     mode: str
 
     @staticmethod
-    def of(metastore: Metastore, source: SourceOptions) -> RangeTerms | None:
+    def of(metastore: Metastore, source: SourceOptions) -> RangeReadOptions | None:
         """Sorts the options of a read; None: it is not one of changes.
 
         Raises:
@@ -70,15 +70,15 @@ class RangeTerms:
         between = options.get(INCREMENTAL_BETWEEN)
         assert between is not None, "it was looked for"
         table = metastore.get_table(parse_table_name(source.table))
-        settled = settle_range(metastore, table, between)
-        mode = "raw" if is_raw else settle_range_mode(options, table, by_tags=settled.by_tags)
+        resolved = resolve_range(metastore, table, between)
+        mode = "raw" if is_raw else resolve_range_mode(options, table, by_tags=resolved.by_tags)
         if mode == "delta":
             names = (*check_spark_columns(source.columns, table.schema, source.table), *metadata)
         else:
             names = name_columns(table, source.columns, metadata)
         if source.filter is not None:
             parse_filter(source.filter, table.schema.arrow)
-        return RangeTerms(table, source.filter, names, settled.after, settled.until, mode)
+        return RangeReadOptions(table, source.filter, names, resolved.after, resolved.until, mode)
 
     @property
     def schema(self) -> StructType:
@@ -114,11 +114,13 @@ class RangeTerms:
 class RangeReader(DataSourceReader):
     """Reads what some snapshots changed; settled when it is made."""
 
-    def __init__(self, connection: SparkConnection, terms: RangeTerms, schema: StructType) -> None:
-        pick_given_columns(schema, terms.schema, terms.table.schema.primary_key, str(terms.table.name))
+    def __init__(self, connection: SparkConnection, read_options: RangeReadOptions, schema: StructType) -> None:
+        pick_given_columns(
+            schema, read_options.schema, read_options.table.schema.primary_key, str(read_options.table.name)
+        )
         self._target = to_arrow_schema(schema, timezone="UTC")
-        self._filter = terms.filter
-        self._splits = terms.plan(open_metastore(connection))
+        self._filter = read_options.filter
+        self._splits = read_options.plan(open_metastore(connection))
 
     def partitions(self) -> list[InputPartition]:
         """The tasks."""

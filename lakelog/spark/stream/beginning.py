@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.table import TableInfo
-from lakelog.options.stream_options import STREAM_TIMESTAMP_MILLIS
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.table import TableInfo
+from lakelog.log.opening import open_table_log
+from lakelog.options.declared.streams import STREAM_TIMESTAMP_MILLIS
 from lakelog.options.values import StreamOptions
-from lakelog.reads.log_start import LogAccess, begin_by_log, find_logged_before, place_by_log
+from lakelog.reads.log.start import LogAccess, begin_by_log, find_logged_before, place_by_log
 from lakelog.reads.stream_start import StreamStart, find_start
-from lakelog.spark.stream.terms import StreamTerms
-from lakelog.table_log import open_table_log
+from lakelog.spark.stream.read_options import StreamReadOptions
 
 
-def find_beginning(metastore: Metastore, table: TableInfo, terms: StreamTerms) -> StreamStart:
+def find_beginning(metastore: Metastore, table: TableInfo, read_options: StreamReadOptions) -> StreamStart:
     """Finds where a stream begins that has no checkpoint: by its table's log, where it comes out of that. Blocks.
 
     Raises:
         LakelogError: As of `find_start`; or the stream insists on the log, and the brokers refuse.
     """
-    start = find_start(metastore, table, terms.options)
-    if not terms.reads_log(table):
+    start = find_start(metastore, table, read_options.options)
+    if not read_options.reads_log(table):
         return start
-    return place_by_log(LogAccess(metastore, open_table_log), table, start, terms.options, _begin)
+    return place_by_log(LogAccess(metastore, open_table_log), table, start, read_options.options, _begin)
 
 
 def _begin(access: LogAccess, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:

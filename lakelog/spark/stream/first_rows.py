@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.plan import AtSnapshot, Plan
-from lakelog.format.sections import KeyRange, split_sections
-from lakelog.format.table import TableInfo
+from lakelog.format.merge.sections import KeyRange, split_sections
+from lakelog.format.tables.plan import AtSnapshot, Plan
+from lakelog.format.tables.table import TableInfo
 from lakelog.reads.reading import make_parser, plan_files
+from lakelog.spark.executor.read_changes import ChangeSplit
 from lakelog.spark.stream.limits import ReadSize, TriggerLimits
 from lakelog.spark.stream.packing import group_units, sum_bytes
 from lakelog.spark.stream.splits import READ_BYTES, to_units
-from lakelog.spark.stream.tasks import ChangeSplit
-from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class RowsAt:
         table: The table.
         snapshot_id: They are those of its state.
         since_ms: Only those of files committed at or after this time; None: all.
-        told: What streams have been shown by then, which is not the state where full compactions tell changes.
+        baseline: What streams have been shown by then, which is not the state where full compactions tell changes.
     """
 
     table: TableInfo
     snapshot_id: int
     since_ms: int | None
-    told: bool
+    baseline: bool
 
     def plan(self, metastore: Metastore, condition: str | None) -> tuple[Plan, list[LiveFile]]:
         """The files that may hold rows of a condition; blocks."""
         at = AtSnapshot(self.snapshot_id)
-        plan, _ = plan_files(metastore, self.table, at, make_parser(condition), told=self.told)
+        plan, _ = plan_files(metastore, self.table, at, make_parser(condition), baseline=self.baseline)
         since_ms = self.since_ms
         files = to_live_files(plan.files)
         return plan, [file for file in files if since_ms is None or file.order_time_ms >= since_ms]
@@ -56,11 +56,11 @@ class FirstRows:
     """The files of a state, in the order in which batches take them.
 
     Args:
-        pieces: Files that batches never part: what of a bucket shares keys, or one file of a table without keys.
+        chunks: Files that batches never part: what of a bucket shares keys, or one file of a table without keys.
         table_name: For messages.
     """
 
-    pieces: Sequence[Sequence[LiveFile]]
+    chunks: Sequence[Sequence[LiveFile]]
     table_name: str
 
     @staticmethod
@@ -72,26 +72,26 @@ class FirstRows:
     @cached_property
     def file_count(self) -> int:
         """Of all pieces."""
-        return sum(map(len, self.pieces))
+        return sum(map(len, self.chunks))
 
     def pick_end(self, done: int, limits: TriggerLimits) -> int:
         """How many files are done after the batch that begins behind `done` files: at least one piece more. Pure."""
         size, end = ReadSize(), done
-        for piece in self._pieces_behind(done):
-            size = size.plus(ReadSize(len(piece), sum_bytes(piece), sum(file.row_count for file in piece)))
+        for chunk in self._chunks_after(done):
+            size = size.plus(ReadSize(len(chunk), sum_bytes(chunk), sum(file.row_count for file in chunk)))
             if end > done and not limits.admit(size):
                 break
-            end += len(piece)
+            end += len(chunk)
         return end
 
     def pick_paths(self, done: int, end: int | None) -> set[str]:
         """The paths of the files of a batch; `end` None: of the last one. Pure."""
         paths: set[str] = set()
-        for piece in self._pieces_behind(done):
+        for chunk in self._chunks_after(done):
             if end is not None and done >= end:
                 break
-            paths.update(file.path for file in piece)
-            done += len(piece)
+            paths.update(file.path for file in chunk)
+            done += len(chunk)
         return paths
 
     def check_count(self, file_count: int | None) -> None:
@@ -105,12 +105,12 @@ class FirstRows:
                 metadata={"field": "checkpointLocation", "table": self.table_name},
             )
 
-    def _pieces_behind(self, done: int) -> Sequence[Sequence[LiveFile]]:
+    def _chunks_after(self, done: int) -> Sequence[Sequence[LiveFile]]:
         count = 0
-        for place, piece in enumerate(self.pieces):
+        for place, chunk in enumerate(self.chunks):
             if count >= done:
-                return self.pieces[place:]
-            count += len(piece)
+                return self.chunks[place:]
+            count += len(chunk)
         return ()
 
 
@@ -121,14 +121,14 @@ def cut(files: Sequence[LiveFile], *, has_key: bool) -> list[list[LiveFile]]:
         files: In a plan's order.
         has_key: Whether files may hold rows of one key, of which only one is shown.
     """
-    pieces: list[list[LiveFile]] = []
+    chunks: list[list[LiveFile]] = []
     for _, found in sorted(group_by_bucket(files).items()):
         if has_key:
             sections = split_sections([KeyRange(file.min_key, file.max_key) for file in found])
-            pieces += [[found[place] for place in section] for section in sections]
+            chunks += [[found[place] for place in section] for section in sections]
         else:
-            pieces += [[file] for file in found]
-    return pieces
+            chunks += [[file] for file in found]
+    return chunks
 
 
 def plan_row_splits(

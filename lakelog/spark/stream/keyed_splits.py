@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
 from lakelog.reads.change_plan import find_overwrites, pick_shown_files, split_by_changelog
 from lakelog.reads.change_range import ChangeRange
+from lakelog.spark.executor.read_changes import ChangePart, ChangeSplit, PlannedStates
 from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
-from lakelog.spark.stream.tasks import ChangePart, ChangeSplit, PlannedStates
-from lakelog.storage.bucket_changes import Bucket, group_by_bucket, leave_out_added, to_request_before
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.lookup.bucket_changes import Bucket, group_by_bucket, leave_out_added, to_request_before
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 _LOOKUP_COST: Final = 4
 """A file whose changes are told by looking old rows up is as much work as so many of its size that are read."""
@@ -72,24 +72,24 @@ class KeyedSegment:
 
 
 def plan_segments(
-    metastore: Metastore, told: ChangeRange, snapshots: Sequence[Snapshot], *, overwrites: bool
+    metastore: Metastore, changes: ChangeRange, snapshots: Sequence[Snapshot], *, overwrites: bool
 ) -> list[KeyedSegment]:
     """Takes snapshots apart by how they are read, and asks for the states that tasks will ask for; blocks.
 
     Args:
         metastore: Who plans.
-        told: The files of the range.
+        changes: The files of the range.
         snapshots: Those of it that are shown, rising.
         overwrites: Also what overwrites changed.
     """
-    uuid = told.plan.table.table_uuid
+    uuid = changes.plan.table.table_uuid
     segments = []
     for has_changelog, group in split_by_changelog(snapshots):
         if has_changelog:
-            shown = pick_shown_files(told.changelog, group, overwrites=overwrites, changelog=True)
+            shown = pick_shown_files(changes.changelog, group, overwrites=overwrites, changelog=True)
             segments.append(KeyedSegment(shown, None))
             continue
-        segments.append(plan_looked_up(metastore, uuid, told.data, group, overwrites=overwrites))
+        segments.append(plan_looked_up(metastore, uuid, changes.data, group, overwrites=overwrites))
     return segments
 
 
@@ -132,10 +132,10 @@ def pick_keyed_split(
     table: TableInfo, segments: Sequence[KeyedSegment], buckets: Set[Bucket], times_ms: Mapping[int, int]
 ) -> ChangeSplit:
     """The task that tells the changes of some buckets. Pure; arguments as of `to_keyed_splits`."""
-    told = [segment.pick_part(buckets) for segment in segments if not buckets.isdisjoint(segment.bucket_sizes)]
-    shown = [each for part in told if part.shows_overwrites for each in part.overwrites]
-    times = pick_times([file for part in told for file in part.files], times_ms)
-    return ChangeSplit(table, (), times | {each: times_ms[each] for each in shown}, parts=tuple(told))
+    changes = [segment.pick_part(buckets) for segment in segments if not buckets.isdisjoint(segment.bucket_sizes)]
+    shown = [each for part in changes if part.shows_overwrites for each in part.overwrites]
+    times = pick_times([file for part in changes for file in part.files], times_ms)
+    return ChangeSplit(table, (), times | {each: times_ms[each] for each in shown}, parts=tuple(changes))
 
 
 def _plan_states(
@@ -149,9 +149,9 @@ def _plan_states(
     """The states that tasks will ask for: where commits begin to follow each other, and around overwrites."""
     if overwrites:
         for each in broken:
-            yield each, ask_state(metastore, PlanRequest(table_uuid, AtSnapshot(each)))
+            yield each, request_state(metastore, PlanRequest(table_uuid, AtSnapshot(each)))
             if each > 1:
-                yield each - 1, ask_state(metastore, PlanRequest(table_uuid, AtSnapshot(each - 1)))
+                yield each - 1, request_state(metastore, PlanRequest(table_uuid, AtSnapshot(each - 1)))
             else:
                 yield 0, []
     starts = [after, *broken]
@@ -165,10 +165,10 @@ def _plan_states(
         if start == 0:
             yield 0, []
         elif followers:
-            live = ask_state(metastore, to_request_before(table_uuid, followers))
+            live = request_state(metastore, to_request_before(table_uuid, followers))
             yield start, leave_out_added(live, followers[0].added_snapshot)
 
 
-def ask_state(metastore: Metastore, request: PlanRequest) -> list[LiveFile]:
+def request_state(metastore: Metastore, request: PlanRequest) -> list[LiveFile]:
     """The live files of a state; blocks."""
     return to_live_files(metastore.plan(request).files)

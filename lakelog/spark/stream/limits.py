@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
-from lakelog.reads.change_plan import is_telling
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.reads.change_plan import has_changes
 from lakelog.spark.stream.offsets import StreamOffset
 
 
@@ -82,7 +82,7 @@ def pick_last(
     for each in snapshots:
         if each.snapshot_id > offset.snapshot_id:
             # Where rows are shown as they were written, nobody measures changelogs.
-            is_shown = measure_changelog is None or is_telling(each)
+            is_shown = measure_changelog is None or has_changes(each)
             if each.kind is SnapshotKind.COMPACT:
                 is_shown &= measure_changelog is not None
             elif each.kind is SnapshotKind.OVERWRITE:

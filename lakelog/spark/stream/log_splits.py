@@ -14,16 +14,17 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
-from lakelog.format.plan import InRange
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.plan import InRange
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange
-from lakelog.reads.log_plan import has_topic_buckets, to_topic_partition
-from lakelog.reads.log_ways import LogWay, LogWays
+from lakelog.reads.log.plan import has_topic_buckets, to_topic_partition
+from lakelog.reads.log.sources import ChangeSource, ChangeSources
 from lakelog.reads.reading import make_parser, plan_files
+from lakelog.spark.executor.read_changes import ChangeSplit, PlannedStates
 from lakelog.spark.stream.keyed_splits import (
     KeyedSegment,
     measure_segments,
@@ -32,9 +33,8 @@ from lakelog.spark.stream.keyed_splits import (
     plan_segments,
 )
 from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
-from lakelog.spark.stream.tasks import ChangeSplit, PlannedStates
-from lakelog.storage.bucket_changes import Bucket
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.lookup.bucket_changes import Bucket
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 _MOST_SNAPSHOTS: Final = 10_000
 """Each task is told of all of them; a stream that is further behind reads files, of which a task has its own."""
@@ -68,10 +68,10 @@ class LogSplit(InputPartition):
         options: As of `LogRange`.
         starts: By partition of the topic, where to begin.
         ends: Of the same partitions, where to end.
-        way: How records become changes.
+        source: How records become changes.
         snapshots: Whose records are shown, rising; of all buckets.
         states: The states before, to look old rows up in; None: they are not.
-        insists: The log was asked for: who may not read it gets an error.
+        requires_log: The log was asked for: who may not read it gets an error.
         partitions: How many the topic had; 0: not always as many, so that of rows without buckets it is not known which
             file went to which.
         files: The same rows out of files.
@@ -81,24 +81,24 @@ class LogSplit(InputPartition):
     options: Mapping[str, str]
     starts: Mapping[int, int]
     ends: Mapping[int, int]
-    way: LogWay
+    source: ChangeSource
     snapshots: tuple[Snapshot, ...]
     states: PlannedStates | None
-    insists: bool
+    requires_log: bool
     partitions: int
     files: ChangeSplit
 
 
-def find_common_way(ways: LogWays, snapshots: Sequence[Snapshot]) -> LogWay:
+def find_common_source(sources: ChangeSources, snapshots: Sequence[Snapshot]) -> ChangeSource:
     """How the changes of all of some snapshots are known. Pure.
 
     FILES where they differ in it or are too many; NOTHING where none has any.
     A bucket's changes are told by one task in their order, so that a batch comes one way or the other.
     """
-    found = {ways.find(each) for each in snapshots} - {LogWay.NOTHING}
+    found = {sources.find(each) for each in snapshots} - {ChangeSource.NOTHING}
     if not found:
-        return LogWay.NOTHING
-    return found.pop() if len(found) == 1 and len(snapshots) <= _MOST_SNAPSHOTS else LogWay.FILES
+        return ChangeSource.NOTHING
+    return found.pop() if len(found) == 1 and len(snapshots) <= _MOST_SNAPSHOTS else ChangeSource.FILES
 
 
 def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int) -> LogRange | None:
@@ -133,43 +133,43 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
 
 def plan_log_splits(
     metastore: Metastore,
-    told: ChangeRange,
+    changes: ChangeRange,
     table: TableInfo,
     snapshots: Sequence[Snapshot],
     condition: str | None,
     *,
-    insists: bool,
+    requires_log: bool,
     size_bytes: int,
 ) -> list[LogSplit] | None:
     """The tasks of a batch out of the log, each with neighbouring partitions of the topic; blocks on the metastore.
 
     Args:
         metastore: Who plans.
-        told: The files of the batch's snapshots.
+        changes: The files of the batch's snapshots.
         table: The table, with the schema to read with.
         snapshots: That are shown, rising.
         condition: Of the rows wanted; None: all.
-        insists: As of `LogSplit`.
+        requires_log: As of `LogSplit`.
         size_bytes: Of files that one task would read instead.
 
     Returns:
         None: files tell these snapshots.
     """
-    ways = LogWays.of(table)
-    way = find_common_way(ways, snapshots)
-    if way in (LogWay.FILES, LogWay.NOTHING):
+    sources = ChangeSources.of(table)
+    source = find_common_source(sources, snapshots)
+    if source in (ChangeSource.FILES, ChangeSource.NOTHING):
         return None
     # Tasks need not know all of them.
     shown = tuple(
-        dataclasses.replace(each, properties={}, siblings={})
+        dataclasses.replace(each, properties={}, co_committed={})
         for each in snapshots
-        if ways.find(each) is not LogWay.NOTHING
+        if sources.find(each) is not ChangeSource.NOTHING
     )
     found = find_log_range(metastore, table.table_uuid, shown[0].snapshot_id - 1, shown[-1].snapshot_id)
     return (
         None
         if found is None
-        else _Planner(metastore, told, table, shown, found, way, insists).plan(condition, size_bytes)
+        else _Planner(metastore, changes, table, shown, found, source, requires_log).plan(condition, size_bytes)
     )
 
 
@@ -179,30 +179,30 @@ class _Planner:
 
     Args:
         metastore: Who plans.
-        told: The files of the batch's snapshots.
+        changes: The files of the batch's snapshots.
         table: The table, with the schema to read with.
         snapshots: That are shown.
         range: Where they stand in the log.
-        way: Theirs.
-        insists: As of `LogSplit`.
+        source: Theirs.
+        requires_log: As of `LogSplit`.
     """
 
     metastore: Metastore
-    told: ChangeRange
+    changes: ChangeRange
     table: TableInfo
     snapshots: tuple[Snapshot, ...]
     range: LogRange
-    way: LogWay
-    insists: bool
+    source: ChangeSource
+    requires_log: bool
 
     def plan(self, condition: str | None, size_bytes: int) -> list[LogSplit] | None:
         """As `plan_log_splits`."""
         if not self.table.schema.primary_key:
             return self._plan_appended(size_bytes)
-        segments = plan_segments(self.metastore, self.told, self.snapshots, overwrites=False)
+        segments = plan_segments(self.metastore, self.changes, self.snapshots, overwrites=False)
         if len(segments) != 1:
             return None
-        states = self._plan_states(condition) if self.way is LogWay.LOOKED_UP else None
+        states = self._plan_states(condition) if self.source is ChangeSource.LOOKED_UP else None
         times = {each.snapshot_id: each.committed_at_ms for each in self.snapshots}
         buckets: defaultdict[int, set[Bucket]] = defaultdict(set)
         sizes: defaultdict[int, int] = defaultdict(int)
@@ -222,7 +222,7 @@ class _Planner:
     def _plan_appended(self, size_bytes: int) -> list[LogSplit] | None:
         count = len(self.range.ends)
         has_buckets = has_topic_buckets(self.table)
-        shown = pick_shown_files(self.told.data, self.snapshots)
+        shown = pick_shown_files(self.changes.data, self.snapshots)
         units: defaultdict[int, list[LiveFile]] = defaultdict(list)
         for file in shown:
             units[to_topic_partition(file, count, has_buckets=has_buckets)].append(file)
@@ -254,10 +254,10 @@ class _Planner:
             options=self.range.options,
             starts={each: self.range.starts[each] for each in numbers},
             ends={each: self.range.ends[each] for each in numbers},
-            way=self.way,
+            source=self.source,
             snapshots=self.snapshots,
             states=states,
-            insists=self.insists,
+            requires_log=self.requires_log,
             partitions=len(self.range.ends) if self.range.is_even else 0,
             files=files,
         )

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.client.metastore import SnapshotPage
+from lakelog.client.metastore.metastore import SnapshotPage
 from lakelog.errors import HistoryDiverged, InvalidArgument
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.tables.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class StreamOffset:
 
     def passes_over(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot lies before what the stream was to begin with."""
-        early = self.first_time_ms is not None and snapshot.committed_at_ms < self.first_time_ms
-        return early or snapshot.snapshot_id < self.first_snapshot
+        is_before = self.first_time_ms is not None and snapshot.committed_at_ms < self.first_time_ms
+        return is_before or snapshot.snapshot_id < self.first_snapshot
 
 
 def check_table(offset: StreamOffset, table_uuid: str, table_name: str) -> None:

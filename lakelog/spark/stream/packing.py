@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from lakelog.storage.live_file import LiveFile
+from lakelog.storage.parquet.live_file import LiveFile
 
 T = TypeVar("T")
 

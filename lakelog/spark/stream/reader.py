@@ -26,33 +26,33 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
-from lakelog.client.metastore import Metastore, SnapshotPage, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
-from lakelog.format.plan import Plan
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
-from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
+from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.options.declared.streams import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
-from lakelog.reads.held_reads import HeldReads
+from lakelog.reads.leased_reads import LeasedReads
 from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
-from lakelog.spark.source_options import SourceOptions
-from lakelog.spark.source_reader import pick_given_columns
+from lakelog.spark.executor.read_changes import ChangeSplit, read_split
+from lakelog.spark.executor.read_log import read_log_split
+from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.source.reader import pick_given_columns
 from lakelog.spark.stream.beginning import find_beginning
 from lakelog.spark.stream.first_rows import FirstRows, RowsAt, plan_row_splits
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
-from lakelog.spark.stream.log_reach import LogReach
+from lakelog.spark.stream.log_high_watermark import LogHighWatermark
 from lakelog.spark.stream.log_splits import LogSplit
-from lakelog.spark.stream.log_tasks import read_log_split
 from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
+from lakelog.spark.stream.read_options import StreamReadOptions, to_change_schema
 from lakelog.spark.stream.sizes import ChangelogSizes
 from lakelog.spark.stream.splits import plan_change_splits, plan_logged_splits
-from lakelog.spark.stream.tasks import ChangeSplit, read_split
-from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
-from lakelog.spark.task_errors import told_briefly
+from lakelog.spark.task_errors import brief_errors
 
 _log = logging.getLogger(__name__)
 
@@ -84,16 +84,16 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
         self._newest: StreamOffset | None = None
         self._waiter: SnapshotWaiter | None = None
-        self._log_reach: LogReach | None = None
+        self._log_high_watermark: LogHighWatermark | None = None
         self._first_rows: FirstRows | None = None
-        self._held = ExitStack()
-        self._held_snapshot: int | None = None
+        self._leased = ExitStack()
+        self._leased_snapshot: int | None = None
 
-    @told_briefly
+    @brief_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new stream begins."""
         table = self._find_table()
-        start = find_beginning(self._metastore, table, self._terms)
+        start = find_beginning(self._metastore, table, self._read_options)
         offset = StreamOffset(
             table.table_uuid,
             start.after,
@@ -102,46 +102,46 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start.files_since_ms,
             start.first_snapshot,
             start.first_time_ms,
-            shows_overwrites=self._terms.shows_overwrites(table),
+            shows_overwrites=self._read_options.shows_overwrites(table),
             is_initial=True,
         )
         return offset.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Tells Spark that there is a limit; all of them are applied together, for which Spark has no name."""
-        limits = self._terms.limits
+        limits = self._read_options.limits
         if limits.files is not None:
             return ReadMaxFiles(limits.files)
         if limits.size_bytes is not None:
             return ReadMaxBytes(limits.size_bytes)
         return ReadAllAvailable() if limits.rows is None else ReadMaxRows(limits.rows)
 
-    @told_briefly
+    @brief_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remembers how far the table is; what comes later is left to the next run."""
         page = self._metastore.list_snapshots(self._find_table().table_uuid, limit=1)
-        self._last = self._reach(page)
+        self._last = self._find_shown_until(page)
 
-    @told_briefly
+    @brief_errors
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """How far the batch behind `start` goes; `start` itself where there is nothing to show."""
         offset = StreamOffset.from_json(start)
         table = self._find_table(offset)
         page = self._load_page(table, offset.snapshot_id)
         check_history(offset, page, str(table.name))
-        self._hold_rows(table, offset)
+        self._lease_rows(table, offset)
         if offset.has_rows_before:
             is_gone = offset.snapshot_id < page.earliest_snapshot_id
         else:
             is_gone = offset.snapshot_id + 1 < page.earliest_change_id
         if is_gone:
             return self._start_over(table, offset, page).to_json()
-        limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
+        limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._read_options.limits
         if offset.has_rows_before:
             return self._end_rows(table, offset, limits).to_json()
-        reach = self._reach(page)
-        until = reach if self._last is None else min(reach, self._last)
-        until = min(self._reach_log(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
+        shown_until = self._find_shown_until(page)
+        until = shown_until if self._last is None else min(shown_until, self._last)
+        until = min(self._find_published_until(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
         try:
             last = self._pick_last(table, offset, page, until, limits)
         except SnapshotExpired:
@@ -149,13 +149,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._start_over(table, offset, self._load_page(table, offset.snapshot_id)).to_json()
         if last is None:
             if self._last is None:
-                self._wait(offset, max(reach, offset.snapshot_id))
+                self._wait(offset, max(shown_until, offset.snapshot_id))
             return dict(start)
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
 
     def stop(self) -> None:
         """Ends the wait for snapshots, and holds none any more."""
-        self._held.close()
+        self._leased.close()
         if self._waiter is not None:
             self._waiter.close()
 
@@ -163,7 +163,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the table was when it was looked at last, for the progress of the query."""
         return None if self._newest is None else self._newest.to_json()
 
-    @told_briefly
+    @brief_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch: the same ones for the same offsets."""
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -174,10 +174,10 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = last.began or first
         splits: Sequence[ChangeSplit] | Sequence[LogSplit]
         if first.has_rows_before:
-            self._hold_rows(table, first)
+            self._lease_rows(table, first)
             rows = self._find_rows(table, first)
             paths = self._pick_paths(rows, first, last)
-            plan, splits = plan_row_splits(self._metastore, rows, self._terms.filter, paths)
+            plan, splits = plan_row_splits(self._metastore, rows, self._read_options.filter, paths)
         else:
             plan, splits = self._plan_changes(table, first, last)
         _check_plan(plan, last)
@@ -192,7 +192,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks need to know what to return, and nothing of where the stream is.
-        dropped = ("_table", "_newest", "_waiter", "_log_reach", "_first_rows", "_held")
+        dropped = ("_table", "_newest", "_waiter", "_log_high_watermark", "_first_rows", "_leased")
         return self.__dict__ | dict.fromkeys(dropped)
 
     @property
@@ -200,32 +200,32 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return open_metastore(self._connection)
 
     @property
-    def _terms(self) -> StreamTerms:
-        return StreamTerms.of(self._source)
+    def _read_options(self) -> StreamReadOptions:
+        return StreamReadOptions.of(self._source)
 
     @property
     def _shows_raw(self) -> bool:
-        return bool(self._terms.options.get(SCAN_REMOVE_NORMALIZE))
+        return bool(self._read_options.options.get(SCAN_REMOVE_NORMALIZE))
 
-    def _reach(self, page: SnapshotPage) -> int:
+    def _find_shown_until(self, page: SnapshotPage) -> int:
         """How far the stream can show the table: rows as they were written at once, changes once they are complete."""
         return page.latest_snapshot_id if self._shows_raw else page.complete_until
 
-    def _reach_log(self, table: TableInfo, offset: StreamOffset, until: int) -> int:
+    def _find_published_until(self, table: TableInfo, offset: StreamOffset, until: int) -> int:
         """How far the stream goes at most, where it comes out of the log: as far as that is published."""
-        if until <= offset.snapshot_id or not self._terms.reads_log(table):
+        if until <= offset.snapshot_id or not self._read_options.reads_log(table):
             return until
-        if self._log_reach is None:
-            self._log_reach = LogReach(self._metastore, table.table_uuid)
+        if self._log_high_watermark is None:
+            self._log_high_watermark = LogHighWatermark(self._metastore, table.table_uuid)
         # With AvailableNow an answer that nothing is new would end the query.
-        return self._log_reach.wait(offset.snapshot_id, until, _WAIT_S if self._last is None else None)
+        return self._log_high_watermark.wait(offset.snapshot_id, until, _WAIT_S if self._last is None else None)
 
     def _find_table(self, offset: StreamOffset | None = None) -> TableInfo:
         """The table as it was when the query was started, once it is sure that the offset is of it."""
         if self._table is None:
             found = self._metastore.get_table(parse_table_name(self._source.table))
             _check_columns(found, self._schema)
-            known = to_change_schema(found, self._terms.names(found))
+            known = to_change_schema(found, self._read_options.names(found))
             pick_given_columns(self._schema, known, found.schema.primary_key, str(found.name))
             self._table = found
         if offset is not None:
@@ -260,18 +260,18 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _pick_last(
         self, table: TableInfo, offset: StreamOffset, page: SnapshotPage, until: int, limits: TriggerLimits
     ) -> Snapshot | None:
-        bound = self._terms.options.get(SCAN_BOUNDED_WATERMARK)
+        bound = self._read_options.options.get(SCAN_BOUNDED_WATERMARK)
         if until <= offset.snapshot_id:
             return None
         if limits.are_none and bound is None and until > offset.snapshot_id + _PAGE - 1:
             return self._load_page(table, until).snapshots[0]
-        as_written = self._terms.options.get(SCAN_REMOVE_NORMALIZE)
+        as_written = self._read_options.options.get(SCAN_REMOVE_NORMALIZE)
         sizes = ChangelogSizes(self._metastore, table.table_uuid, until)
         return pick_last(
             self._iterate(table, page, until, bound),
             offset,
             limits,
-            shows_overwrites=self._terms.shows_overwrites(table),
+            shows_overwrites=self._read_options.shows_overwrites(table),
             measure_changelog=None if as_written or limits.are_none else sizes.measure,
         )
 
@@ -297,7 +297,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
         """Where a stream goes on whose next change is no longer kept."""
-        policy = self._terms.options.get(EXPIRED_POSITION)
+        policy = self._read_options.options.get(EXPIRED_POSITION)
         if policy == "fail":
             raise _expired(table, offset, page.earliest_change_id, page.latest_snapshot_id)
         (start,) = start_over(self._metastore, [table], policy)
@@ -307,12 +307,12 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._find_uuid(table, start.after),
             has_rows_before=start.full_at is not None,
             is_jump=True,
-            shows_overwrites=self._terms.shows_overwrites(table),
+            shows_overwrites=self._read_options.shows_overwrites(table),
         )
 
     def _end(self, table: TableInfo, start: StreamOffset, **moved: Any) -> StreamOffset:
         """The end of a new batch, which is to say what of the batch a repetition could find otherwise."""
-        shows = self._terms.shows_overwrites(table)
+        shows = self._read_options.shows_overwrites(table)
         # Spark's checkpoint keeps no offset in front of the first batch: it asks anew, and the table has gone on.
         began = start if start.is_initial else None
         return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, is_initial=False, began=began, **moved)
@@ -328,7 +328,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(table, start, has_rows_before=False, rows_since_ms=None, files_done=0, file_count=None)
 
     def _find_rows(self, table: TableInfo, offset: StreamOffset) -> RowsAt:
-        return RowsAt(table, offset.snapshot_id, offset.rows_since_ms, told=not self._shows_raw)
+        return RowsAt(table, offset.snapshot_id, offset.rows_since_ms, baseline=not self._shows_raw)
 
     def _find_first_rows(self, rows: RowsAt) -> FirstRows:
         """All files of the rows that the stream begins with; they stay what they are until all are read."""
@@ -344,22 +344,22 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found.check_count(last.file_count if last.has_rows_before else first.file_count)
         return found.pick_paths(first.files_done, last.files_done if last.has_rows_before else None)
 
-    def _hold_rows(self, table: TableInfo, offset: StreamOffset) -> None:
+    def _lease_rows(self, table: TableInfo, offset: StreamOffset) -> None:
         """Holds the snapshot that the stream begins with, and all behind, while its rows are read (reliability C7)."""
         wanted = offset.snapshot_id if offset.has_rows_before else None
-        if wanted == self._held_snapshot:
+        if wanted == self._leased_snapshot:
             return
-        self._held.close()
-        self._held_snapshot, self._first_rows = wanted, None
+        self._leased.close()
+        self._leased_snapshot, self._first_rows = wanted, None
         if wanted:
-            self._held.enter_context(HeldReads(self._metastore).reading(table, wanted, at_once=True))
+            self._leased.enter_context(LeasedReads(self._metastore).reading(table, wanted, at_once=True))
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
     ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
         # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
         kept = last.shows_overwrites
-        overwrites = self._terms.shows_overwrites(table) if kept is None else kept
+        overwrites = self._read_options.shows_overwrites(table) if kept is None else kept
         try:
             plan, splits = self._plan_splits(table, first, last.snapshot_id, overwrites=overwrites)
         except SnapshotExpired as error:
@@ -379,11 +379,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _plan_splits(
         self, table: TableInfo, first: StreamOffset, until: int, *, overwrites: bool
     ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
-        terms = self._terms
-        what = self._metastore, table, first.snapshot_id, until, terms.filter
-        if terms.reads_log(table):
-            insists = terms.insists_on_log
-            return plan_logged_splits(*what, overwrites=overwrites, offset=first, insists=insists)
+        read_options = self._read_options
+        what = self._metastore, table, first.snapshot_id, until, read_options.filter
+        if read_options.reads_log(table):
+            requires_log = read_options.requires_log
+            return plan_logged_splits(*what, overwrites=overwrites, offset=first, requires_log=requires_log)
         return plan_change_splits(*what, raw=self._shows_raw, overwrites=overwrites, offset=first)
 
 

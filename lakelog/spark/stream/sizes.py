@@ -6,12 +6,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.plan import InRange, PlanRequest
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.spark.stream.limits import ReadSize
 
-_FIRST_ASKED: Final = 16
-_MOST_ASKED: Final = 1024
+_FIRST_REQUESTED: Final = 16
+_MOST_REQUESTED: Final = 1024
 """Snapshots that are asked for at once: few where a batch takes few, and not many questions where it takes many."""
 
 
@@ -28,7 +28,7 @@ class ChangelogSizes:
         self._metastore = metastore
         self._table_uuid = table_uuid
         self._until = until
-        self._asked = _FIRST_ASKED
+        self._requested = _FIRST_REQUESTED
         self._known_until = 0
         self._found: dict[int, ReadSize] = {}
 
@@ -43,15 +43,15 @@ class ChangelogSizes:
         return self._found.get(snapshot_id, ReadSize())
 
     def _load(self, first: int) -> None:
-        self._known_until = min(first + self._asked - 1, self._until)
-        self._asked = min(self._asked * 2, _MOST_ASKED)
+        self._known_until = min(first + self._requested - 1, self._until)
+        self._requested = min(self._requested * 2, _MOST_REQUESTED)
         at = InRange(first - 1, self._known_until)
         files = self._metastore.plan(PlanRequest(self._table_uuid, at, changelog=True)).files
         self._found = _sum_by_snapshot(files)
 
 
 def _sum_by_snapshot(files: pa.Table) -> dict[int, ReadSize]:
-    """The files of each snapshot together; with the columns of `lakelog.format.files.FILE_SCHEMA`. Pure."""
+    """The files of each snapshot together; with the columns of `lakelog.format.tables.files.FILE_SCHEMA`. Pure."""
     sums = files.group_by("added_snapshot").aggregate([([], "count_all"), ("size_bytes", "sum"), ("row_count", "sum")])
     names = ("added_snapshot", "count_all", "size_bytes_sum", "row_count_sum")
     columns = (sums.column(name).to_pylist() for name in names)

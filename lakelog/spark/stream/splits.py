@@ -10,20 +10,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.plan import AtSnapshot, Plan, PlanRequest
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.plan import AtSnapshot, Plan, PlanRequest
+from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange, plan_range
 from lakelog.reads.reading import make_parser, plan_files
-from lakelog.spark.stream.keyed_splits import KeyedSegment, ask_state, plan_segments, to_keyed_splits
+from lakelog.spark.executor.read_changes import ChangeSplit
+from lakelog.spark.stream.keyed_splits import KeyedSegment, plan_segments, request_state, to_keyed_splits
 from lakelog.spark.stream.log_splits import LogSplit, plan_log_splits
 from lakelog.spark.stream.offsets import StreamOffset
 from lakelog.spark.stream.packing import group_units, pick_times
-from lakelog.spark.stream.tasks import ChangeSplit
-from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 READ_BYTES: Final = 128 << 20
 """Of files that one task reads as they are, as in Spark's own sources."""
@@ -52,8 +52,8 @@ def plan_change_splits(
         overwrites: Also what overwrites changed.
         offset: Passes over the first of them; None: none is passed over.
     """
-    told, plan, whole = _plan_told(metastore, table, after, until, condition, raw=raw, offset=offset)
-    return plan, _to_change_splits(metastore, told, plan, whole, raw=raw, overwrites=overwrites)
+    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=raw, offset=offset)
+    return plan, _to_change_splits(metastore, changes, plan, whole, raw=raw, overwrites=overwrites)
 
 
 def plan_logged_splits(
@@ -65,7 +65,7 @@ def plan_logged_splits(
     *,
     overwrites: bool,
     offset: StreamOffset,
-    insists: bool,
+    requires_log: bool,
 ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
     """As `plan_change_splits`, out of the table's log where that tells these snapshots; blocks.
 
@@ -77,15 +77,15 @@ def plan_logged_splits(
         condition: See there.
         overwrites: See there.
         offset: See there.
-        insists: The log was asked for: who may not read it gets an error.
+        requires_log: The log was asked for: who may not read it gets an error.
     """
-    told, plan, whole = _plan_told(metastore, table, after, until, condition, raw=False, offset=offset)
+    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=False, offset=offset)
     logged = plan_log_splits(
-        metastore, told, whole, plan.range_snapshots, condition, insists=insists, size_bytes=READ_BYTES
+        metastore, changes, whole, plan.range_snapshots, condition, requires_log=requires_log, size_bytes=READ_BYTES
     )
     if logged is not None:
         return plan, logged
-    return plan, _to_change_splits(metastore, told, plan, whole, raw=False, overwrites=overwrites)
+    return plan, _to_change_splits(metastore, changes, plan, whole, raw=False, overwrites=overwrites)
 
 
 def plan_difference_splits(
@@ -97,13 +97,13 @@ def plan_difference_splits(
     make_parser(condition)(plan.schema)
     assert plan.snapshot is not None, "it was asked for by its number"
     whole = dataclasses.replace(plan.table, schema=plan.schema)
-    old = ask_state(metastore, PlanRequest(table.table_uuid, AtSnapshot(before))) if before else []
+    old = request_state(metastore, PlanRequest(table.table_uuid, AtSnapshot(before))) if before else []
     states = {until - 1: group_by_bucket(old), until: group_by_bucket(to_live_files(plan.files))}
     segment = KeyedSegment((), states, (until,), shows_overwrites=True)
     return to_keyed_splits(whole, [segment], {until: plan.snapshot.committed_at_ms}, READ_BYTES)
 
 
-def _plan_told(
+def _plan_changes(
     metastore: Metastore,
     table: TableInfo,
     after: int,
@@ -114,22 +114,22 @@ def _plan_told(
     offset: StreamOffset | None,
 ) -> tuple[ChangeRange, Plan, TableInfo]:
     """The files of a range, the plan with the snapshots that are shown, and the table with the schema to read with."""
-    told = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
-    plan = told.plan
+    changes = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
+    plan = changes.plan
     if offset is not None:
         shown = tuple(each for each in plan.range_snapshots if not offset.passes_over(each))
         plan = dataclasses.replace(plan, range_snapshots=shown)
-    return told, plan, dataclasses.replace(plan.table, schema=plan.schema)
+    return changes, plan, dataclasses.replace(plan.table, schema=plan.schema)
 
 
 def _to_change_splits(
-    metastore: Metastore, told: ChangeRange, plan: Plan, whole: TableInfo, *, raw: bool, overwrites: bool
+    metastore: Metastore, changes: ChangeRange, plan: Plan, whole: TableInfo, *, raw: bool, overwrites: bool
 ) -> list[ChangeSplit]:
     times = {each.snapshot_id: each.committed_at_ms for each in plan.range_snapshots}
     if raw or not plan.schema.primary_key:
-        files = pick_shown_files(told.data, plan.range_snapshots, overwrites=overwrites)
+        files = pick_shown_files(changes.data, plan.range_snapshots, overwrites=overwrites)
         return [_to_split(whole, group, times) for group in group_units(to_units(plan, files), READ_BYTES)]
-    segments = plan_segments(metastore, told, plan.range_snapshots, overwrites=overwrites)
+    segments = plan_segments(metastore, changes, plan.range_snapshots, overwrites=overwrites)
     return to_keyed_splits(whole, segments, times, READ_BYTES)
 
 

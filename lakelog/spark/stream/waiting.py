@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 
-from lakelog.client.metastore import Metastore, Watch, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, Watch, WatchPosition
 from lakelog.errors import LakelogError
 
 

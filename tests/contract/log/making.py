@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
 

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient
 
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired, Unavailable
 from lakelog.log.kafka import KafkaLog, KafkaSettings, connecting, settings
-from lakelog.log.kafka import producer as producer_module
 from lakelog.log.kafka.errors import get_cause
-from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.sending import producer as producer_module
+from lakelog.log.kafka.sending.producer import KafkaProducer
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import TopicSpec
 from lakelog.options import LARGEST_RECORD_BYTES
@@ -70,18 +70,18 @@ def test_a_broken_connection_ends_going_on(
 ) -> None:
     producer = open_producer()
     assert isinstance(producer, KafkaProducer)
-    assert "not been started" in producer.find_doubt()
+    assert "not been started" in producer.find_duplicate_risk()
     producer.start()
     publish(producer, 1, make_records(0, ["a=1"]))
     assert producer.can_go_on
     producer.begin()
-    assert "is open" in producer.find_doubt()
+    assert "is open" in producer.find_duplicate_risk()
     producer.send(make_records(0, ["a=2"]), make_snapshot(2))
     assert cut_connections(kafka_settings) > 0
     # The client library connects again by itself and gets through with it, but what it sent before may still arrive.
     producer.commit(make_position(2))
-    assert producer.find_doubt()
-    assert producer.find_doubt()
+    assert producer.find_duplicate_risk()
+    assert producer.find_duplicate_risk()
     assert producer.start() == make_position(2)
     assert producer.can_go_on
     publish(producer, 3, make_records(0, ["a=3"]))
@@ -114,7 +114,7 @@ class Unanswered:
         return getattr(self._client, name)
 
 
-def test_a_position_that_nobody_takes_leads_to_a_fresh_start(
+def test_a_position_that_no_one_takes_leads_to_a_producer_reinit(
     open_producer: OpenProducer, reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the table would stand still until somebody ends the process, without a word in its status."""
@@ -141,18 +141,18 @@ def test_a_position_that_nobody_takes_leads_to_a_fresh_start(
     assert open_producer().start() == make_position(2)
 
 
-@pytest.mark.parametrize("told_by", ["client", "topic"])
+@pytest.mark.parametrize("read_by", ["client", "topic"])
 def test_a_record_that_is_too_large(
-    open_producer: OpenProducer, log: KafkaLog, topic: str, reader: LogReader, told_by: str
+    open_producer: OpenProducer, log: KafkaLog, topic: str, reader: LogReader, read_by: str
 ) -> None:
-    if told_by == "topic":
+    if read_by == "topic":
         admin = log.open_admin()
         admin.alter_topic(topic, {"max.message.bytes": "1000"})
         admin.close()
     producer = open_producer()
     producer.start()
     publish(producer, 1, make_records(0, ["a=1"]))
-    large = os.urandom(1000).hex() if told_by == "topic" else "x" * (LARGEST_RECORD_BYTES + 1000)
+    large = os.urandom(1000).hex() if read_by == "topic" else "x" * (LARGEST_RECORD_BYTES + 1000)
     with pytest.raises(InvalidArgument) as caught:
         publish(producer, 2, make_records(0, ["a=2", large]))
     assert caught.value.reason == "RECORD_TOO_LARGE"
@@ -174,11 +174,11 @@ def test_a_record_of_when_larger_ones_were_allowed(
     producer.close()
 
 
-def test_records_that_are_sent_early_and_too_large(log: KafkaLog, topic: str) -> None:
+def test_uncommitted_records_that_are_too_large(log: KafkaLog, topic: str) -> None:
     admin = log.open_admin()
     admin.alter_topic(topic, {"max.message.bytes": "1000"})
     admin.close()
-    sender = log.open_early_sender(topic)
+    sender = log.open_uncommitted_sender(topic)
     sender.send(make_records(0, [os.urandom(1000).hex(), "a=1"]), "f" * 32)
     with pytest.raises(InvalidArgument, match=f"the topic {topic}: .*arge") as caught:
         sender.flush(10)
@@ -200,7 +200,7 @@ def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match=nowhere):
         reader.assign({0: 0})
     reader.close()
-    sender = log.open_early_sender("t")
+    sender = log.open_uncommitted_sender("t")
     with pytest.raises(Unavailable, match=nowhere):
         sender.send(make_records(0, ["a=1"]), "f" * 32)
     sender.close()
@@ -237,7 +237,7 @@ def test_a_log_that_is_too_short(open_producer: OpenProducer, reader: LogReader,
     assert [tail.partition for tail in reader.read_tail()] == [1]
 
 
-def test_a_topic_made_anew_behind_its_reader(
+def test_a_topic_recreated_after_its_reader(
     open_producer: OpenProducer, log: KafkaLog, topic: str, reader: LogReader
 ) -> None:
     producer = open_producer()
@@ -282,10 +282,10 @@ def test_a_position_that_somebody_else_has_committed(
 def test_more_than_the_client_keeps_in_memory(
     open_producer: OpenProducer, reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def with_little_room(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:
+    def with_a_small_queue(kafka: KafkaSettings, transactional_id: str) -> dict[str, Any]:
         return {**settings.to_transactional_config(kafka, transactional_id), "queue.buffering.max.messages": 100}
 
-    monkeypatch.setattr(producer_module, "to_transactional_config", with_little_room)
+    monkeypatch.setattr(producer_module, "to_transactional_config", with_a_small_queue)
     producer = open_producer()
     producer.start()
     values = [f"a={n}" for n in range(5000)]

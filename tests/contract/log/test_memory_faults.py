@@ -34,7 +34,7 @@ def reader(log: Log) -> LogReader:
 
 
 @pytest.mark.parametrize("obeys", [True, False], ids=["fresh start", "control: goes on in doubt"])
-def test_a_late_end_tears_the_next_transaction_only_where_somebody_goes_on_in_doubt(
+def test_a_late_end_tears_the_next_transaction_only_where_somebody_goes_on_at_a_duplicate_risk(
     cluster: MemoryCluster, producer: LogProducer, reader: LogReader, obeys: bool
 ) -> None:
     cluster.script(Step.COMMIT, Fault.DOUBLED)
@@ -119,7 +119,7 @@ def test_an_open_transaction_expires(cluster: MemoryCluster, producer: LogProduc
         producer.commit(make_position(2))
 
 
-def test_a_topic_is_cut_and_made_anew(
+def test_a_topic_is_cut_and_recreated(
     cluster: MemoryCluster, log: Log, producer: LogProducer, reader: LogReader
 ) -> None:
     publish(producer, 2, make_records(0, ["a=2"]))

@@ -114,7 +114,7 @@ def test_without_a_topic(log: Log, new_name: Callable[[], str]) -> None:
     with pytest.raises(NotFound):
         reader.list_offsets()
     reader.close()
-    sender = log.open_early_sender(name)
+    sender = log.open_uncommitted_sender(name)
     with pytest.raises(NotFound):
         sender.send(make_records(0, ["a=1"]), "0" * 32)
     sender.close()

@@ -113,7 +113,7 @@ def test_offsets_of_times(log: Log, topic: str, open_producer: OpenProducer, rea
     assert read_values(reader, {0: 3}, 1) == {0: ["a=3"]}
 
 
-def test_the_tail_is_found_behind_whatever_nobody_sees(open_producer: OpenProducer, reader: LogReader) -> None:
+def test_the_tail_is_found_after_whatever_no_one_sees(open_producer: OpenProducer, reader: LogReader) -> None:
     producer = open_producer()
     producer.start()
     await_equal(reader.read_tail, [])
@@ -154,7 +154,7 @@ def test_the_ends_of_a_topic_are_behind_what_is_committed(
 
 
 def test_records_before_their_commit(log: Log, topic: str, open_producer: OpenProducer, reader: LogReader) -> None:
-    sender = log.open_early_sender(topic)
+    sender = log.open_uncommitted_sender(topic)
     assert sender.flush(1) == {}
     sender.send(make_records(0, ["a=1", "a=2", None]), "f" * 32)
     sender.send(make_records(1, []), "f" * 32)

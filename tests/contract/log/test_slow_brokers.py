@@ -9,8 +9,8 @@ import pytest
 
 from lakelog.errors import Unavailable
 from lakelog.log.kafka import KafkaLog, KafkaSettings
-from lakelog.log.kafka import producer as producer_module
-from lakelog.log.kafka.insisting import insist_for
+from lakelog.log.kafka.sending import producer as producer_module
+from lakelog.log.kafka.sending.retries import retry_for
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.testing.kafka_proxy import KafkaProxy
 from tests.contract.log.making import make_position, make_records, make_snapshot
@@ -20,7 +20,7 @@ RECORDS = 30
 PIECE_S = 0.04
 """For up to 64 KB; all records take some 2 s."""
 
-PATIENCE_S = 0.5
+STALL_S = 0.5
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def send_slowly(proxy: KafkaProxy, producer: LogProducer) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_module, "_POSITION_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(producer_module, "_POSITION_TIMEOUT_S", STALL_S)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -70,9 +70,9 @@ def test_the_control_gives_it_up_whenever_it_is_tried(
     slow: tuple[KafkaProxy, LogProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def heed_nothing(call: Callable[[], None], timeout_s: float, _: Callable[[], int]) -> None:
-        insist_for(call, timeout_s)
+        retry_for(call, timeout_s)
 
-    monkeypatch.setattr(producer_module, "insist_for", heed_nothing)
+    monkeypatch.setattr(producer_module, "retry_for", heed_nothing)
     with pytest.raises(Unavailable, match="no answer"):
         send_slowly(*slow)
     proxy, producer = slow

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.commit import (
-    BucketRef,
-    Change,
-    ChangeResult,
-    CommitRequest,
-    CompactionGroup,
-)
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CommitRequest, CompactionGroup
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
 
 from .making import key, make_change, make_file
 

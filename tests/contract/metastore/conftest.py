@@ -11,14 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import Metastore
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 

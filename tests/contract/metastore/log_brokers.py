@@ -10,7 +10,7 @@ from lakelog.errors import Unavailable
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.memory.log import MemoryTopicAdmin
 from lakelog.log.records import TopicSpec, TopicState
-from metastore.brokers import Brokers
+from metastore.logs.brokers import Brokers
 
 CLUSTER = ("kafka:9092", "kafka:9093")
 LOG = {"log.system": "kafka"}
@@ -23,21 +23,21 @@ class FakeBrokers:
     Args:
         is_away: Nobody answers.
         defaults: Settings that the brokers give to new topics.
-        asked: The options of each log that was opened.
+        requested: The options of each log that was opened.
         second_answers: Unless it is set, those who name the second broker first have no answer.
     """
 
     cluster: MemoryCluster = field(default_factory=MemoryCluster)
     is_away: bool = False
     defaults: dict[str, str] = field(default_factory=dict)
-    asked: list[dict[str, str]] = field(default_factory=list)
+    requested: list[dict[str, str]] = field(default_factory=list)
     second_answers: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.second_answers.set()
 
     def open(self, options: Mapping[str, str]) -> MemoryLog:
-        self.asked.append(dict(options))
+        self.requested.append(dict(options))
         if "kafka:9093" in options["kafka.bootstrap.servers"].split(",")[:1]:
             self.second_answers.wait(20)
         if self.is_away:

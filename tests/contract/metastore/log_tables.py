@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.log_content import to_log_file
-from lakelog.format.snapshot import LogContent
-from lakelog.format.table import TableInfo
-from lakelog.reads.log_plan import plan_log
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.log_content import to_log_file
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.tables.snapshot import LogContent
+from lakelog.format.tables.table import TableInfo
+from lakelog.reads.log.plan import plan_log
 from tests.contract.metastore.making import make_change, make_file, make_table
 
 
@@ -50,4 +50,4 @@ def plan_names(metastore: Metastore, table: TableInfo, after: int, until: int) -
     """The names of the files of the log of some snapshots, in its order."""
     plan = plan_log(metastore, table.table_uuid, after, until)
     assert [each.snapshot_id for each in plan.snapshots] == list(range(after + 1, until + 1))
-    return [file.path.split("/")[-1][:-8] for piece in plan.pieces for file in piece.files]
+    return [file.path.split("/")[-1][:-8] for chunk in plan.chunks for file in chunk.files]

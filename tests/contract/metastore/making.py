@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup, RemoveFiles
-from lakelog.format.files import DataFile
-from lakelog.format.keys import encode_key, encode_partition
-from lakelog.format.log_content import find_log_content, to_log_files
-from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
-from lakelog.format.table import TableInfo, TableName
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.log_content import find_log_content, to_log_files
+from lakelog.format.commit.request import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup, RemoveFiles
+from lakelog.format.keys.encoding import encode_key, encode_partition
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import ChangelogState, LogContent, SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.options.values import TableOptions
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64())])

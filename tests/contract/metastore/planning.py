@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from lakelog.clock import SystemClock
-from lakelog.format.job import COMPACT, Job
-from lakelog.format.table import TableInfo
-from metastore.due_compactions import plan_compactions
-from metastore.due_work import DueWork
+from lakelog.format.jobs.job import COMPACT, Job
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_compactions import plan_compactions
+from metastore.jobs.due_work import DueWork
 from metastore.memory import MemoryStore
 from metastore.memory.state import StoredJob
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.conftest import make_service
 
 

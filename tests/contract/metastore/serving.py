@@ -16,7 +16,7 @@ from metastore.postgres import PostgresStore
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 
 @contextmanager

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.commit import BucketRef, CommitRequest, RemoveEverything, RemovePartitions, RestoreState
+from lakelog.format.commit.request import BucketRef, CommitRequest, RemoveEverything, RemovePartitions, RestoreState
 from lakelog.format.compaction.settings import to_compaction_settings
-from lakelog.format.job import to_bucket_scope
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
-from metastore.due_store import Backlog
+from lakelog.format.jobs.job import to_bucket_scope
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from metastore.store.due import Backlog
 from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
 from tests.contract.metastore.planning import QuietMetastore, quiet
 from tests.contract.metastore.test_expiry import expire

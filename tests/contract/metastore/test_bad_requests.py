@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BucketRef,
     Change,
     CommitRequest,
@@ -22,11 +22,11 @@ from lakelog.format.commit import (
     TableGuard,
     TimeWindow,
 )
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
+from lakelog.format.tables.snapshot import SnapshotKind
 from tests.contract.metastore.making import make_file
 
 T = "a" * 32
@@ -99,13 +99,21 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("groups.output_count", compact(CompactionGroup(BUCKET, (), 1, (1,)), add_files=(make_file(A),)), "no outputs"),
     (
         "groups.changelog_count",
-        compact(CompactionGroup(BUCKET, (1,), changelog_count=2, tells=True)),
+        compact(CompactionGroup(BUCKET, (1,), changelog_count=2, emits_changelog=True)),
         "has 0 such files",
     ),
-    ("groups.tells", compact(CompactionGroup(BUCKET, (1,), changelog_count=2)), "say that it tells"),
-    ("groups.tells", compact(CompactionGroup(BUCKET, (1,), told=(2,))), "say that it tells"),
-    ("groups.told", compact(CompactionGroup(BUCKET, (1,), tells=True, told=(0,))), "Give a number from 1"),
-    ("groups.told", compact(CompactionGroup(BUCKET, (1,), tells=True, told=(2, 2))), "Name each file once"),
+    ("groups.emits_changelog", compact(CompactionGroup(BUCKET, (1,), changelog_count=2)), "say that it emits"),
+    ("groups.emits_changelog", compact(CompactionGroup(BUCKET, (1,), baseline=(2,))), "say that it emits"),
+    (
+        "groups.baseline",
+        compact(CompactionGroup(BUCKET, (1,), emits_changelog=True, baseline=(0,))),
+        "Give a number from 1",
+    ),
+    (
+        "groups.baseline",
+        compact(CompactionGroup(BUCKET, (1,), emits_changelog=True, baseline=(2, 2))),
+        "Name each file once",
+    ),
     ("level", compact(CompactionGroup(BUCKET, (1,), 1, level=2), add_files=(make_file(A),)), "so must '"),
     ("bucket", compact(CompactionGroup(BUCKET, (1,), 1), add_files=(make_file(A, bucket=1),)), "in the order of their"),
     ("allow_empty", compact(CompactionGroup(BUCKET, (1,)), allow_empty=True), "makes no snapshot"),
@@ -115,8 +123,8 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
         "assumes no more than that its own files are there",
     ),
     (
-        "superseded_path",
-        compact(CompactionGroup(BUCKET, (1,), 1), add_files=(make_file(A, superseded_path=""),)),
+        "deletion_vector_path",
+        compact(CompactionGroup(BUCKET, (1,), 1), add_files=(make_file(A, deletion_vector_path=""),)),
         "stands in the places of its inputs",
     ),
     ("level", commit(change(add_files=(make_file(A, level=1),))), "is new and thus at level 0"),

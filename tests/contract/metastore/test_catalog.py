@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
-from lakelog.format.table import DatabaseInfo, TableName
+from lakelog.format.tables.table import DatabaseInfo, TableName
 from lakelog.options.value_types import Duration
 from tests.contract.metastore.making import SCHEMA, append, make_table
 

@@ -7,15 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.commit import CommitRequest, CommitResult, RemoveEverything
-from lakelog.format.files import FILE_SCHEMA, ColumnStatistics
-from lakelog.format.keys import encode_key
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.predicate import Comparison, Operator
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import CommitRequest, CommitResult, RemoveEverything
+from lakelog.format.keys.encoding import encode_key
+from lakelog.format.tables.files import FILE_SCHEMA, ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.predicate import Comparison, Operator
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import append, day, key, make_change, make_file, make_table
 
 ATTACHED, NONE = ChangelogState.ATTACHED, ChangelogState.NONE
@@ -69,7 +69,7 @@ def test_a_snapshot_says_whether_it_has_a_changelog(metastore: Metastore) -> Non
         watch.close()
 
 
-def test_a_plan_tells_all_of_a_changelog_file(metastore: Metastore) -> None:
+def test_a_plan_returns_all_of_a_changelog_file(metastore: Metastore) -> None:
     table = make_table(metastore, partitioned=True)
     commit(
         metastore,
@@ -103,7 +103,7 @@ def test_a_plan_tells_all_of_a_changelog_file(metastore: Metastore) -> None:
         "order_snapshot": 1,
         "order_ordinal": 0,
         "order_time_ms": snapshot.committed_at_ms,
-        "superseded_path": None,
+        "deletion_vector_path": None,
     }
 
 
@@ -153,7 +153,7 @@ def test_changelog_files_are_left_out_by_bucket_partition_key_and_statistics(met
     assert names(changelog(metastore, table, 0, 3, predicate=of_day)) == "a"
 
 
-def test_an_overwrite_may_tell_of_partitions_that_it_empties(metastore: Metastore) -> None:
+def test_an_overwrite_may_emit_partitions_that_it_empties(metastore: Metastore) -> None:
     table = make_table(metastore, partitioned=True)
     commit(metastore, table, 1, "a", partition=day("mon"))
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import CLEAN, PURGE, Job, JobState
-from lakelog.format.table import TableInfo
+from lakelog.format.jobs.due_job import FAILED_REST_MS
+from lakelog.format.jobs.job import CLEAN, PURGE, Job, JobState
+from lakelog.format.tables.table import TableInfo
 from metastore.memory import MemoryStore
 from metastore.postgres.store import PostgresTransaction
 from tests.contract.metastore.making import append, make_table
@@ -21,12 +21,12 @@ def opened(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
         yield found
 
 
-def let_attempts_be_old(monkeypatch: pytest.MonkeyPatch, *, doomed: bool = True, still_open: bool = True) -> None:
+def let_attempts_be_old(monkeypatch: pytest.MonkeyPatch, *, aborted: bool = True, still_open: bool = True) -> None:
     """As if those were opened long ago."""
-    if doomed:
-        monkeypatch.setattr("metastore.cleaning.SETTLED_MS", 0)
+    if aborted:
+        monkeypatch.setattr("metastore.jobs.cleaning.SETTLED_MS", 0)
     if still_open:
-        monkeypatch.setattr("metastore.cleaning.ABANDONED_MS", 0)
+        monkeypatch.setattr("metastore.jobs.cleaning.ABANDONED_MS", 0)
 
 
 def look(metastore: QuietMetastore) -> int:
@@ -42,7 +42,7 @@ def stage(metastore: QuietMetastore, *tables: TableInfo) -> str:
     return metastore.stage_attempt([each.table_uuid for each in tables], "w").attempt_id
 
 
-def test_a_table_to_which_nobody_commits_any_more_is_cleared(
+def test_a_table_to_which_no_one_commits_any_more_is_cleared(
     opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead, given_up, at_work = (make_table(opened) for _ in range(3))
@@ -70,7 +70,7 @@ def test_a_shared_attempt_has_both_tables_cleared(opened: QuietMetastore, monkey
 
 def test_those_that_cannot_be_cleared_hold_up_no_other(opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
     """One step finds so many, and each further one others: also if the first ones fail again and again."""
-    monkeypatch.setattr("metastore.cleaning._TABLES_A_STEP", 1)
+    monkeypatch.setattr("metastore.jobs.cleaning._TABLES_A_STEP", 1)
     let_attempts_be_old(monkeypatch)
     tables = [make_table(opened) for _ in range(3)]
     for table in tables:
@@ -100,7 +100,7 @@ def test_what_is_cleared_or_dropped_is_not_looked_at_again(
     job = opened.lease_job([CLEAN], [], "c", duration_ms=60_000)
     assert job is not None
     assert look(opened) == 0, "somebody does it"
-    opened.doom_attempts(cleared.table_uuid, [attempt], 0)
+    opened.abort_attempts(cleared.table_uuid, [attempt], 0)
     opened.forget_attempts(cleared.table_uuid, [attempt])
     opened.finish_job(job.job_id, job.epoch)
     assert look(opened) == 0
@@ -131,7 +131,7 @@ def test_an_attempt_that_a_purged_table_shared_is_forgotten_with_the_other(opene
     while opened.purge_rows(purge.job_id, purge.epoch):
         pass
     assert not opened.finish_job(purge.job_id, purge.epoch)
-    opened.doom_attempts(other.table_uuid, [open_still], 0)
+    opened.abort_attempts(other.table_uuid, [open_still], 0)
     assert opened.forget_attempts(other.table_uuid, [shared, open_still]) == 2
     # Nothing is left of them that nobody would ever clear away.
     assert count_attempts(opened) == 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit import CommitRequest, RemoveFiles
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import CommitRequest, RemoveFiles
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
 
 
@@ -51,7 +51,7 @@ def test_a_repeat_is_answered_with_the_first_result(metastore: Metastore) -> Non
     assert snapshot_ids(metastore, table) == [1, 2]
 
 
-def test_a_repeat_under_another_attempt_names_the_winner_and_dooms_the_loser(metastore: Metastore) -> None:
+def test_a_repeat_under_another_attempt_names_the_winner_and_aborts_the_loser(metastore: Metastore) -> None:
     table = make_table(metastore)
     first = append(metastore, table, 7)
     loser = metastore.stage_attempt([table.table_uuid], "w").attempt_id
@@ -206,7 +206,7 @@ def test_a_table_without_snapshots(metastore: Metastore) -> None:
     assert (page.snapshots, page.earliest_snapshot_id, page.latest_snapshot_id) == ((), 0, 0)
 
 
-def test_a_pipeline_applies_in_order_and_goes_on_behind_a_failure(metastore: Metastore) -> None:
+def test_a_pipeline_applies_in_order_and_goes_on_after_a_failure(metastore: Metastore) -> None:
     table = make_table(metastore)
     pipeline = metastore.open_commit_pipeline(max_in_flight=8)
     requests = [empty(table, n, previous_identifier=n - 1) for n in range(40)]

@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit import (
-    LEVEL_TAKEN,
-    OUT_OF_ORDER,
-    BucketRef,
-    CompactionGroup,
-    DroppedGroup,
-)
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import LEVEL_TAKEN, OUT_OF_ORDER, BucketRef, CompactionGroup, DroppedGroup
+from lakelog.format.tables.snapshot import SnapshotKind
 
 from .compacting import BUCKET, bounds, commit, files, groups, name, shown, stage
 from .making import append, compaction, make_change, make_file, make_table, snapshot_ids

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, NotFound
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BUCKET_COUNT_CHANGED,
     INPUT_GONE,
     BucketRef,
@@ -21,10 +21,10 @@ from lakelog.format.commit import (
     RemovePartitions,
     split_group_files,
 )
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.predicate import Comparison, Operator
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.predicate import Comparison, Operator
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 
 from .compacting import BUCKET, bounds, commit, files, groups, name, place, shown, stage
 from .making import append, compaction, day, key, make_change, make_file, make_table, rewrite, snapshot_ids
@@ -87,7 +87,7 @@ def test_where_no_group_stands_there_is_no_snapshot_and_the_attempt_is_given_up(
     assert commit(metastore, change, 2, attempt=attempt) == result
     progress = metastore.get_writer_progress("compactor", table.table_uuid)
     assert (progress.last_identifier, progress.snapshot_id) == (2, None)
-    # Giving up what is doomed already is no error, other than for a committed one: its files may go.
+    # Giving up what is aborted already is no error, other than for a committed one: its files may go.
     metastore.abandon_attempt(attempt)
     with pytest.raises(CommitConflict, match="was given up"):
         commit(metastore, make_change(table, [make_file(attempt)]), 3, attempt=attempt)
@@ -166,14 +166,14 @@ def test_a_moved_file_no_longer_says_what_it_supersedes(metastore: Metastore) ->
     path = f"data/{attempt}/positions.parquet"
     change = make_change(
         table,
-        [make_file(attempt, "b", superseded_path=path, **bounds(3, 4))],
+        [make_file(attempt, "b", deletion_vector_path=path, **bounds(3, 4))],
         base_snapshot_id=1,
         unchanged_buckets=(BUCKET,),
     )
     commit(metastore, change, attempt=attempt)
     commit(metastore, compaction(table, moves=(2,), level=2), 2)
-    assert [file["superseded_path"] for file in files(metastore, table)] == [None, None]
-    assert [file["superseded_path"] for file in files(metastore, table, AtSnapshot(2))] == [None, path]
+    assert [file["deletion_vector_path"] for file in files(metastore, table)] == [None, None]
+    assert [file["deletion_vector_path"] for file in files(metastore, table, AtSnapshot(2))] == [None, path]
 
 
 def test_a_group_rewrites_and_moves_at_once(metastore: Metastore) -> None:
@@ -242,7 +242,7 @@ def test_a_compaction_brings_its_changelog_group_by_group(metastore: Metastore) 
         [make_file(attempt, "x", level=5), make_file(attempt, "y", level=5, bucket=1)],
         kind=SnapshotKind.COMPACT,
         groups=tuple(
-            CompactionGroup(BucketRef(b"", bucket), (inputs,), 1, (), 5, 1, tells=True)
+            CompactionGroup(BucketRef(b"", bucket), (inputs,), 1, (), 5, 1, emits_changelog=True)
             for bucket, inputs in [(0, 9), (1, 2)]
         ),
         changelog=ChangelogState.ATTACHED,
@@ -270,18 +270,20 @@ def test_a_commit_to_two_tables_may_compact_one(metastore: Metastore) -> None:
         metastore.abandon_attempt(attempt)
 
 
-def test_a_dropped_compaction_disturbs_nobody_who_looked_up(metastore: Metastore) -> None:
+def test_a_dropped_compaction_disturbs_no_one_who_looked_up(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
     assert commit(metastore, compaction(table, moves=(7,))).dropped
     attempt = stage(metastore, table)
     fields: dict[str, Any] = {"base_snapshot_id": 1, "unchanged_buckets": (BUCKET,)}
-    change = make_change(table, [make_file(attempt, "b", superseded_path="")], **fields)
+    change = make_change(table, [make_file(attempt, "b", deletion_vector_path="")], **fields)
     assert commit(metastore, change, 2, attempt=attempt).snapshot_id == 2
     # One that is committed does only where rows are known by their positions.
     commit(metastore, compaction(table, moves=(1,)), 3)
     attempt = stage(metastore, table)
     fields["base_snapshot_id"] = 2
     with pytest.raises(CommitConflict, match="'compactor' changed or compacted bucket 0 with snapshot 3"):
-        commit(metastore, make_change(table, [make_file(attempt, superseded_path="")], **fields), 4, attempt=attempt)
+        commit(
+            metastore, make_change(table, [make_file(attempt, deletion_vector_path="")], **fields), 4, attempt=attempt
+        )
     assert commit(metastore, make_change(table, [make_file(attempt)], **fields), 4, attempt=attempt).snapshot_id == 4

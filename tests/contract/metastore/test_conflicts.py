@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BucketRef,
     CommitRequest,
     CommitResult,
@@ -19,10 +19,10 @@ from lakelog.format.commit import (
     RemovePartitionValues,
     TimeWindow,
 )
-from lakelog.format.commit_rules import TIME_PASSED
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.rules import TIME_PASSED
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import (
     append,
     day,
@@ -152,20 +152,20 @@ def test_a_change_that_holds_at_some_times_only(metastore: Metastore) -> None:
     table = make_table(metastore)
     last = append(metastore, table, 1).results[0].committed_at_ms
 
-    def told(identifier: int, window: TimeWindow) -> CommitResult:
+    def reported(identifier: int, window: TimeWindow) -> CommitResult:
         return metastore.commit(CommitRequest("l", identifier, (make_change(table, allow_empty=True, window=window),)))
 
     distant = last + 1_000_000
     for identifier, missed in ((1, TimeWindow(distant)), (2, TimeWindow(None, last - 1)), (3, TimeWindow(0, last - 1))):
-        with pytest.raises(CommitConflict, match="was told for a commit at another time") as error:
-            told(identifier, missed)
+        with pytest.raises(CommitConflict, match="was computed for a commit at another time") as error:
+            reported(identifier, missed)
         assert error.value.reason == TIME_PASSED
         assert last <= int(error.value.metadata["time_ms"]) < distant
     # What was refused had no effect: its identifier is free.
-    done = told(1, TimeWindow(last - 1, distant))
+    done = reported(1, TimeWindow(last - 1, distant))
     assert done.results[0].snapshot_id == 2
     # Repeated when its time is over, it is answered as it was.
-    assert told(1, TimeWindow(None, last - 1)) == done
+    assert reported(1, TimeWindow(None, last - 1)) == done
 
 
 def test_a_base_that_never_was(metastore: Metastore) -> None:
@@ -246,11 +246,11 @@ def test_the_life_of_an_attempt(metastore: Metastore) -> None:
     with pytest.raises(CommitConflict, match="is committed, so its files are part of the table"):
         metastore.abandon_attempt(attempt)
 
-    doomed = metastore.stage_attempt([table.table_uuid], "w").attempt_id
-    metastore.abandon_attempt(doomed)
-    metastore.abandon_attempt(doomed)
+    aborted = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+    metastore.abandon_attempt(aborted)
+    metastore.abandon_attempt(aborted)
     with pytest.raises(CommitConflict, match="was given up, so its files may be deleted") as error:
-        metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(doomed)]),), doomed))
+        metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(aborted)]),), aborted))
     assert (error.value.reason, error.value.metadata["retry"]) == ("ATTEMPT_DOOMED", "replan")
 
     unknown = "f" * 32

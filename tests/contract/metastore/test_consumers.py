@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
-from lakelog.format.consumer import ConsumerPosition
-from lakelog.format.table import TableInfo
+from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.tables.table import TableInfo
 
 from .making import append, make_table
 
@@ -132,12 +132,12 @@ def test_an_unused_consumer_expires_and_its_position_is_remembered(metastore: Me
     (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
     assert opened.expires_at_ms == opened.used_at_ms + 400
     metastore.advance_consumer("etl", [position(table, 1, 2)])
-    assert [pin.snapshot_id for pin in metastore.list_pins(table.table_uuid)] == [2]
+    assert [lease.snapshot_id for lease in metastore.list_snapshot_leases(table.table_uuid)] == [2]
     assert expire(metastore, table) == 2, "it keeps what it still needs"
     time.sleep(0.5)
     (listed,) = metastore.list_consumers(table.table_uuid)
     assert (listed.snapshot_id, listed.is_expired) == (2, True)
-    assert metastore.list_pins(table.table_uuid) == [], "it keeps nothing any more"
+    assert metastore.list_snapshot_leases(table.table_uuid) == [], "it keeps nothing any more"
     # While nothing has gone it goes on where it was, and keeps what it needs again.
     (again,) = metastore.open_consumer("etl", [table.table_uuid], "host-2")
     assert (again.epoch, again.snapshot_id, again.is_expired) == (2, 2, False)

@@ -10,19 +10,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import AlreadyExists, Fenced, InvalidArgument, NotFound
-from lakelog.format.consumer import ConsumerPosition
-from lakelog.format.dropped import DroppedTable
-from lakelog.format.job import COMPACT, PURGE, STRATEGY, Job, JobState
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import ChangelogState
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.jobs.job import COMPACT, PURGE, STRATEGY, Job, JobState
+from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.retention.dropped import DroppedTable
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import ChangelogState
+from lakelog.format.tables.table import TableInfo, TableName
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres.dropped import OWNED
 from metastore.service import MetastoreService
-from metastore.store import Store, Transaction, run_transaction
+from metastore.store.transaction import Store, Transaction, run_transaction
 from tests.contract.metastore.conftest import WAREHOUSE, open_in_process
 from tests.contract.metastore.making import append, empty, make_table, snapshot_ids
 
@@ -83,14 +83,14 @@ def test_a_restored_table_is_what_it_was(metastore: Metastore) -> None:
     assert metastore.list_jobs([table.table_uuid]) == []
 
 
-def test_who_asks_for_a_dropped_table_is_told_how_to_have_it_back(metastore: Metastore) -> None:
+def test_a_request_for_a_dropped_table_names_the_way_to_restore_it(metastore: Metastore) -> None:
     table = make_table(metastore)
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     metastore.drop_table(table.name)
-    told = (
+    reported = (
         rf"Table {table.name} \({table.table_uuid}\) was dropped at .* UTC\. Until .* can be restored: lakelog table "
     )
-    told += rf"restore {table.name} --uuid {table.table_uuid}"
+    reported += rf"restore {table.name} --uuid {table.table_uuid}"
     asked: list[Callable[[], object]] = [
         lambda: metastore.get_table_by_uuid(table.table_uuid),
         lambda: metastore.plan(PlanRequest(table.table_uuid)),
@@ -104,7 +104,7 @@ def test_who_asks_for_a_dropped_table_is_told_how_to_have_it_back(metastore: Met
         lambda: next(iter(metastore.watch([WatchPosition(table.table_uuid, 0)]))),
     ]
     for ask in asked:
-        with pytest.raises(NotFound, match=told) as caught:
+        with pytest.raises(NotFound, match=reported) as caught:
             ask()
         assert caught.value.reason == "TABLE_NOT_FOUND"
         assert caught.value.metadata["table"] == str(table.name)
@@ -178,7 +178,7 @@ def test_a_dropped_database_is_made_again_with_its_table(metastore: Metastore) -
 
 def test_what_is_open_waits_for_a_compactor_again(metastore: Metastore) -> None:
     table = make_table(metastore)
-    append(metastore, table, 1, changelog=ChangelogState.OPEN)
+    append(metastore, table, 1, changelog=ChangelogState.PENDING)
     before = metastore.lease_job(["changelog"], [table.table_uuid], "a", duration_ms=60_000)
     assert before is not None
     metastore.drop_table(table.name)
@@ -190,7 +190,7 @@ def test_what_is_open_waits_for_a_compactor_again(metastore: Metastore) -> None:
     assert job.job_id != before.job_id
 
 
-def test_a_watch_begun_behind_a_restore_tells_of_commits(metastore: Metastore) -> None:
+def test_a_watch_begun_behind_a_restore_reports_commits(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
     before = metastore.watch([WatchPosition(table.table_uuid, 0)])
@@ -246,7 +246,7 @@ def test_a_purged_table_is_gone_for_good(metastore: Metastore) -> None:
 
 def test_only_who_does_the_job_purges(metastore: Metastore) -> None:
     table = make_table(metastore)
-    append(metastore, table, 1, changelog=ChangelogState.OPEN)
+    append(metastore, table, 1, changelog=ChangelogState.PENDING)
     other = metastore.lease_job(["changelog"], [table.table_uuid], "a", duration_ms=60_000)
     assert other is not None
     with pytest.raises(NotFound, match="no job"):
@@ -287,7 +287,7 @@ def keeps_nothing(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore
     url = request.getfixturevalue("migrated_url") if request.param == "postgres" else ""
 
     def make(store: Store) -> MetastoreService:
-        return MetastoreService(store, WAREHOUSE, dropped_kept_ms=0)
+        return MetastoreService(store, WAREHOUSE, dropped_retention_ms=0)
 
     async def open_memory() -> Store:
         from lakelog.clock import SystemClock

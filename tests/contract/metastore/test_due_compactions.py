@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.commit import CommitRequest, RemoveEverything, RemoveFiles
+from lakelog.format.commit.request import CommitRequest, RemoveEverything, RemoveFiles
 from lakelog.format.compaction.due import COMPACT_AFTER_MS
-from lakelog.format.job import (
+from lakelog.format.jobs.job import (
     ADDED_AFTER,
     COMPACT,
     DUE,
@@ -20,10 +20,10 @@ from lakelog.format.job import (
     parse_bucket_scope,
     to_bucket_scope,
 )
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
-from metastore import due_compactions
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from metastore.jobs import due_compactions
 from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
 from tests.contract.metastore.planning import QuietMetastore, quiet
 
@@ -222,7 +222,7 @@ def test_what_compactions_and_overwrites_take_is_counted_no_more(metastore: Quie
     assert metastore.jobs(table)[SCOPE].payload == {STRATEGY: DUE, ADDED_AFTER: "5", HAS_WAITED: "true"}
 
 
-def test_small_files_are_counted_anew_when_another_size_is_small(metastore: QuietMetastore) -> None:
+def test_small_files_are_counted_again_when_another_size_is_small(metastore: QuietMetastore) -> None:
     table = small_table(metastore, **{"target-file-size": "10 mb"})
     write(metastore, table, 1, 3, size_bytes=8 * MB)
     metastore.step()
@@ -249,7 +249,7 @@ def test_a_plan_lists_only_small_files_added_since(metastore: QuietMetastore) ->
     assert listed(added_after=4) == [5]
 
 
-def test_of_very_many_buckets_those_that_save_most_are_due_first_and_the_others_behind_them(
+def test_of_very_many_buckets_those_that_save_most_are_due_first_and_the_others_after_them(
     metastore: QuietMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(due_compactions, "_JOBS_TOGETHER", 4)

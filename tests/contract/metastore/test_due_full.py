@@ -8,23 +8,23 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakelog.clock import SystemClock
-from lakelog.format.commit import RemovePartitions
+from lakelog.format.commit.request import RemovePartitions
 from lakelog.format.compaction.commit_count import CommitsSinceFull
-from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
-from metastore.due_full import plan_full_compactions
+from lakelog.format.jobs.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_full import plan_full_compactions
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.conftest import WAREHOUSE
 
 from .compacting import commit, stage
 from .making import append, day, make_change, make_table
+from .test_baseline import PRODUCER, compact
 from .test_expiry import expire
-from .test_told import PRODUCER, compact
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -96,12 +96,12 @@ def test_what_compacts_is_no_commit_of_data(metastore: InProcessMetastore) -> No
     assert step(metastore, table) == [(b"", 1)]
 
 
-def test_a_compaction_that_does_not_tell_is_not_lost(metastore: InProcessMetastore) -> None:
+def test_a_compaction_without_a_changelog_is_not_lost(metastore: InProcessMetastore) -> None:
     """What it wrote is still to be told, also when the entries of what it replaced are gone."""
     table = make_table(metastore, options={**PRODUCER, "full-compaction.delta-commits": "2"})
     append(metastore, table, 1, names="ab")
     step(metastore, table)
-    assert compact(metastore, table, 2, (1, 2), "x", level=1, tells=False, is_full=False) == []
+    assert compact(metastore, table, 2, (1, 2), "x", level=1, emits_changelog=False, is_full=False) == []
     append(metastore, table, 3, bucket=1)
     assert step(metastore, table) == [(b"", 0), (b"", 1)]
 

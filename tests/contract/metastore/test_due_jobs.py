@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakelog.format.job import COMPACT, DUE, FULL, STRATEGY, DueJob, Job, JobState, to_bucket_scope
-from metastore.job_requests import make_due
-from metastore.store import run_transaction
+from lakelog.format.jobs.job import COMPACT, DUE, FULL, STRATEGY, DueJob, Job, JobState, to_bucket_scope
+from metastore.jobs.requests import make_due
+from metastore.store.transaction import run_transaction
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.planning import QuietMetastore, quiet
 

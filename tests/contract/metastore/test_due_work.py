@@ -9,13 +9,13 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.format.job import COMPACT, DUE, FULL, PURGE, STRATEGY, DueJob, JobState, to_bucket_scope
-from metastore.due_work import DueWork, TableWork
+from lakelog.format.jobs.job import COMPACT, DUE, FULL, PURGE, STRATEGY, DueJob, JobState, to_bucket_scope
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_work import DueWork, TableWork
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
-from metastore.store import Store, Transaction
+from metastore.store.transaction import Store, Transaction
 from tests.contract.metastore.conftest import WAREHOUSE
 from tests.contract.metastore.making import append, make_table
 
@@ -124,7 +124,7 @@ def test_a_job_that_ends_and_an_option_that_changes_have_the_table_planned_again
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), InvalidArgument("no")], ids=["bug", "lakelog"])
-def test_a_planner_that_fails_stops_nobody_else_and_is_asked_again(planned: Planned, error: Exception) -> None:
+def test_a_planner_that_fails_stops_no_one_else_and_is_asked_again(planned: Planned, error: Exception) -> None:
     table, other = make_table(planned.metastore), make_table(planned.metastore)
     planned.step()
     planned.recorder.fails_at = {table.table_uuid: error}

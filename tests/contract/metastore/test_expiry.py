@@ -1,4 +1,4 @@
-"""Expiry: what goes, what stays for whom, and which files are doomed."""
+"""Expiry: what goes, what stays for whom, and which files are aborted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import CommitConflict, InvalidArgument, SnapshotExpired
-from lakelog.format.commit import BucketRef, CommitRequest, RestoreState
-from lakelog.format.expiry import ExpiryStep
-from lakelog.format.job import EXPIRE, JobState
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import BucketRef, CommitRequest, RestoreState
+from lakelog.format.jobs.job import EXPIRE, JobState
+from lakelog.format.retention.expiry import ExpiryStep
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import (
     append,
     compaction,
@@ -50,9 +50,9 @@ def expire(metastore: Metastore, table: TableInfo, retain_last: int = 1, older_t
     raise AssertionError("expiry does not end")
 
 
-def doomed(metastore: Metastore, table: TableInfo) -> list[str]:
+def expired(metastore: Metastore, table: TableInfo) -> list[str]:
     """The names of the files that are to be deleted."""
-    return sorted(path.rpartition("/")[2] for path in metastore.list_doomed_files(table.table_uuid, 10_000))
+    return sorted(path.rpartition("/")[2] for path in metastore.list_expired_files(table.table_uuid, 10_000))
 
 
 def live(metastore: Metastore, table: TableInfo, snapshot_id: int | None = None) -> list[str]:
@@ -86,11 +86,11 @@ def test_what_was_replaced_goes_with_the_last_snapshot_that_shows_it(metastore: 
     # State 4 still shows the four files.
     step = expire(metastore, table, retain_last=3)
     assert (step.earliest_before, step.earliest, step.files, step.held_by) == (1, 4, 0, ())
-    assert doomed(metastore, table) == []
+    assert expired(metastore, table) == []
     assert live(metastore, table, 4) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
     step = expire(metastore, table, retain_last=2)
     assert (step.earliest_before, step.earliest, step.files, step.size_bytes) == (4, 5, 4, 4000)
-    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    assert expired(metastore, table) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
     assert snapshot_ids(metastore, table) == [5, 6]
     assert live(metastore, table, 5) == ["p.parquet"]
     with pytest.raises(SnapshotExpired, match=r"Snapshot 4 .* the snapshots 5 to 6 can still be read"):
@@ -110,7 +110,7 @@ def test_nothing_goes_that_the_options_keep(metastore: Metastore) -> None:
     options = {"snapshot.time-retained": "1 h", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
     metastore.alter_table(table.table_uuid, set_options=options, unset_options=[])
     assert metastore.expire_snapshots(table.table_uuid).earliest == 5
-    assert len(doomed(metastore, table)) == 4
+    assert len(expired(metastore, table)) == 4
 
 
 def test_what_is_asked_for_takes_the_place_of_its_option_only(metastore: Metastore) -> None:
@@ -147,7 +147,7 @@ def test_a_dry_run_changes_nothing(metastore: Metastore) -> None:
     step = metastore.expire_snapshots(table.table_uuid, older_than_ms=LATER_MS, retain_last=1, dry_run=True)
     assert (step.earliest_before, step.earliest, step.files, step.size_bytes, step.is_done) == (1, 6, 4, 4000, True)
     assert snapshot_ids(metastore, table) == [1, 2, 3, 4, 5, 6]
-    assert doomed(metastore, table) == []
+    assert expired(metastore, table) == []
 
 
 def test_nothing_expires_by_itself_of_a_table_that_is_only_written(metastore: Metastore) -> None:
@@ -166,18 +166,18 @@ def test_a_file_that_moved_stays_while_an_entry_of_it_is_live(metastore: Metasto
     append(metastore, table, 2, names="b", min_key=b"3", max_key=b"4")
     # Its first entry goes, and it does not.
     assert expire(metastore, table).files == 0
-    assert doomed(metastore, table) == []
+    assert expired(metastore, table) == []
     assert live(metastore, table) == ["a.parquet", "b.parquet"]
     replace_all(metastore, table, 1, "c")
     assert expire(metastore, table).files == 2
-    assert doomed(metastore, table) == ["a.parquet", "b.parquet"]
+    assert expired(metastore, table) == ["a.parquet", "b.parquet"]
 
 
-def test_files_of_changelogs_and_positions_go_with_what_names_them(metastore: Metastore) -> None:
+def test_changelogs_and_deletion_vectors_expire_with_what_names_them(metastore: Metastore) -> None:
     table = make_table(metastore)
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
-    positions = f"data/{attempt}/positions.parquet"
-    files = [make_file(attempt, name, superseded_path=positions) for name in "ab"]
+    deletion_vectors = f"data/{attempt}/positions.parquet"
+    files = [make_file(attempt, name, deletion_vector_path=deletion_vectors) for name in "ab"]
     change = make_change(
         table,
         files,
@@ -191,10 +191,10 @@ def test_files_of_changelogs_and_positions_go_with_what_names_them(metastore: Me
     rewrite(metastore, table, 1, first, names="c", kind=SnapshotKind.OVERWRITE, writer="overwriter")
     # The changelog of snapshot 1 goes with it; the other data file still names the positions.
     assert expire(metastore, table).files == 2
-    assert doomed(metastore, table) == ["a.parquet", "changelog.parquet"]
+    assert expired(metastore, table) == ["a.parquet", "changelog.parquet"]
     rewrite(metastore, table, 2, second, names="d", kind=SnapshotKind.OVERWRITE, writer="overwriter")
     expire(metastore, table)
-    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "changelog.parquet", "positions.parquet"]
+    assert expired(metastore, table) == ["a.parquet", "b.parquet", "changelog.parquet", "positions.parquet"]
 
 
 def test_changelogs_may_live_longer_than_their_snapshots(metastore: Metastore) -> None:
@@ -235,15 +235,15 @@ def test_changelogs_may_live_longer_than_their_snapshots(metastore: Metastore) -
         next(iter(metastore.watch([WatchPosition(table.table_uuid, 1)])))
 
 
-def test_files_are_doomed_once_and_forgotten_when_they_are_deleted(metastore: Metastore) -> None:
+def test_files_expire_once_and_are_forgotten_when_they_are_deleted(metastore: Metastore) -> None:
     table = make_table(metastore)
     make_history(metastore, table)
     expire(metastore, table)
-    paths = metastore.list_doomed_files(table.table_uuid, 3)
+    paths = metastore.list_expired_files(table.table_uuid, 3)
     assert len(paths) == 3
-    metastore.forget_doomed_files(table.table_uuid, paths)
-    metastore.forget_doomed_files(table.table_uuid, paths)
-    (left,) = metastore.list_doomed_files(table.table_uuid, 10)
+    metastore.forget_expired_files(table.table_uuid, paths)
+    metastore.forget_expired_files(table.table_uuid, paths)
+    (left,) = metastore.list_expired_files(table.table_uuid, 10)
     assert left not in paths
     assert expire(metastore, table).files == 0
 
@@ -310,5 +310,5 @@ def test_a_table_that_was_set_back_keeps_the_files_that_came_back(metastore: Met
     metastore.commit(CommitRequest("r", 1, (restored,)))
     append(metastore, table, 2, names="d")
     assert expire(metastore, table).files == 1
-    assert doomed(metastore, table) == ["c.parquet"]
+    assert expired(metastore, table) == ["c.parquet"]
     assert live(metastore, table) == ["a.parquet", "b.parquet", "d.parquet"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit import (
+from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED
+from lakelog.format.commit.request import (
     BucketRef,
     CommitRequest,
     CommitResult,
@@ -19,9 +20,8 @@ from lakelog.format.commit import (
     RestoreState,
     TableGuard,
 )
-from lakelog.format.commit_guards import CHANGED_SINCE, GUARD_EXPIRED
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
 from tests.contract.metastore.making import append, day, empty, make_change, make_file, make_table, rewrite
 from tests.contract.metastore.test_expiry import expire
 
@@ -216,7 +216,7 @@ def test_snapshots_that_are_not_there_yet(metastore: Metastore) -> None:
             write(metastore, table, 1, file={}, **{guard: -1})  # type: ignore[arg-type]
 
 
-def test_what_nobody_can_know_any_more_is_refused(metastore: Metastore) -> None:
+def test_what_no_one_can_know_any_more_is_refused(metastore: Metastore) -> None:
     """The bucket of the guard got nothing, which cannot be seen: what was taken away has expired."""
     table = make_table(metastore)
     for n in range(1, 7):
@@ -242,7 +242,7 @@ def test_the_newest_snapshot_is_known_however_much_has_expired(metastore: Metast
     write(metastore, table, 1, if_snapshot=3, if_unchanged=3, file={})
 
 
-def test_a_guarded_commit_is_judged_behind_those_that_wait_with_it(metastore: Metastore) -> None:
+def test_a_guarded_commit_is_judged_after_those_that_wait_with_it(metastore: Metastore) -> None:
     """While the first is under way the others wait: what shares a transaction with an append must see its rows."""
     table = make_table(metastore)
     append(metastore, table, 1)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
-from lakelog.format.keys import MAX_PARTITION_BYTES
-from lakelog.format.table import TableInfo
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import day, make_table
 
 SCOPE = to_bucket_scope(b"", 0)
@@ -72,7 +72,7 @@ def test_what_was_asked_for_is_done_once_its_epoch_is(metastore: Metastore) -> N
 
 
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "control"])
-def test_what_is_asked_for_while_a_job_is_done_is_done_behind_it(metastore: Metastore, is_asked: bool) -> None:
+def test_what_is_asked_for_while_a_job_is_done_is_done_after_it(metastore: Metastore, is_asked: bool) -> None:
     table = make_table(metastore)
     ask(metastore, table, MINOR)
     job = take(metastore, table)
@@ -145,7 +145,7 @@ def test_what_is_asked_for_while_a_job_fails_for_good_is_tried_for_itself(metast
         assert take(metastore, table, wait_ms=5000).attempts == 1
 
 
-def test_whoever_takes_a_job_over_does_what_was_asked_for_since(metastore: Metastore) -> None:
+def test_any_process_that_takes_a_job_over_does_what_was_asked_for_since(metastore: Metastore) -> None:
     table = make_table(metastore)
     ask(metastore, table, MINOR)
     zombie = take(metastore, table, duration_ms=1000)
@@ -174,7 +174,7 @@ def test_what_was_asked_for_of_a_job_that_is_abandoned_is_not_lost_when_a_person
 def test_a_job_whose_holders_vanish_is_tried_again_only_if_asked_for(
     metastore: Metastore, monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
-    monkeypatch.setattr("metastore.jobs.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("metastore.jobs.jobs.MAX_ATTEMPTS", 1)
     table = make_table(metastore)
     ask(metastore, table)
     take(metastore, table, duration_ms=1000)
@@ -196,7 +196,7 @@ def test_what_is_given_back_before_its_end_is_still_to_be_done(metastore: Metast
     assert left.outcome == "rewrote 1 of 9 files"
 
 
-def test_whoever_waits_is_told_of_what_is_asked_for(metastore: Metastore) -> None:
+def test_a_waiter_is_notified_of_what_is_requested(metastore: Metastore) -> None:
     table = make_table(metastore)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(take, metastore, table, wait_ms=20_000)

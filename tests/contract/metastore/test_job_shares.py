@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.job import CHANGELOG_PRIORITY, COMPACT, MINOR, STRATEGY, Job, to_bucket_scope
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.jobs.job import CHANGELOG_PRIORITY, COMPACT, MINOR, STRATEGY, Job, to_bucket_scope
+from lakelog.format.tables.table import TableInfo
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from tests.contract.metastore.conftest import open_in_process
@@ -74,7 +74,7 @@ def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: QuietMetasto
                 metastore.heartbeat_job(job.job_id, job.epoch, 1000)
                 # It is over then, and the same job is to be had again, or another one.
                 metastore.let_jobs_age(5_000)
-                metastore.run(_tell(metastore))
+                metastore.run(_notify(metastore))
             next_job = waiting.result(20)
         assert next_job is not None
         assert time.monotonic() - began_s < 5
@@ -82,7 +82,7 @@ def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: QuietMetasto
         metastore.retry_job(next_job.job_id)
 
 
-async def _tell(metastore: QuietMetastore) -> None:
+async def _notify(metastore: QuietMetastore) -> None:
     metastore.service.jobs.due()
 
 
@@ -131,21 +131,21 @@ def test_who_asks_does_not_wait_for_what_is_due_by_itself_however_long_it_has_wa
 
 
 def test_changelogs_that_never_end_leave_a_share_for_all_else(metastore: QuietMetastore) -> None:
-    told, others, asked = make(metastore), make(metastore), make(metastore)
-    ask(metastore, told, 4, priority=CHANGELOG_PRIORITY)
+    reported, others, asked = make(metastore), make(metastore), make(metastore)
+    ask(metastore, reported, 4, priority=CHANGELOG_PRIORITY)
     ask(metastore, others, 2, priority=10)
     ask(metastore, asked, 1, priority=50)
-    names = {told.table_uuid: "C", others.table_uuid: "o", asked.table_uuid: "A"}
+    names = {reported.table_uuid: "C", others.table_uuid: "o", asked.table_uuid: "A"}
     taken = ""
     for _ in range(40):
         job = take(metastore)
         assert job is not None
         taken += names[job.table_uuid]
         metastore.finish_job(job.job_id, job.epoch)
-        if job.table_uuid == told.table_uuid:
+        if job.table_uuid == reported.table_uuid:
             # The next commit makes it due again: there is always one.
             metastore.request_jobs(
-                told.table_uuid, COMPACT, [job.scope], {STRATEGY: MINOR}, priority=CHANGELOG_PRIORITY
+                reported.table_uuid, COMPACT, [job.scope], {STRATEGY: MINOR}, priority=CHANGELOG_PRIORITY
             )
     # Each eighth job is another, in their own order; where nothing else is due the changelogs do not wait for it.
     assert taken == "CCCCCCCACCCCCCCoCCCCCCCo" + "C" * 16

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
-from lakelog.format.commit import CommitResult, Fence
-from lakelog.format.job import MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms
-from lakelog.format.snapshot import ChangelogState
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import CommitResult, Fence
+from lakelog.format.jobs.job import MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms
+from lakelog.format.tables.snapshot import ChangelogState
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import append, empty, make_table
 
 KINDS = ("changelog",)
@@ -30,7 +30,7 @@ def lease(
 
 
 def commit_open(metastore: Metastore, table: TableInfo, identifier: int = 1) -> int:
-    snapshot_id = append(metastore, table, identifier, changelog=ChangelogState.OPEN).results[0].snapshot_id
+    snapshot_id = append(metastore, table, identifier, changelog=ChangelogState.PENDING).results[0].snapshot_id
     assert snapshot_id is not None
     return snapshot_id
 
@@ -40,7 +40,7 @@ def find(metastore: Metastore, table: TableInfo) -> Job:
     return job
 
 
-def test_only_a_commit_with_an_open_changelog_makes_a_job(metastore: Metastore) -> None:
+def test_only_a_commit_with_a_pending_changelog_makes_a_job(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
     append(metastore, table, 2, changelog=ChangelogState.ATTACHED)
@@ -76,14 +76,14 @@ def test_tables_and_kinds_are_chosen(metastore: Metastore) -> None:
     assert lease(metastore, first, second).table_uuid == first.table_uuid
 
 
-def test_whoever_takes_a_job_over_fences_and_dooms_who_had_it(metastore: Metastore) -> None:
+def test_a_takeover_of_a_job_fences_and_aborts_the_former_holder(metastore: Metastore) -> None:
     table = make_table(metastore)
     commit_open(metastore, table)
     zombie = lease(metastore, table, holder="zombie", duration_ms=1000)
     left = metastore.stage_attempt([table.table_uuid], zombie.lease).attempt_id
     other = metastore.stage_attempt([table.table_uuid], "somebody").attempt_id
     job = lease(metastore, table, holder="b", wait_ms=5000)
-    assert (job.epoch, job.attempts, job.doomed_attempts) == (2, 2, (left,))
+    assert (job.epoch, job.attempts, job.aborted_attempts) == (2, 2, (left,))
     metastore.abandon_attempt(other)
     fenced = r"has epoch 2 by now and 'b' does it; the caller's epoch is 1"
     with pytest.raises(Fenced, match=fenced):
@@ -118,7 +118,7 @@ def test_a_finished_job_is_due_again_where_snapshots_are_open_still(metastore: M
     assert lease(metastore, table).epoch == 2
 
 
-def test_whoever_waits_is_told_when_a_job_is_due(metastore: Metastore) -> None:
+def test_a_waiter_is_notified_when_a_job_is_due(metastore: Metastore) -> None:
     table = make_table(metastore)
     with ThreadPoolExecutor(1) as pool:
         began = time.monotonic()
@@ -130,7 +130,7 @@ def test_whoever_waits_is_told_when_a_job_is_due(metastore: Metastore) -> None:
         assert time.monotonic() - began < 5
 
 
-def test_whoever_waits_takes_a_job_over_when_its_deadline_passes(metastore: Metastore) -> None:
+def test_any_process_that_waits_takes_a_job_over_when_its_deadline_passes(metastore: Metastore) -> None:
     table = make_table(metastore)
     commit_open(metastore, table)
     lease(metastore, table, duration_ms=1000)
@@ -176,7 +176,7 @@ def test_a_job_that_fails_is_due_again_after_a_pause_that_grows(metastore: Metas
 
 
 def test_a_job_that_was_tried_too_often_fails_visibly(metastore: Metastore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metastore.jobs.plan_pause_ms", lambda attempts: 0)
+    monkeypatch.setattr("metastore.jobs.jobs.plan_pause_ms", lambda attempts: 0)
     table = make_table(metastore)
     commit_open(metastore, table)
     states = []
@@ -190,7 +190,7 @@ def test_a_job_that_was_tried_too_often_fails_visibly(metastore: Metastore, monk
 
 
 def test_what_may_pass_is_tried_again_and_again(metastore: Metastore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metastore.jobs.plan_pause_ms", lambda attempts: 0)
+    monkeypatch.setattr("metastore.jobs.jobs.plan_pause_ms", lambda attempts: 0)
     table = make_table(metastore)
     commit_open(metastore, table)
     for _ in range(MAX_ATTEMPTS + 2):
@@ -202,7 +202,7 @@ def test_what_may_pass_is_tried_again_and_again(metastore: Metastore, monkeypatc
 
 
 def test_a_job_whose_holders_all_vanish_fails_visibly(metastore: Metastore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metastore.jobs.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("metastore.jobs.jobs.MAX_ATTEMPTS", 1)
     table = make_table(metastore)
     commit_open(metastore, table)
     lease(metastore, table, duration_ms=1000)
@@ -276,7 +276,7 @@ def test_commits_are_fenced_with_the_epoch_of_a_job(metastore: Metastore) -> Non
         metastore.commit(empty(table, 3, writer="compactor", fences=(Fence("job/x1", 1),)))
 
 
-def test_nobody_takes_the_lease_of_a_job_by_its_name(metastore: Metastore) -> None:
+def test_no_one_takes_the_lease_of_a_job_by_its_name(metastore: Metastore) -> None:
     with pytest.raises(InvalidArgument, match="those of jobs"):
         metastore.acquire_lease("job/1", "a", 1000)
 

@@ -10,16 +10,16 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.log.kafka import KafkaLog, open_kafka_log
 from lakelog.log.protocol import TopicAdmin
 from lakelog.log.records import TopicSpec
 from lakelog.log.secrets import Secrets
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
+from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 from .conftest import WAREHOUSE
 from .making import SCHEMA
@@ -108,7 +108,7 @@ def test_a_topic_lives_with_its_table(metastore: InProcessMetastore, kafka_broke
     assert list_unsettled(metastore) == []
 
 
-def test_what_a_broker_refuses_is_told_and_leaves_nothing(
+def test_what_a_broker_refuses_is_reported_and_leaves_nothing(
     metastore: InProcessMetastore, kafka_broker: str, away: str, admin: TopicAdmin
 ) -> None:
     with pytest.raises(Unavailable, match="3") as few:
@@ -126,10 +126,10 @@ def test_what_a_broker_refuses_is_told_and_leaves_nothing(
     assert list_unsettled(metastore) == []
     name = f"tp-{uuid.uuid4().hex}"
     admin.create_topic(TopicSpec(name, 1, max_record_bytes=1000))
-    with pytest.raises(InvalidArgument, match="has 1 partitions and needs 2") as misfit:
+    with pytest.raises(InvalidArgument, match="has 1 partitions and needs 2") as mismatch:
         make(metastore, kafka_broker, **{"bucket": "2", "kafka.topic": name})
     # Its partitions, no compaction and nothing against too early a one, and records that are too small.
-    assert misfit.value.metadata["problems"] == "4"
+    assert mismatch.value.metadata["problems"] == "4"
     assert admin.delete_topic(name)
     assert list_unsettled(metastore) == []
     assert metastore.list_tables("tp") == []

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, NotFound, Unavailable
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
 from metastore.inprocess import InProcessMetastore
-from metastore.topic_work import alter_topic
+from metastore.logs.topic_work import alter_topic
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
@@ -103,7 +103,7 @@ def test_other_options_ask_no_broker(log_metastore: InProcessMetastore, brokers:
     assert log_metastore.get_table(NAME).options["write-only"] == "true"
 
 
-def test_brokers_with_another_topic_are_told(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+def test_brokers_with_another_topic_are_reported(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
     table = make(log_metastore)
     log = log_metastore.get_log(table.table_uuid)
     brokers.cluster.delete_topic(log.topic)
@@ -114,7 +114,7 @@ def test_brokers_with_another_topic_are_told(log_metastore: InProcessMetastore, 
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_a_log_begins_anew(log_metastore: InProcessMetastore, brokers: FakeBrokers, is_gone: bool) -> None:
+def test_a_log_restarts(log_metastore: InProcessMetastore, brokers: FakeBrokers, is_gone: bool) -> None:
     table = make(log_metastore, {"bucket": "4"})
     before = log_metastore.get_log(table.table_uuid)
     commit_segments(log_metastore, table, 1)
@@ -130,7 +130,7 @@ def test_a_log_begins_anew(log_metastore: InProcessMetastore, brokers: FakeBroke
     assert log_metastore.list_logs() == [log]
 
 
-def test_a_log_begins_anew_in_a_topic_that_fits(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+def test_a_log_restarts_in_a_topic_that_fits(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
     table = make(log_metastore)
     log = log_metastore.get_log(table.table_uuid)
     brokers.settings(log.topic)["max.message.bytes"] = "1"
@@ -150,7 +150,7 @@ def test_a_log_that_changes_meanwhile_is_not_altered(
     service = log_metastore.service
 
     def overtaken(*args: Any) -> Any:
-        monkeypatch.setattr("metastore.log_topics.alter_topic", alter_topic)
+        monkeypatch.setattr("metastore.logs.topics.alter_topic", alter_topic)
         if meanwhile == "altered":
             options = {"log.retention": "9 d"}
             log_metastore.run(service.alter_table(table.table_uuid, set_options=options, unset_options=[]))
@@ -158,7 +158,7 @@ def test_a_log_that_changes_meanwhile_is_not_altered(
             log_metastore.run(service.restart_log(table.table_uuid))
         return alter_topic(*args)
 
-    monkeypatch.setattr("metastore.log_topics.alter_topic", overtaken)
+    monkeypatch.setattr("metastore.logs.topics.alter_topic", overtaken)
     with pytest.raises(CommitConflict) as refused:
         log_metastore.alter_table(table.table_uuid, set_options={"log.system.partitions": "3"}, unset_options=[])
     assert refused.value.reason == {"altered": "TABLE_ALTERED", "restarted": "LOG_RESTARTED"}[meanwhile]
@@ -179,11 +179,11 @@ def test_a_table_whose_named_topic_another_has_by_now_is_not_restored(
     log_metastore.drop_table(NAME)
     other = TableName("shop", "other")
     make(log_metastore, NAMED, name=other)
-    told = (
+    reported = (
         r"shop\.orders cannot be restored now: .* topic changes, which is the log of table shop\.other by now.* "
         r"Drop shop\.other first \(lakelog table drop shop\.other\)"
     )
-    with pytest.raises(AlreadyExists, match=told) as caught:
+    with pytest.raises(AlreadyExists, match=reported) as caught:
         log_metastore.restore_table(NAME)
     assert (caught.value.reason, caught.value.metadata["table"]) == ("TOPIC_IN_USE", "shop.other")
     assert [each.name for each in log_metastore.list_dropped_tables("shop")] == [NAME]
@@ -218,7 +218,7 @@ def test_of_two_dropped_tables_of_one_topic_one_is_restored(
     assert log_metastore.get_log(second.table_uuid).problem == ""
 
 
-def test_a_topic_of_the_name_at_other_brokers_keeps_nobody_from_coming_back(
+def test_a_topic_of_the_name_at_other_brokers_keeps_no_one_from_coming_back(
     log_metastore: InProcessMetastore, brokers: FakeBrokers
 ) -> None:
     """Who takes the topic before the brokers are asked is named later, with a way out."""
@@ -230,9 +230,11 @@ def test_a_topic_of_the_name_at_other_brokers_keeps_nobody_from_coming_back(
     make(log_metastore, NAMED | {"kafka.bootstrap.servers": "kafka:9093"}, name=other)
     log_metastore.restore_table(NAME)
     work_off(log_metastore)
-    told = log_metastore.get_log(table.table_uuid).problem
-    assert "is the log of table shop.other already" in told
-    assert told.endswith("A table's 'kafka.topic' cannot change. Drop shop.other: the log can begin once that is gone.")
+    reported = log_metastore.get_log(table.table_uuid).problem
+    assert "is the log of table shop.other already" in reported
+    assert reported.endswith(
+        "A table's 'kafka.topic' cannot change. Drop shop.other: the log can begin once that is gone."
+    )
     log_metastore.drop_table(other)
     work_off(log_metastore)
     assert log_metastore.get_log(table.table_uuid).problem == ""

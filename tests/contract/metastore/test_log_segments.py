@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
-from lakelog.format.commit import CommitRequest, RemoveEverything
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
-from lakelog.reads.log_plan import plan_log
+from lakelog.format.commit.request import CommitRequest, RemoveEverything
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.snapshot import ChangelogState, LogContent, SnapshotKind
+from lakelog.reads.log.plan import plan_log
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
 from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, rewrite
 
 DATA, CHANGELOG, SEGMENTS, NONE = LogContent.DATA, LogContent.CHANGELOG, LogContent.SEGMENTS, LogContent.NONE
-ATTACHED, OPEN = ChangelogState.ATTACHED, ChangelogState.OPEN
+ATTACHED, PENDING = ChangelogState.ATTACHED, ChangelogState.PENDING
 
 
-def test_a_snapshot_tells_what_it_brings_to_the_log(metastore: Metastore) -> None:
+def test_a_snapshot_reports_what_it_brings_to_the_log(metastore: Metastore) -> None:
     table = make_log_table(metastore)
     result = commit_segments(metastore, table, 1, "ab", buckets=[1, 0])
     commit_segments(metastore, table, 2, sent_offsets={0: 7, 3: 2**40})
@@ -68,11 +68,11 @@ def test_each_table_wants_its_own(
         else:
             with pytest.raises(
                 CommitConflict, match="must come: the table was altered, or the writer is of a version"
-            ) as told:
+            ) as caught:
                 commit_segments(metastore, table, identifier, **change)
-            assert told.value.reason == "LOG_CONTENT_CHANGED"
-            assert told.value.metadata["needed"] == wanted.value
-            assert told.value.metadata["retry"] == "never"
+            assert caught.value.reason == "LOG_CONTENT_CHANGED"
+            assert caught.value.metadata["needed"] == wanted.value
+            assert caught.value.metadata["retry"] == "never"
     assert [each.log for each in metastore.list_snapshots(table.table_uuid).snapshots] == [wanted]
 
 
@@ -146,18 +146,18 @@ def test_the_order_is_that_of_the_log(metastore: Metastore) -> None:
     commit_segments(metastore, table, 3, "ab", buckets=[3, 1], own=False)
     assert plan_names(metastore, table, 0, 3) == ["log-a1", "log-c1", "log-b1", "b3", "a3"]
     plan = plan_log(metastore, table.table_uuid, 0, 3)
-    shown = [(each.snapshot.snapshot_id, each.bucket, each.first_index, each.row_count) for each in plan.pieces]
+    shown = [(each.snapshot.snapshot_id, each.bucket, each.first_index, each.row_count) for each in plan.chunks]
     assert shown == [(1, 0, 0, 10), (1, 2, 10, 20), (3, 1, 0, 10), (3, 3, 10, 10)]
-    assert plan_log(metastore, table.table_uuid, 1, 2).pieces == ()
+    assert plan_log(metastore, table.table_uuid, 1, 2).chunks == ()
 
 
 def test_a_changelog_that_is_open_is_no_log_yet(metastore: Metastore) -> None:
     options = {"changelog-producer": "lookup", "log.content": "changelog", "lookup-wait": "false"}
     table = make_log_table(metastore, options=options)
     commit_segments(metastore, table, 1, changelog=ATTACHED, log=CHANGELOG, log_files=())
-    commit_segments(metastore, table, 2, changelog=OPEN, log=CHANGELOG, log_files=())
+    commit_segments(metastore, table, 2, changelog=PENDING, log=CHANGELOG, log_files=())
     first, second = metastore.list_snapshots(table.table_uuid).snapshots
-    assert (first.changelog, second.changelog) == (ATTACHED, OPEN)
+    assert (first.changelog, second.changelog) == (ATTACHED, PENDING)
     assert first.log is second.log is CHANGELOG
     plan = plan_log(metastore, table.table_uuid, 0, 2)
     assert [each.snapshot_id for each in plan.snapshots] == [1]
@@ -217,5 +217,5 @@ def test_a_log_is_planned_as_a_whole(metastore: Metastore) -> None:
 
 def test_segments_stay_beside_a_changelog_that_comes_later(metastore: Metastore) -> None:
     table = make_log_table(metastore, options={"changelog-producer": "lookup", "lookup-wait": "false"})
-    commit_segments(metastore, table, 1, changelog=OPEN)
+    commit_segments(metastore, table, 1, changelog=PENDING)
     assert plan_names(metastore, table, 0, 1) == ["log-a1"]

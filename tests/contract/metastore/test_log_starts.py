@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
 from metastore.inprocess import InProcessMetastore
@@ -29,7 +29,7 @@ def fill(brokers: FakeBrokers, topic: str) -> tuple[int, ...]:
     return MemoryLog(brokers.cluster).open_admin().find_ends(topic)
 
 
-def test_a_table_in_a_topic_of_another_begins_behind_its_records(
+def test_a_table_in_a_topic_of_another_begins_after_its_records(
     log_metastore: InProcessMetastore, brokers: FakeBrokers
 ) -> None:
     brokers.make_topic("changes", 2)
@@ -43,15 +43,15 @@ def test_a_table_in_a_topic_of_another_begins_behind_its_records(
     commit_segments(log_metastore, table, 1, "a", buckets=(1,))
     lease = log_metastore.acquire_lease(to_publisher_lease(uuid), "p", 60_000)
     first = log_metastore.list_snapshots(uuid).snapshots[0]
-    told = SnapshotOffsets(1, first.snapshot_uuid, (0, 5))
-    log_metastore.report_published(PublishReport(uuid, 1, lease.epoch, (told,)))
+    reported = SnapshotOffsets(1, first.snapshot_uuid, (0, 5))
+    log_metastore.report_published(PublishReport(uuid, 1, lease.epoch, (reported,)))
     assert log_metastore.get_publish_state(uuid).offsets == (ends[0], 5)
     assert [each.snapshot_id for each in log_metastore.list_log_offsets(uuid)] == [1]
     assert log_metastore.find_log_offsets(uuid, until=0) == begins
-    assert log_metastore.find_log_offsets(uuid) == replace(told, offsets=(ends[0], 5))
+    assert log_metastore.find_log_offsets(uuid) == replace(reported, offsets=(ends[0], 5))
 
 
-def test_a_log_that_begins_anew_begins_behind_what_its_topic_has(
+def test_a_log_that_restarts_begins_after_what_its_topic_has(
     log_metastore: InProcessMetastore, brokers: FakeBrokers
 ) -> None:
     table = make(log_metastore, BUCKETS)
@@ -66,7 +66,7 @@ def test_a_log_that_begins_anew_begins_behind_what_its_topic_has(
     assert begins == SnapshotOffsets(1, state.snapshot_uuid, ends)
 
 
-def test_a_restored_table_begins_behind_what_its_named_topic_has(
+def test_a_restored_table_begins_after_what_its_named_topic_has(
     log_metastore: InProcessMetastore, brokers: FakeBrokers
 ) -> None:
     table = make(log_metastore, {**NAMED, **BUCKETS})

@@ -13,17 +13,17 @@ from prometheus_client import CollectorRegistry
 
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, NotFound
-from lakelog.format.log_state import LogInfo, PublishReport, SnapshotOffsets, to_publisher_lease
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.log.state import LogInfo, PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
 from lakelog.log.tally import LogFindings
-from lakelog.reads.log_plan import plan_log
-from lakelog.storage.local import LocalStore
-from lakelog.upkeep.log_status import load_log_status
-from lakelog.upkeep.log_verification import verify_log
+from lakelog.reads.log.plan import plan_log
+from lakelog.sdk.maintenance.log_status import load_log_status
+from lakelog.sdk.maintenance.log_verification import verify_log
+from lakelog.storage.objects.local import LocalStore
 from metastore.inprocess import InProcessMetastore
-from metastore.log_lag import LogLags
+from metastore.logs.lag import LogLags
 from metastore.metrics import PrometheusMetrics
 
 from .log_brokers import FakeBrokers
@@ -49,13 +49,13 @@ def publish(
         plan = plan_log(metastore, info.table_uuid, snapshot_id - 1, snapshot_id)
         snapshot = LogSnapshot(snapshot_id, plan.snapshots[0].snapshot_uuid)
         producer.begin()
-        for piece in plan.pieces:
-            for records in change(snapshot, make_records(piece.bucket, piece.first_index, piece.row_count)):
+        for chunk in plan.chunks:
+            for records in change(snapshot, make_records(chunk.bucket, chunk.first_index, chunk.row_count)):
                 producer.send(records, snapshot)
         producer.commit(LogPosition(snapshot_id, snapshot.snapshot_uuid))
         offsets = MemoryLog(brokers.cluster).open_reader(info.topic).list_offsets()
-        told = SnapshotOffsets(snapshot_id, snapshot.snapshot_uuid, offsets)
-        metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (told,)))
+        reported = SnapshotOffsets(snapshot_id, snapshot.snapshot_uuid, offsets)
+        metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (reported,)))
     producer.close()
     metastore.release_lease(to_publisher_lease(info.table_uuid), lease.epoch)
 
@@ -100,7 +100,7 @@ def test_a_log_that_is_what_the_table_is(
     assert (status.snapshots_behind, status.behind_ms, status.problem) == (0, 0, "")
 
 
-def test_logs_are_told_by_name(log_metastore: InProcessMetastore) -> None:
+def test_logs_are_found_by_name(log_metastore: InProcessMetastore) -> None:
     names = [TableName("shop", name) for name in ("c", "a", "e", "b", "d")]
     for name in names:
         make(log_metastore, name=name)
@@ -123,7 +123,7 @@ def test_what_a_publisher_has_done_wrong_is_found(
     assert found.duplicates > 0
 
 
-def test_a_log_that_was_begun_anew_is_looked_at_from_there_on(
+def test_a_log_that_was_restarted_is_looked_at_from_there_on(
     log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
 ) -> None:
     publish(log_metastore, brokers, log_metastore.get_log(table.table_uuid), 0, 1)
@@ -135,7 +135,7 @@ def test_a_log_that_was_begun_anew_is_looked_at_from_there_on(
     assert found.earlier > 0
 
 
-def test_a_topic_that_is_another_one_is_told(
+def test_a_topic_that_is_another_one_is_reported(
     log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
 ) -> None:
     topic = log_metastore.get_log(table.table_uuid).topic

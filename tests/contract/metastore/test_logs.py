@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied, Unavailable
-from lakelog.format.log_state import LogInfo
-from lakelog.format.table import TableName
-from metastore.brokers import Brokers
+from lakelog.format.log.state import LogInfo
+from lakelog.format.tables.table import TableName
 from metastore.inprocess import InProcessMetastore
-from metastore.log_store import TopicLife
+from metastore.logs.brokers import Brokers
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.logs import TopicLife
+from metastore.store.transaction import Store
 
 from .conftest import WAREHOUSE
 from .log_brokers import LOG, FakeBrokers
@@ -48,7 +48,7 @@ def test_a_table_without_a_log_has_none(log_metastore: InProcessMetastore, broke
     with pytest.raises(NotFound, match=r"shop\.orders has no log"):
         log_metastore.restart_log(table.table_uuid)
     assert log_metastore.list_logs() == []
-    assert brokers.asked == []
+    assert brokers.requested == []
 
 
 def test_a_topic_is_dropped_with_its_table(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
@@ -161,7 +161,7 @@ def test_no_table_is_made_where_no_broker_answers(
     make(log_metastore)
 
 
-def test_too_few_brokers_are_told(log_metastore: InProcessMetastore) -> None:
+def test_too_few_brokers_are_reported(log_metastore: InProcessMetastore) -> None:
     with pytest.raises(Unavailable, match="cannot hold 3 replicas"):
         make(log_metastore, {"log.system.replication": "3"})
     check_nothing_is_left(log_metastore)
@@ -172,7 +172,7 @@ def test_brokers_must_be_allowed(log_metastore: InProcessMetastore, brokers: Fak
         make(log_metastore, {"kafka.bootstrap.servers": "elsewhere:9092"})
     assert caught.value.reason == "BROKERS_NOT_ALLOWED"
     make(log_metastore, {"kafka.bootstrap.servers": "KAFKA:9093"})
-    assert all("elsewhere" not in str(options) for options in brokers.asked)
+    assert all("elsewhere" not in str(options) for options in brokers.requested)
     with pytest.raises(PermissionDenied, match="'elsewhere:1'"):
         log_metastore.alter_table(
             log_metastore.get_table(NAME).table_uuid,
@@ -184,25 +184,25 @@ def test_brokers_must_be_allowed(log_metastore: InProcessMetastore, brokers: Fak
 def test_which_of_several_clusters_is_said() -> None:
     several = Brokers([("a:1",), ("b:1", "b:2")])
     with pytest.raises(InvalidArgument, match=r"There are 2 clusters.*'a:1' or 'b:1,b:2'"):
-        several.settle(LOG)
-    assert several.settle({**LOG, "kafka.bootstrap.servers": "b:2"})["kafka.bootstrap.servers"] == "b:2"
+        several.resolve(LOG)
+    assert several.resolve({**LOG, "kafka.bootstrap.servers": "b:2"})["kafka.bootstrap.servers"] == "b:2"
     with pytest.raises(PermissionDenied):
-        several.settle({**LOG, "kafka.bootstrap.servers": "a:1,b:1"})
+        several.resolve({**LOG, "kafka.bootstrap.servers": "a:1,b:1"})
     with pytest.raises(PermissionDenied, match="--kafka-brokers"):
-        Brokers().settle(LOG)
-    assert Brokers().settle({"bucket": "2"}) == {"bucket": "2"}
+        Brokers().resolve(LOG)
+    assert Brokers().resolve({"bucket": "2"}) == {"bucket": "2"}
 
 
 def test_no_topic_is_made_for_a_table_that_is_there(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
     table = make(log_metastore)
-    brokers.asked.clear()
+    brokers.requested.clear()
     with pytest.raises(AlreadyExists):
         make(log_metastore)
     same, created = log_metastore.create_table(NAME, SCHEMA, primary_key=["id"], options=LOG, if_not_exists=True)
     assert (same.table_uuid, created) == (table.table_uuid, False)
     with pytest.raises(NotFound, match="Database 'nowhere'"):
         make(log_metastore, name=TableName("nowhere", "orders"))
-    assert brokers.asked == []
+    assert brokers.requested == []
 
 
 def test_a_topic_holds_the_log_of_one_table(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:

@@ -6,13 +6,13 @@ import time
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.consumer import ConsumerPosition
-from lakelog.format.expiry import OverdueSnapshots, PinKind
-from lakelog.format.table import TableInfo
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.retention.expiry import OverdueSnapshots, SnapshotLeaseKind
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.metrics import PrometheusMetrics
-from metastore.overdue import Overdue
+from metastore.retention.overdue import Overdue
 from tests.contract.metastore.making import append, make_table
 
 SHORT = {"bucket": "4", "snapshot.time-retained": "1 ms", "snapshot.num-retained.min": "1"}
@@ -41,12 +41,12 @@ def test_who_needs_what_is_overdue_is_named(metastore: Metastore) -> None:
     move(metastore, table, "slow", 2)
     move(metastore, table, "slower", 0)
     move(metastore, table, "fast", 6)
-    metastore.hold_snapshot(table.table_uuid, "a long read", 4, 60_000)
+    metastore.lease_snapshot(table.table_uuid, "a long read", 4, 60_000)
     found = overdue(metastore, table)
-    assert [(each.pin.kind, each.pin.holder, each.pin.snapshot_id, each.count) for each in found] == [
-        (PinKind.CONSUMER, "slower", 0, 5),
-        (PinKind.CONSUMER, "slow", 2, 4),
-        (PinKind.READER, "a long read", 4, 2),
+    assert [(each.lease.kind, each.lease.holder, each.lease.snapshot_id, each.count) for each in found] == [
+        (SnapshotLeaseKind.CONSUMER, "slower", 0, 5),
+        (SnapshotLeaseKind.CONSUMER, "slow", 2, 4),
+        (SnapshotLeaseKind.READER, "a long read", 4, 2),
     ]
     times = [each.committed_at_ms for each in metastore.list_snapshots(table.table_uuid).snapshots]
     assert [each.since_ms for each in found] == [times[0], times[1], times[3]]

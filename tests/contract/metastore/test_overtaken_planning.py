@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import pytest
 
 from lakelog.clock import SystemClock
-from lakelog.format.job import EXPIRE, DueJob
-from metastore.due_work import DueWork, TableWork
-from metastore.expiry import plan_expiry_work
+from lakelog.format.jobs.job import EXPIRE, DueJob
+from metastore.jobs.due_work import DueWork, TableWork
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
-from metastore.records import WorkCursor
-from metastore.store import Transaction
+from metastore.retention.expiry import plan_expiry_work
+from metastore.store.records import WorkCursor
+from metastore.store.transaction import Transaction
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.planning import QuietMetastore, quiet

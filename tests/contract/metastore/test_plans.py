@@ -5,15 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.commit import CommitRequest, RemoveEverything
-from lakelog.format.files import FILE_SCHEMA, ColumnStatistics
-from lakelog.format.keys import encode_key
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import CommitRequest, RemoveEverything
+from lakelog.format.keys.encoding import encode_key
+from lakelog.format.tables.files import FILE_SCHEMA, ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.making import append, compaction, day, key, make_change, make_file, make_table
 
 DAY, ID, V = 1, 2, 3
@@ -42,7 +42,7 @@ def test_a_table_without_snapshots_has_an_empty_plan(metastore: Metastore) -> No
         metastore.plan(PlanRequest(table.table_uuid, at=AtTime(0)))
 
 
-def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
+def test_a_plan_returns_all_of_a_file(metastore: Metastore) -> None:
     table = make_table(metastore, partitioned=True)
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     file = make_file(
@@ -78,7 +78,7 @@ def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
             "order_snapshot": 1,
             "order_ordinal": 0,
             "order_time_ms": plan.snapshot.committed_at_ms,
-            "superseded_path": None,
+            "deletion_vector_path": None,
         }
     ]
 

@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lakelog.client.metastore import Watch, WatchPosition
+from lakelog.client.metastore.metastore import Watch, WatchPosition
 from lakelog.errors import CommitConflict, Fenced, LakelogError
-from lakelog.format.commit import INPUT_GONE, CommitRequest, RemoveFiles
-from lakelog.format.commit_facts import FileFacts
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.facts import FileFacts
+from lakelog.format.commit.request import INPUT_GONE, CommitRequest, RemoveFiles
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres.store import PostgresStore, PostgresTransaction
-from metastore.records import GroupFacts, GroupKeys
+from metastore.store.records import GroupFacts, GroupKeys
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
 
@@ -83,7 +83,7 @@ def race_for_a_file(one: InProcessMetastore, other: InProcessMetastore) -> list[
 
 
 def test_two_compactors_at_one_file(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
-    """C5, C6: one of them is told that its group was dropped, and its attempt is doomed."""
+    """C5, C6: one of them is told that its group was dropped, and its attempt is aborted."""
     for _ in range(20):
         table = make_table(pair[0])
         append(pair[0], table, 1, names="abc")
@@ -212,7 +212,7 @@ def test_repeats_while_the_first_is_in_flight(pair: tuple[InProcessMetastore, In
 
 
 @pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
-def test_an_attempt_is_not_doomed_while_it_is_committed(
+def test_an_attempt_is_not_aborted_while_it_is_committed(
     migrated_url: str, pair: tuple[InProcessMetastore, InProcessMetastore], protected: bool
 ) -> None:
     """C4: or a collector would delete live files."""
@@ -255,7 +255,7 @@ def test_the_check_of_epochs_stops_zombies(
 ) -> None:
     """C3."""
     if not protected:
-        monkeypatch.setattr("lakelog.format.commit_rules._check_writer_epoch", lambda request, epoch: None)
+        monkeypatch.setattr("lakelog.format.commit.rules._check_writer_epoch", lambda request, epoch: None)
     table = make_table(pair[0])
     zombie = pair[0].register_writer("w")
     pair[1].register_writer("w")
@@ -287,15 +287,15 @@ def test_a_lease_is_taken_by_one_of_many(pair: tuple[InProcessMetastore, InProce
 
 def follow(watch: Watch) -> tuple[threading.Event, threading.Thread]:
     """Reads a watch in a thread; the event tells that something came."""
-    told = threading.Event()
+    reported = threading.Event()
 
     def read() -> None:
         for _ in watch:
-            told.set()
+            reported.set()
 
     reader = threading.Thread(target=read)
     reader.start()
-    return told, reader
+    return reported, reader
 
 
 def test_the_commit_of_one_metastore_is_pushed_by_the_other(
@@ -303,11 +303,11 @@ def test_the_commit_of_one_metastore_is_pushed_by_the_other(
 ) -> None:
     table = make_table(pair[0])
     watch = pair[1].watch([WatchPosition(table.table_uuid, 0)])
-    told, reader = follow(watch)
+    reported, reader = follow(watch)
     threading.Event().wait(0.3)
     pair[0].commit(empty(table, 1))
     # Below the interval of the poll, which is the truth behind it.
-    assert told.wait(1.0)
+    assert reported.wait(1.0)
     watch.close()
     reader.join()
 
@@ -320,9 +320,9 @@ def test_a_lost_announcement_is_found_by_polling(
     monkeypatch.setattr(PostgresStore, "announce", say_nothing)
     table = make_table(pair[0])
     watch = pair[1].watch([WatchPosition(table.table_uuid, 0)])
-    told, reader = follow(watch)
+    reported, reader = follow(watch)
     threading.Event().wait(0.3)
     pair[0].commit(empty(table, 1))
-    assert told.wait(10.0)
+    assert reported.wait(10.0)
     watch.close()
     reader.join()

@@ -7,9 +7,10 @@ import pytest
 from alembic import command
 
 from lakelog.errors import NotFound
-from lakelog.format.job import PURGE
-from lakelog.format.table import TableName
-from metastore.postgres import migrate, migration
+from lakelog.format.jobs.job import PURGE
+from lakelog.format.tables.table import TableName
+from metastore.postgres import migrate
+from metastore.postgres.schema import migration
 from tests.contract.metastore.conftest import open_in_process
 
 UUID = "0123456789abcdef0123456789abcdef"

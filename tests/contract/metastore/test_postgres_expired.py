@@ -5,11 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from lakelog.client.metastore import WatchPosition
+from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import CommitConflict, HistoryDiverged, NotFound, SnapshotExpired
-from lakelog.format.commit import BucketRef, CommitRequest
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
-from metastore.postgres.connections import libpq_url
+from lakelog.format.commit.request import BucketRef, CommitRequest
+from lakelog.format.tables.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_change, make_table
 

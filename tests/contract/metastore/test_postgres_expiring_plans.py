@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import WatchPosition
+from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import NotFound, SnapshotExpired
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
 from metastore.inprocess import InProcessMetastore
-from metastore.packing import Packer
+from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
-from metastore.records import FileQuery
+from metastore.store.records import FileQuery
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.test_expiry import expire, live, make_history, replace_all
@@ -117,7 +117,7 @@ def test_a_tagged_state_is_planned_though_all_around_it_expires(
         before("load_files", forget, lambda: live(one, table, 4))
 
 
-def test_the_newest_state_is_planned_anew_when_it_expires(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
+def test_the_newest_state_is_planned_again_when_it_expires(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
     one, other = pair
     table = make_table(one)
     make_history(one, table)

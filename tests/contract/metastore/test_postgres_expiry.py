@@ -8,20 +8,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import SnapshotExpired
-from lakelog.format.commit import CommitRequest
-from lakelog.format.expiry import Pin
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import CommitRequest
+from lakelog.format.retention.expiry import SnapshotLease
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
-from metastore.packing import Packer
+from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
-from metastore.postgres.retention import _DOOM
+from metastore.postgres.retention import _EXPIRE
 from metastore.postgres.store import PostgresTransaction
-from metastore.records import Packed
+from metastore.store.records import Packed
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
-from tests.contract.metastore.test_expiry import doomed, expire, file_ids, live, make_history, replace_all
+from tests.contract.metastore.test_expiry import expire, expired, file_ids, live, make_history, replace_all
 
 
 @contextmanager
@@ -36,17 +36,17 @@ def opened(url: str, transaction: type[PostgresTransaction] = PostgresTransactio
         metastore.close()
 
 
-class WithoutPins(PostgresTransaction):
+class WithoutSnapshotLeases(PostgresTransaction):
     """Asks nobody who reads."""
 
-    async def list_leases(self, table_id: int) -> list[Pin]:
+    async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         return []
 
 
 class WithoutSharing(PostgresTransaction):
     """Takes each entry for the only one of its file."""
 
-    doom_sql = _DOOM.replace("WHERE d.there IS NULL AND s.there IS NULL", "")
+    expire_sql = _EXPIRE.replace("WHERE d.there IS NULL AND s.there IS NULL", "")
 
 
 class WithoutChunks(PostgresTransaction):
@@ -62,41 +62,41 @@ class WithoutChunks(PostgresTransaction):
         return Packed(0, ()) if self.expiring else await super().find_chunks(table_id)
 
 
-def read_while_held(metastore: Metastore) -> list[str]:
+def read_while_leased(metastore: Metastore) -> list[str]:
     table = make_table(metastore)
     make_history(metastore, table)
-    metastore.hold_snapshot(table.table_uuid, "reader", 3, 60_000)
+    metastore.lease_snapshot(table.table_uuid, "reader", 3, 60_000)
     expire(metastore, table)
     return live(metastore, table, 3)
 
 
 def test_a_held_snapshot_is_read(migrated_url: str) -> None:
     with opened(migrated_url) as metastore:
-        assert len(read_while_held(metastore)) == 3
+        assert len(read_while_leased(metastore)) == 3
 
 
-def test_control_without_pins_it_is_gone(migrated_url: str) -> None:
-    with opened(migrated_url, WithoutPins) as metastore, pytest.raises(SnapshotExpired):
-        read_while_held(metastore)
+def test_control_without_snapshot_leases_it_is_gone(migrated_url: str) -> None:
+    with opened(migrated_url, WithoutSnapshotLeases) as metastore, pytest.raises(SnapshotExpired):
+        read_while_leased(metastore)
 
 
-def find_doomed_live_files(metastore: Metastore) -> set[str]:
+def find_expired_live_files(metastore: Metastore) -> set[str]:
     table = make_table(metastore)
     append(metastore, table, 1, names="a", min_key=b"1", max_key=b"2")
     moved = compaction(table, moves=file_ids(metastore, table), level=5)
     metastore.commit(CommitRequest("compactor", 1, (moved,)))
     expire(metastore, table)
-    return set(doomed(metastore, table)) & set(live(metastore, table))
+    return set(expired(metastore, table)) & set(live(metastore, table))
 
 
-def test_no_live_file_is_doomed(migrated_url: str) -> None:
+def test_no_live_file_expires(migrated_url: str) -> None:
     with opened(migrated_url) as metastore:
-        assert find_doomed_live_files(metastore) == set()
+        assert find_expired_live_files(metastore) == set()
 
 
-def test_control_one_that_moved_is_doomed_with_its_first_entry(migrated_url: str) -> None:
+def test_control_one_that_moved_expires_with_its_first_entry(migrated_url: str) -> None:
     with opened(migrated_url, WithoutSharing) as metastore:
-        assert find_doomed_live_files(metastore) == {"a.parquet"}
+        assert find_expired_live_files(metastore) == {"a.parquet"}
 
 
 def append_many(metastore: Metastore, table: TableInfo, number: int) -> None:
@@ -116,7 +116,7 @@ def read_packed(metastore: InProcessMetastore) -> Sequence[str]:
     for number in range(6, 9):
         append_many(metastore, table, number)
     give_up_s = time.monotonic() + 30
-    while len(doomed(metastore, table)) < 5000:
+    while len(expired(metastore, table)) < 5000:
         # Whoever packs at this moment keeps entries from going.
         assert time.monotonic() < give_up_s
         expire(metastore, table)

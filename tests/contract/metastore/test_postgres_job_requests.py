@@ -7,8 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from tests.contract.metastore.conftest import open_in_process

@@ -1,4 +1,4 @@
-"""Jobs and open changelogs over several metastores on one database, and what the locks of Postgres are for."""
+"""Jobs and pending changelogs over several metastores on one database, and what the locks of Postgres are for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import LakelogError
-from lakelog.format.job import Job
-from lakelog.format.snapshot import ChangelogState
+from lakelog.format.jobs.job import Job
+from lakelog.format.tables.snapshot import ChangelogState
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
@@ -23,7 +23,7 @@ from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.serving import serving
 from tests.contract.metastore.test_jobs import KINDS, commit_open, lease
-from tests.contract.metastore.test_open_changelogs import make_request
+from tests.contract.metastore.test_pending_changelogs import make_request
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def two(migrated_url: str) -> Iterator[tuple[InProcessMetastore, InProcessMetast
         yield first, second
 
 
-def test_whoever_waits_at_another_metastore_is_told(two: tuple[InProcessMetastore, InProcessMetastore]) -> None:
+def test_a_waiter_at_another_metastore_is_notified(two: tuple[InProcessMetastore, InProcessMetastore]) -> None:
     first, second = two
     table = make_table(first)
     with ThreadPoolExecutor(1) as pool:
@@ -48,7 +48,7 @@ def test_whoever_waits_at_another_metastore_is_told(two: tuple[InProcessMetastor
         assert time.monotonic() - began < 4
 
 
-def test_watches_at_another_metastore_are_told_of_what_is_attached(
+def test_watches_at_another_metastore_are_notified_of_what_is_attached(
     two: tuple[InProcessMetastore, InProcessMetastore],
 ) -> None:
     first, second = two
@@ -98,7 +98,7 @@ class StoreWithoutJobLock(PostgresStore):
 
 
 @pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
-def test_a_job_is_taken_by_one_whoever_asks_at_the_same_time(migrated_url: str, protected: bool) -> None:
+def test_a_job_is_taken_by_one_no_matter_who_asks_at_the_same_time(migrated_url: str, protected: bool) -> None:
     store_type = PostgresStore if protected else StoreWithoutJobLock
     with closing(open_in_process(migrated_url, store_type=store_type)) as metastore:
         tables = [make_table(metastore) for _ in range(20)]
@@ -132,7 +132,7 @@ def test_commits_attachments_and_takeovers_never_wait_for_each_other_in_a_circle
         count = 0
         while not ending.is_set():
             count += 1
-            append(metastore, table, count, writer=writer, changelog=ChangelogState.OPEN)
+            append(metastore, table, count, writer=writer, changelog=ChangelogState.PENDING)
         return count
 
     def compact(metastore: Metastore, holder: str) -> None:
@@ -140,7 +140,7 @@ def test_commits_attachments_and_takeovers_never_wait_for_each_other_in_a_circle
             job = metastore.lease_job(KINDS, [table.table_uuid], holder, duration_ms=1000, wait_ms=100)
             if job is None:
                 continue
-            first = metastore.list_snapshots(table.table_uuid, limit=1).first_open_snapshot_id
+            first = metastore.list_snapshots(table.table_uuid, limit=1).first_pending_snapshot_id
             if first:
                 metastore.attach_changelogs(make_request(metastore, table, job, [first]))
                 attached[0] += 1
@@ -159,7 +159,7 @@ def test_commits_attachments_and_takeovers_never_wait_for_each_other_in_a_circle
     assert page.complete_until == attached[0] > 0
 
 
-def test_whoever_waits_does_not_hold_up_a_server_that_ends(migrated_url: str) -> None:
+def test_any_process_that_waits_does_not_hold_up_a_server_that_ends(migrated_url: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         with serving(migrated_url) as target:
             metastore = GrpcMetastore(target)
@@ -172,7 +172,7 @@ def test_whoever_waits_does_not_hold_up_a_server_that_ends(migrated_url: str) ->
         metastore.close()
 
 
-def test_whoever_went_away_while_waiting_is_given_nothing(migrated_url: str) -> None:
+def test_any_process_that_went_away_while_waiting_is_given_nothing(migrated_url: str) -> None:
     with serving(migrated_url) as target, closing(GrpcMetastore(target)) as metastore, ThreadPoolExecutor(1) as pool:
         table = make_table(metastore)
         gone = GrpcMetastore(target)

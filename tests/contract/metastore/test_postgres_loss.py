@@ -12,16 +12,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lakelog.client.metastore import WatchPosition
+from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import InvalidArgument, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.plan import PlanRequest
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, check_current, migrate
-from metastore.postgres.connections import _check_durable, _check_version, libpq_url
-from metastore.postgres.migration import differences
+from metastore.postgres.connection.connections import _check_durable, _check_version, libpq_url
+from metastore.postgres.schema.migration import differences
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
 from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
@@ -180,8 +180,8 @@ def test_postgres_goes_and_comes_back(own_server: EmbeddedPostgres, stop: str) -
     table = make_table(metastore)
     append(metastore, table, 1)
     watch = metastore.watch([WatchPosition(table.table_uuid, 1)])
-    told: list[int] = []
-    reader = threading.Thread(target=lambda: told.extend(s.snapshot_id for event in watch for s in event.snapshots))
+    reported: list[int] = []
+    reader = threading.Thread(target=lambda: reported.extend(s.snapshot_id for event in watch for s in event.snapshots))
     reader.start()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: metastore.commit(empty(table, n, writer="warm")), range(8)))
@@ -205,11 +205,11 @@ def test_postgres_goes_and_comes_back(own_server: EmbeddedPostgres, stop: str) -
     assert metastore.plan(PlanRequest(table.table_uuid)).files.num_rows == 1
     assert snapshot_ids(metastore, table) == list(range(1, 11))
     deadline = time.monotonic() + 15
-    while len(told) < 9 and time.monotonic() < deadline:
+    while len(reported) < 9 and time.monotonic() < deadline:
         time.sleep(0.02)
     watch.close()
     reader.join()
-    assert told == list(range(2, 11))
+    assert reported == list(range(2, 11))
     metastore.close()
 
 
@@ -252,11 +252,11 @@ def test_a_database_that_does_not_let_commits_be_durable_is_refused_at_start(
     name = psycopg.conninfo.conninfo_to_dict(libpq_url(migrated_url))["dbname"]
     with psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
-    monkeypatch.setattr("metastore.postgres.connections._assignments", lambda _: "1")
+    monkeypatch.setattr("metastore.postgres.connection.connections._assignments", lambda _: "1")
     with pytest.raises(InvalidArgument, match="has synchronous_commit='off' and does not let it be 'on'") as error:
         open_in_process(migrated_url)
     assert error.value.reason == "NOT_DURABLE"
-    monkeypatch.setattr("metastore.postgres.connections._check_durable", lambda *_: None)
+    monkeypatch.setattr("metastore.postgres.connection.connections._check_durable", lambda *_: None)
     metastore = open_in_process(migrated_url)
     assert metastore.commit(empty(make_table(metastore), 1)).results[0].snapshot_id == 1, "acknowledged all the same"
     metastore.close()

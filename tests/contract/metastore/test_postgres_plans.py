@@ -12,7 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from metastore.postgres import changes, commits, connections, due, full_counts, jobs, retention, table_files
+from metastore.postgres import retention, table_files
+from metastore.postgres.commits import changes, commits
+from metastore.postgres.connection import connections
+from metastore.postgres.jobs import due, full_counts, jobs
 
 ROWS = 2000
 
@@ -32,7 +35,7 @@ SELECT 2, {ROWS}, gen_random_uuid(), 'APPEND', 0, 1, 1, 1, 1, 1, 1, 0, 'w', 1, {
 INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row_count, delete_count, size_bytes,
     schema_id, added_snapshot, order_snapshot, order_time_ms, order_ordinal)
 SELECT 2, n, 0, 0, 0, 'data/2/' || n, 1, 0, 1, 0, n, n, n, 0 FROM generate_series(1, {ROWS}) n;
-INSERT INTO full_count (table_id, settled_until, counted_until, commit_count, first_file_id)
+INSERT INTO full_count (table_id, resolved_until, counted_until, commit_count, first_file_id)
 VALUES (2, {ROWS} - 4, {ROWS}, 4, {ROWS} - 3);
 INSERT INTO job (table_id, kind, scope, state, priority, attempts, reason, outcome, epoch, holder, due_at,
     created_at_ms, updated_at_ms)
@@ -59,7 +62,7 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
         retention._CLEAR_FILES,
         (1, 0, ROWS, 1, 0, ROWS, 0, [3], [3], ROWS, [3], [3], 1000),
     ),
-    "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1, 1)),
+    "who else names a file": (retention._EXPIRE, (1, ["data/7", "data/gone"], 1, 1, 1)),
     "what some snapshots touched": (
         due._LIST_TOUCHED,
         (1, 1, ROWS - 1, 1, ROWS, ROWS - 1, ROWS, 1, ROWS - 1, ROWS),

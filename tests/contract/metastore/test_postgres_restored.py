@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged
-from lakelog.format.table import TableInfo
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
-from metastore.postgres.connections import libpq_url
+from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import empty, make_table
 
@@ -60,7 +60,7 @@ def test_an_open_watch_ends(
     metastore: InProcessMetastore, migrated_url: str, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
     if not protected:
-        monkeypatch.setattr("metastore.watching._check_parent", lambda *_: None)
+        monkeypatch.setattr("metastore.snapshots.watching._check_parent", lambda *_: None)
     _, events, lost = see_what_is_lost(metastore, migrated_url)
     if protected:
         with pytest.raises(HistoryDiverged, match=f"knows snapshot 2 as {lost}, but what follows it here names"):
@@ -79,8 +79,8 @@ def test_a_watch_that_comes_back_is_refused(
 ) -> None:
     table, _, lost = see_what_is_lost(metastore, migrated_url)
     if not protected:
-        monkeypatch.setattr("metastore.watching._check_history", _check_nothing)
-        monkeypatch.setattr("metastore.watching._check_parent", lambda *_: None)
+        monkeypatch.setattr("metastore.snapshots.watching._check_history", _check_nothing)
+        monkeypatch.setattr("metastore.snapshots.watching._check_parent", lambda *_: None)
     again = iter(metastore.watch([WatchPosition(table.table_uuid, 2, lost)]))
     if protected:
         with pytest.raises(HistoryDiverged, match=f"knows snapshot 2 as {lost}, but here it is"):

@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from lakelog.errors import NotFound, SnapshotExpired
-from lakelog.format.commit import CommitRequest, RestoreState
-from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from metastore.postgres.connections import libpq_url
+from lakelog.format.commit.request import CommitRequest, RestoreState
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.compacting import shown
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_change, make_table, rewrite

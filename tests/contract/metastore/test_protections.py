@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, LakelogError
-from lakelog.format.commit import BucketRef, CommitRequest, Fence
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.plan import PlanRequest
-from lakelog.format.table import TableInfo
-from lakelog.storage.live_file import to_live_files
-from lakelog.storage.superseded import are_committed
-from metastore.postgres import group_records
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.request import BucketRef, CommitRequest, Fence
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.table import TableInfo
+from lakelog.storage.merging.deletion_vectors import are_committed
+from lakelog.storage.parquet.live_file import to_live_files
+from metastore.postgres.commits import group_records
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import (
     append,
@@ -33,9 +33,9 @@ from tests.contract.metastore.making import (
     snapshot_ids,
 )
 
-RULES = "lakelog.format.commit_rules"
-REBASE = "lakelog.format.commit_rebase"
-RECORDS = "metastore.postgres.group_records"
+RULES = "lakelog.format.commit.rules"
+REBASE = "lakelog.format.commit.rebase"
+RECORDS = "metastore.postgres.commits.group_records"
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def levels_are_for_compactions_of_rows_with_keys(metastore: Metastore) -> str:
     return "" if len(_files(metastore, table)) == 2 else "what is merged is again at level 0"
 
 
-def who_repeats_a_compaction_is_told_what_was_dropped(metastore: Metastore) -> str:
+def a_repeated_compaction_returns_what_was_dropped(metastore: Metastore) -> str:
     """C2: whoever is not told keeps files of which nobody knows, and takes its work for done."""
     table = make_table(metastore)
     append(metastore, table, 1)
@@ -213,7 +213,7 @@ def a_moved_file_knows_nothing_of_what_was_rewritten_since(metastore: Metastore)
     path = f"data/{attempt}/positions.parquet"
     change = make_change(
         table,
-        [make_file(attempt, superseded_path=path)],
+        [make_file(attempt, deletion_vector_path=path)],
         base_snapshot_id=1,
         unchanged_buckets=(BucketRef(b"", 0),),
     )
@@ -278,19 +278,19 @@ CASES = [
     Case(a_compaction_loses_no_row_without_a_key, f"{REBASE}._check_rows"),
     Case(a_compaction_moves_no_row_to_another_bucket, f"{REBASE}._check_bucket"),
     Case(levels_are_for_compactions_of_rows_with_keys, f"{REBASE}._check_level"),
-    Case(who_repeats_a_compaction_is_told_what_was_dropped, f"{RECORDS}._dropped"),
+    Case(a_repeated_compaction_returns_what_was_dropped, f"{RECORDS}._dropped"),
     Case(
         the_files_of_a_compaction_that_was_dropped_may_be_deleted,
-        "metastore.commit_group._end_attempt",
+        "metastore.commits.group._end_attempt",
         lambda *_: AttemptState.COMMITTED,
     ),
     Case(
         a_moved_file_knows_nothing_of_what_was_rewritten_since,
         f"{RECORDS}._INSERT_MOVED",
-        group_records._INSERT_MOVED.replace("n.superseded_path\n", "f.superseded_path\n"),
+        group_records._INSERT_MOVED.replace("n.deletion_vector_path\n", "f.deletion_vector_path\n"),
     ),
     Case(what_was_looked_up_still_holds, f"{RULES}._check_base"),
-    Case(files_of_another_bucket_count_stay_out, f"{RULES}.check_fit"),
+    Case(files_of_another_bucket_count_stay_out, f"{RULES}.check_compatible"),
     Case(a_base_of_another_history_is_noticed, f"{RULES}._check_base"),
 ]
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.commit_rebase import Rebased
-from lakelog.format.expiry import Pin, PinKind
-from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
-from lakelog.format.table import TableInfo
-from metastore import pins, publishing
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.rebase import Rebased
+from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
+from lakelog.format.tables.table import TableInfo
+from metastore.jobs import leases
+from metastore.logs import publishing
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
 from tests.contract.metastore.making import append, make_table, rewrite, snapshot_ids
 
@@ -56,7 +57,7 @@ def table(metastore: Metastore) -> TableInfo:
     return made
 
 
-def test_what_is_told_is_known(metastore: Metastore, table: TableInfo) -> None:
+def test_the_baseline_is_known(metastore: Metastore, table: TableInfo) -> None:
     uuid = table.table_uuid
     state = metastore.get_publish_state(uuid)
     assert (state.table_uuid, state.generation, state.snapshot_id, state.snapshot_uuid) == (uuid, 1, 0, "")
@@ -101,9 +102,9 @@ def test_only_the_holder_of_the_lease_reports(metastore: Metastore, table: Table
     with pytest.raises(Fenced, match="'p2' holds it"):
         zombie.publish(1, 2)
     assert metastore.get_publish_state(table.table_uuid).snapshot_id == 1
-    nobody = PublishReport(make_log_table(metastore).table_uuid, 1, 1)
+    no_one = PublishReport(make_log_table(metastore).table_uuid, 1, 1)
     with pytest.raises(Fenced, match="no one holds it"):
-        metastore.report_published(nobody)
+        metastore.report_published(no_one)
 
 
 def test_control_without_the_fence_a_zombie_is_believed(
@@ -122,16 +123,16 @@ def test_control_without_the_fence_a_zombie_is_believed(
 
 def test_another_history_is_refused(metastore: Metastore, table: TableInfo) -> None:
     publisher = Reporter(metastore, table)
-    for told in (replace(publisher.ends(1), snapshot_uuid=UNKNOWN), SnapshotOffsets(6, UNKNOWN, (1,))):
+    for reported in (replace(publisher.ends(1), snapshot_uuid=UNKNOWN), SnapshotOffsets(6, UNKNOWN, (1,))):
         with pytest.raises(HistoryDiverged, match="restored to an earlier state") as refused:
-            publisher.report(told)
+            publisher.report(reported)
         assert refused.value.reason == "SNAPSHOT_UNKNOWN"
     with pytest.raises(HistoryDiverged, match="has generation 1, the report is of 2"):
         publisher.report(publisher.ends(1), generation=2)
     assert metastore.get_publish_state(table.table_uuid).snapshot_id == 0
 
 
-def test_a_log_that_begins_anew_is_published_from_there(metastore: Metastore, table: TableInfo) -> None:
+def test_a_log_that_restarts_is_published_from_there(metastore: Metastore, table: TableInfo) -> None:
     publisher = Reporter(metastore, table)
     publisher.publish(1, 2)
     begun = metastore.restart_log(table.table_uuid)
@@ -147,13 +148,13 @@ def test_a_log_that_begins_anew_is_published_from_there(metastore: Metastore, ta
     assert metastore.list_log_offsets(table.table_uuid) == [publisher.ends(6, 1, 1, 1, 1)]
 
 
-def test_where_a_generation_begins_is_told_until_it_is_published(metastore: Metastore, table: TableInfo) -> None:
+def test_where_a_generation_begins_is_reported_until_it_is_published(metastore: Metastore, table: TableInfo) -> None:
     publisher, uuid = Reporter(metastore, table), table.table_uuid
     publisher.publish(1, 2)
     metastore.restart_log(uuid)
     nothing = PublishReport(uuid, 2, publisher.epoch)
-    for told, known in (((3, 0, 0, 0), (3, 0, 0, 0)), ((2, 4, 0, 0, 1), (3, 4, 0, 0, 1)), ((), (3, 4, 0, 0, 1))):
-        metastore.report_published(replace(nothing, begins=told, problem="slow"))
+    for reported, known in (((3, 0, 0, 0), (3, 0, 0, 0)), ((2, 4, 0, 0, 1), (3, 4, 0, 0, 1)), ((), (3, 4, 0, 0, 1))):
+        metastore.report_published(replace(nothing, begins=reported, problem="slow"))
         begins = SnapshotOffsets(5, publisher.ends(5).snapshot_uuid, known)
         assert metastore.find_log_offsets(uuid, until=5) == begins
         assert metastore.get_publish_state(uuid).offsets == known
@@ -169,7 +170,7 @@ def test_where_a_generation_begins_is_told_until_it_is_published(metastore: Meta
     assert metastore.get_publish_state(uuid).offsets == (9, 4, 2, 0, 1)
 
 
-def test_where_a_generation_begins_is_not_told_behind_a_part_of_it(metastore: Metastore, table: TableInfo) -> None:
+def test_where_a_generation_begins_is_not_reported_after_a_part_of_it(metastore: Metastore, table: TableInfo) -> None:
     publisher = Reporter(metastore, table)
     publisher.report(next_index=3)
     with pytest.raises(HistoryDiverged, match="said to begin at"):
@@ -227,7 +228,7 @@ def test_control_what_was_sent_to_another_topic_counts(
     async def believe(_: object, rebased: Rebased) -> Rebased:
         return rebased
 
-    monkeypatch.setattr(publishing, "_settle_sent", believe)
+    monkeypatch.setattr(publishing, "_resolve_sent", believe)
     metastore.restart_log(table.table_uuid)
     commit_segments(metastore, table, 6, sent_offsets={0: 3})
     (found,) = metastore.list_snapshots(table.table_uuid, after=5).snapshots
@@ -241,8 +242,8 @@ def test_what_has_become_of_attempts(metastore: Metastore, table: TableInfo) -> 
     assert metastore.find_attempts(table.table_uuid, [done, opened, given_up, UNKNOWN]) == {
         done: AttemptState.COMMITTED,
         opened: AttemptState.OPEN,
-        given_up: AttemptState.DOOMED,
-        UNKNOWN: AttemptState.DOOMED,
+        given_up: AttemptState.ABORTED,
+        UNKNOWN: AttemptState.ABORTED,
     }
     newest = metastore.list_snapshots(table.table_uuid, after=5).snapshots[0]
     assert newest.attempt_id == done
@@ -265,14 +266,14 @@ def expire(metastore: Metastore, table: TableInfo) -> list[int]:
 def test_nothing_expires_before_it_is_published(metastore: Metastore, table: TableInfo) -> None:
     uuid = table.table_uuid
     step = metastore.expire_snapshots(uuid, older_than_ms=2**50, retain_last=1, dry_run=True)
-    assert [(pin.kind, pin.snapshot_id) for pin in step.held_by] == [(PinKind.PUBLISHER, 0)]
+    assert [(lease.kind, lease.snapshot_id) for lease in step.held_by] == [(SnapshotLeaseKind.PUBLISHER, 0)]
     assert expire(metastore, table) == [1, 2, 3, 4, 5]
     publisher = Reporter(metastore, table)
     publisher.publish(1, 2)
     publisher.report(next_index=5)
     # The last one that is published stays: whoever publishes on looks it up.
     assert expire(metastore, table) == [2, 3, 4, 5]
-    assert [pin.snapshot_id for pin in metastore.list_pins(uuid)] == [2]
+    assert [lease.snapshot_id for lease in metastore.list_snapshot_leases(uuid)] == [2]
     assert plan_names(metastore, table, 2, 5) == ["a", "a", "a"]
     publisher.publish(3, 4, 5)
     assert expire(metastore, table) == [5]
@@ -285,13 +286,13 @@ def test_rows_of_the_log_outlive_compactions_until_they_are_published(metastore:
     publisher = Reporter(metastore, table)
     publisher.publish(1, 2)
     expire(metastore, table)
-    kept = metastore.list_doomed_files(table.table_uuid, 100)
+    kept = metastore.list_expired_files(table.table_uuid, 100)
     assert plan_names(metastore, table, 2, 7) == ["a", "a", "a", "log-b7", "log-c7"]
     publisher.publish(3, 4, 5, 6, 7)
     expire(metastore, table)
-    doomed = metastore.list_doomed_files(table.table_uuid, 100)
+    aborted = metastore.list_expired_files(table.table_uuid, 100)
     # Of a file that was data and log at once there is one entry in the queue, once both are over.
-    assert len(doomed) == len(set(doomed)) == 5
+    assert len(aborted) == len(set(aborted)) == 5
     assert len(kept) < 5
 
 
@@ -301,24 +302,24 @@ def test_segments_go_with_their_states(metastore: Metastore) -> None:
         commit_segments(metastore, table, identifier)
     Reporter(metastore, table).publish(1, 2, 3)
     expire(metastore, table)
-    doomed = metastore.list_doomed_files(table.table_uuid, 100)
-    assert sorted(path.split("/")[-1] for path in doomed) == ["log-a1.parquet", "log-a2.parquet"]
+    aborted = metastore.list_expired_files(table.table_uuid, 100)
+    assert sorted(path.split("/")[-1] for path in aborted) == ["log-a1.parquet", "log-a2.parquet"]
 
 
-def test_a_log_that_begins_behind_snapshots_keeps_none_of_them(metastore: Metastore, table: TableInfo) -> None:
+def test_a_log_that_begins_after_snapshots_keeps_none_of_them(metastore: Metastore, table: TableInfo) -> None:
     metastore.restart_log(table.table_uuid)
     append(metastore, table, 6)
     append(metastore, table, 7)
     assert expire(metastore, table) == [5, 6, 7]
 
 
-def test_control_without_the_pin_unpublished_rows_are_lost(
+def test_control_without_the_snapshot_lease_unpublished_rows_are_lost(
     metastore: Metastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def keep_nothing(*_: object) -> list[Pin]:
+    async def keep_nothing(*_: object) -> list[SnapshotLease]:
         return []
 
-    monkeypatch.setattr(pins, "load_publisher_pins", keep_nothing)
+    monkeypatch.setattr(leases, "load_publisher_leases", keep_nothing)
     Reporter(metastore, table).publish(1, 2)
     assert expire(metastore, table) == [5]
     with pytest.raises(SnapshotExpired):

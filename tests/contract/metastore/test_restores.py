@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit import BucketRef, ChangeResult, CommitRequest, RemoveFiles, RestoreState
-from lakelog.format.plan import AtSnapshot
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
-from lakelog.format.table import TableInfo
-from metastore.postgres.restoring import PostgresRestoring
+from lakelog.format.commit.request import BucketRef, ChangeResult, CommitRequest, RemoveFiles, RestoreState
+from lakelog.format.tables.plan import AtSnapshot
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from metastore.postgres.commits.restoring import PostgresRestoring
 
 from .compacting import BUCKET, bounds, commit, files, place, shown, stage
 from .conftest import open_in_process
@@ -83,18 +83,18 @@ def test_a_file_that_moved_is_where_it_was(metastore: Metastore) -> None:
     assert shown(metastore, table) == "a5 b0"
 
 
-def test_it_says_nothing_of_positions_any_more(metastore: Metastore) -> None:
+def test_it_has_no_deletion_vector_any_more(metastore: Metastore) -> None:
     """They are of files that stood there in another entry; whoever reads finds them."""
     table = make_table(metastore)
     append(metastore, table, 1, names="a")
     attempt = metastore.stage_attempt([table.table_uuid], "l").attempt_id
-    knowing = make_file(attempt, "b", superseded_path=f"data/{attempt}/positions.parquet")
+    knowing = make_file(attempt, "b", deletion_vector_path=f"data/{attempt}/positions.parquet")
     change = make_change(table, [knowing], base_snapshot_id=1, unchanged_buckets=(BUCKET,))
     metastore.commit(CommitRequest("l", 1, (change,), attempt))
     rewrite(metastore, table, 1, 2, kind=SnapshotKind.OVERWRITE, names="")
     restore(metastore, table, 2)
-    assert [file["superseded_path"] for file in files(metastore, table)] == [None, None]
-    assert [file["superseded_path"] is None for file in files(metastore, table, AtSnapshot(2))] == [True, False]
+    assert [file["deletion_vector_path"] for file in files(metastore, table)] == [None, None]
+    assert [file["deletion_vector_path"] is None for file in files(metastore, table, AtSnapshot(2))] == [True, False]
 
 
 def test_a_restored_state_can_be_compacted_and_restored(metastore: Metastore) -> None:
@@ -114,7 +114,7 @@ def test_a_restored_state_can_be_compacted_and_restored(metastore: Metastore) ->
         assert shown(metastore, table, AtSnapshot(snapshot_id)) == then
 
 
-def test_who_looked_rows_up_hears_of_it(metastore: Metastore) -> None:
+def test_who_looked_rows_up_learns_of_it(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="a", bucket=1)
     rewrite(metastore, table, 1, 1, kind=SnapshotKind.OVERWRITE, names="")
@@ -222,7 +222,7 @@ def in_postgres(migrated_url: str) -> Iterator[Metastore]:
     opened.close()
 
 
-def test_control_where_the_others_of_its_place_stay_a_file_comes_behind_them(
+def test_control_where_the_others_of_its_place_stay_a_file_comes_after_them(
     in_postgres: Metastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = "WHERE added_snapshot > order_snapshot AND"

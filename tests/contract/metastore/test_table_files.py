@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
-from lakelog.format.commit import BucketRef, CommitRequest, RemovePartitions
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
-from lakelog.format.table import TableInfo
-from lakelog.format.table_files import FileUse, UsedFile
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.request import BucketRef, CommitRequest, RemovePartitions
+from lakelog.format.retention.table_files import FileUse, UsedFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import table_files
 from tests.contract.metastore.conftest import open_in_process
@@ -40,11 +40,11 @@ def states(metastore: Metastore, table: TableInfo, *attempts: str) -> dict[str, 
     return {each.attempt_id: each.state for each in found.attempts}
 
 
-def test_it_tells_what_refers_to_a_file(metastore: Metastore) -> None:
+def test_it_returns_what_refers_to_a_file(metastore: Metastore) -> None:
     table, other = make_table(metastore), make_table(metastore)
     attempt = stage(metastore, table)
     files = [
-        make_file(attempt, "a", size_bytes=11, superseded_path=f"data/{attempt}/p.parquet"),
+        make_file(attempt, "a", size_bytes=11, deletion_vector_path=f"data/{attempt}/p.parquet"),
         make_file(attempt, "b"),
     ]
     change = make_change(
@@ -63,7 +63,7 @@ def test_it_tells_what_refers_to_a_file(metastore: Metastore) -> None:
         "a": (FileUse.DATA, 11),
         "b": (FileUse.DATA, 1000),
         "c": (FileUse.CHANGELOG, 33),
-        "p": (FileUse.POSITIONS, None),
+        "p": (FileUse.DELETION_VECTORS, None),
     }
     ages = {each.attempt_id: each for each in found.attempts}
     assert {key: each.state for key, each in ages.items()} == {
@@ -118,17 +118,17 @@ def test_partitions_are_listed_with_what_is_live_in_them(metastore: Metastore) -
         metastore.list_partition_files(make_table(metastore).table_uuid)
 
 
-def test_only_attempts_that_are_open_for_long_are_doomed(metastore: Metastore) -> None:
+def test_only_attempts_that_are_open_for_long_are_aborted(metastore: Metastore) -> None:
     table, other = make_table(metastore), make_table(metastore)
     old, given_up, of_other = stage(metastore, table), stage(metastore, table), stage(metastore, other)
     metastore.abandon_attempt(given_up)
     committed = stage(metastore, table)
     metastore.commit(CommitRequest("w", 1, (make_change(table, [make_file(committed)]),), committed))
     attempts = [old, given_up, of_other, committed, "0" * 32]
-    assert metastore.doom_attempts(table.table_uuid, attempts, 60_000) == [given_up]
+    assert metastore.abort_attempts(table.table_uuid, attempts, 60_000) == [given_up]
     assert states(metastore, table, *attempts)[old] is AttemptState.OPEN
-    assert set(metastore.doom_attempts(table.table_uuid, attempts, 0)) == {old, given_up}
-    assert set(metastore.doom_attempts(table.table_uuid, attempts, 0)) == {old, given_up}
+    assert set(metastore.abort_attempts(table.table_uuid, attempts, 0)) == {old, given_up}
+    assert set(metastore.abort_attempts(table.table_uuid, attempts, 0)) == {old, given_up}
     with pytest.raises(CommitConflict, match="was given up"):
         metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(old)]),), old))
     metastore.commit(CommitRequest("w", 2, (make_change(other, [make_file(of_other)]),), of_other))
@@ -140,14 +140,14 @@ def test_what_is_over_is_listed_oldest_first_and_forgotten(metastore: Metastore)
     append(metastore, table, 1)
     metastore.abandon_attempt(second)
     uuid = table.table_uuid
-    assert metastore.list_unfinished_attempts(uuid, open_ms=60_000, doomed_ms=60_000) == []
-    found = metastore.list_unfinished_attempts(uuid, open_ms=0, doomed_ms=0)
+    assert metastore.list_unfinished_attempts(uuid, open_ms=60_000, aborted_ms=60_000) == []
+    found = metastore.list_unfinished_attempts(uuid, open_ms=0, aborted_ms=0)
     assert [each.attempt_id for each in found] == [first, second, shared]
-    assert [each.attempt_id for each in metastore.list_unfinished_attempts(uuid, open_ms=0, doomed_ms=0, limit=1)] == [
+    assert [each.attempt_id for each in metastore.list_unfinished_attempts(uuid, open_ms=0, aborted_ms=0, limit=1)] == [
         first
     ]
-    doomed = metastore.list_unfinished_attempts(uuid, open_ms=60_000, doomed_ms=0)
-    assert [each.attempt_id for each in doomed] == [second]
+    aborted = metastore.list_unfinished_attempts(uuid, open_ms=60_000, aborted_ms=0)
+    assert [each.attempt_id for each in aborted] == [second]
     # What is open is not forgotten.
     assert metastore.forget_attempts(uuid, [first, second]) == 1
     assert metastore.forget_attempts(uuid, [first, second]) == 0
@@ -157,7 +157,7 @@ def test_what_is_over_is_listed_oldest_first_and_forgotten(metastore: Metastore)
     # One of two tables is known until it is cleared away below both.
     metastore.abandon_attempt(shared)
     assert metastore.forget_attempts(uuid, [shared]) == 1
-    assert states(metastore, other, shared) == {shared: AttemptState.DOOMED}
+    assert states(metastore, other, shared) == {shared: AttemptState.ABORTED}
     metastore.abandon_attempt(shared)
     assert metastore.forget_attempts(other.table_uuid, [shared]) == 1
     with pytest.raises(NotFound, match="not known"):
@@ -174,24 +174,24 @@ def test_what_is_not_possible_is_refused(metastore: Metastore) -> None:
         (lambda: metastore.list_used_files(uuid, "nonsense"), "cursor is 'nonsense'"),
         (lambda: metastore.list_used_files(uuid, "data:x:0"), "cursor is 'data:x:0'"),
         (lambda: metastore.list_used_files(uuid, "", 0), "limit is 0"),
-        (lambda: metastore.list_unfinished_attempts(uuid, open_ms=-1, doomed_ms=0), "open_ms is -1"),
+        (lambda: metastore.list_unfinished_attempts(uuid, open_ms=-1, aborted_ms=0), "open_ms is -1"),
         (
-            lambda: metastore.list_unfinished_attempts(uuid, open_ms=2**62, doomed_ms=0),
+            lambda: metastore.list_unfinished_attempts(uuid, open_ms=2**62, aborted_ms=0),
             "open_ms is 4611686018427387904",
         ),
         (
-            lambda: metastore.list_unfinished_attempts(uuid, open_ms=0, doomed_ms=2**62),
-            "doomed_ms is 4611686018427387904",
+            lambda: metastore.list_unfinished_attempts(uuid, open_ms=0, aborted_ms=2**62),
+            "aborted_ms is 4611686018427387904",
         ),
-        (lambda: metastore.doom_attempts(uuid, ["0" * 32], 2**62), "open_ms is 4611686018427387904"),
+        (lambda: metastore.abort_attempts(uuid, ["0" * 32], 2**62), "open_ms is 4611686018427387904"),
         (lambda: metastore.list_used_files(uuid, f"data:{2**70}:0"), "cursor is 'data:1180591620717411303424:0'"),
         (lambda: metastore.list_used_files(uuid, "data:-1:0"), "cursor is 'data:-1:0'"),
         (lambda: metastore.list_used_files(uuid, f"changelog:1:{2**40}"), "cursor is 'changelog:1:1099511627776'"),
         (lambda: metastore.list_used_files(uuid, "positions:1:0"), "cursor is 'positions:1:0'"),
         (lambda: metastore.list_used_files(uuid, "-1"), "cursor is '-1'"),
-        (lambda: metastore.doom_attempts(uuid, ["x"], 0), "attempt_ids is 'x'"),
-        (lambda: metastore.doom_attempts(uuid, [], 0), "attempt_ids is 0"),
-        (lambda: metastore.doom_attempts(uuid, ["0" * 32], -1), "open_ms is -1"),
+        (lambda: metastore.abort_attempts(uuid, ["x"], 0), "attempt_ids is 'x'"),
+        (lambda: metastore.abort_attempts(uuid, [], 0), "attempt_ids is 0"),
+        (lambda: metastore.abort_attempts(uuid, ["0" * 32], -1), "open_ms is -1"),
         (lambda: metastore.forget_attempts(uuid, []), "attempt_ids is 0"),
     ]
     for call, message in calls:
@@ -199,14 +199,14 @@ def test_what_is_not_possible_is_refused(metastore: Metastore) -> None:
             call()
 
 
-def test_files_of_a_dropped_table_are_not_told_of(metastore: Metastore) -> None:
+def test_files_of_a_dropped_table_are_not_reported(metastore: Metastore) -> None:
     table = make_table(metastore)
     metastore.drop_table(table.name)
     for call in (
         lambda: metastore.find_used_files(table.table_uuid, ["a"]),
         lambda: metastore.list_used_files(table.table_uuid),
-        lambda: metastore.list_unfinished_attempts(table.table_uuid, open_ms=0, doomed_ms=0),
-        lambda: metastore.doom_attempts(table.table_uuid, ["0" * 32], 0),
+        lambda: metastore.list_unfinished_attempts(table.table_uuid, open_ms=0, aborted_ms=0),
+        lambda: metastore.abort_attempts(table.table_uuid, ["0" * 32], 0),
     ):
         with pytest.raises(NotFound, match="was dropped at"):
             call()
@@ -223,7 +223,7 @@ def collect_while_a_writer_commits(metastore: Metastore) -> str:
     """C4: what the collector takes for abandoned is committed a moment later, and the collector deletes its files."""
     table = make_table(metastore)
     attempt = stage(metastore, table)
-    may_delete = metastore.doom_attempts(table.table_uuid, [attempt], 0)
+    may_delete = metastore.abort_attempts(table.table_uuid, [attempt], 0)
     try:
         metastore.commit(CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt))
     except LakelogError:
@@ -235,16 +235,16 @@ def test_nothing_is_deleted_that_can_be_committed(postgres: InProcessMetastore) 
     assert collect_while_a_writer_commits(postgres) == ""
 
 
-def test_control_without_dooming_first_a_live_file_is_deleted(
+def test_control_without_aborting_first_a_live_file_is_deleted(
     postgres: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = table_files.PostgresTableFiles.find_attempts
+    reported = table_files.PostgresTableFiles.find_attempts
 
-    async def as_if_doomed(self: object, table_uuid: str, attempt_ids: list[str]) -> list[object]:
-        found = await told(self, table_uuid, attempt_ids)  # type: ignore[arg-type]
-        return [replace(each, state=AttemptState.DOOMED) for each in found]
+    async def as_if_aborted(self: object, table_uuid: str, attempt_ids: list[str]) -> list[object]:
+        found = await reported(self, table_uuid, attempt_ids)  # type: ignore[arg-type]
+        return [replace(each, state=AttemptState.ABORTED) for each in found]
 
     # The collector goes by age alone, and dooms nothing.
-    monkeypatch.setattr(table_files.PostgresTableFiles, "doom_attempts_sql", "SELECT %s::text, %s::text, %s::bigint")
-    monkeypatch.setattr(table_files.PostgresTableFiles, "find_attempts", as_if_doomed)
+    monkeypatch.setattr(table_files.PostgresTableFiles, "abort_attempts_sql", "SELECT %s::text, %s::text, %s::bigint")
+    monkeypatch.setattr(table_files.PostgresTableFiles, "find_attempts", as_if_aborted)
     assert collect_while_a_writer_commits(postgres) == "a live file is deleted"

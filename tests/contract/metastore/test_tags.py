@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
-from lakelog.format.plan import AtSnapshot, AtTag, PlanRequest
-from lakelog.format.table import TableInfo
-from metastore import tags
+from lakelog.format.tables.plan import AtSnapshot, AtTag, PlanRequest
+from lakelog.format.tables.table import TableInfo
+from metastore.snapshots import tags
 
 from .making import append, make_table
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakelog.client.metastore import Metastore, Watch, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound
 from tests.contract.metastore.making import empty, make_table
 
@@ -79,7 +79,7 @@ def test_pushed_snapshots_are_those_of_the_list(metastore: Metastore) -> None:
     assert tuple(seen) == metastore.list_snapshots(table.table_uuid).snapshots
 
 
-def test_a_waiting_watcher_is_told_at_once(metastore: Metastore) -> None:
+def test_a_waiting_watcher_is_notified_at_once(metastore: Metastore) -> None:
     """5.7: pushed, not polled."""
     table = make_table(metastore)
     watch = metastore.watch([WatchPosition(table.table_uuid, 0)])

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, InvalidArgument, NotFound
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
 REPORT = Pipeline("flights", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
 

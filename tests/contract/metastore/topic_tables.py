@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.table import TableInfo, TableName
 from metastore.inprocess import InProcessMetastore
-from metastore.log_store import LogTopic
-from metastore.store import Transaction, run_transaction
+from metastore.store.logs import LogTopic
+from metastore.store.transaction import Transaction, run_transaction
 
 from .log_brokers import LOG
 from .making import SCHEMA

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.storage.local import LocalStore
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.s3 import S3Store
-from lakelog.storage.store import ObjectStore
+from lakelog.storage.objects.local import LocalStore
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.s3 import S3Store
+from lakelog.storage.objects.store import ObjectStore
 
 from .seaweedfs import s3_settings
 

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import fs
 
 from lakelog.embedded.ports import free_ports
-from lakelog.storage.store import S3Settings
+from lakelog.storage.objects.store import S3Settings
 
 ACCESS_KEY = "lake"
 SECRET_KEY = "lake-secret-5d1f"

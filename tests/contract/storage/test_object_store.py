@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.store import ObjectStore
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore
 
 PATH = "data/0123/bucket-0.parquet"
 
@@ -81,7 +81,7 @@ def test_missing_objects_are_named(store: ObjectStore) -> None:
         assert caught.value.reason == "FILE_NOT_FOUND"
 
 
-def test_delete_tells_whether_there_was_something(store: ObjectStore) -> None:
+def test_delete_returns_whether_there_was_something(store: ObjectStore) -> None:
     put(store, PATH, b"x")
     put(store, PATH + ".2", b"y")
     assert store.delete(PATH) is True

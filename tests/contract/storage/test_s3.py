@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from lakelog.errors import NotFound, PermissionDenied, Unavailable
-from lakelog.storage.s3 import S3Store
-from lakelog.storage.store import S3Settings, open_store
+from lakelog.storage.objects.s3 import S3Store
+from lakelog.storage.objects.store import S3Settings, open_store
 
 
 def test_wrong_credentials_are_refused_without_showing_them(s3_settings: S3Settings) -> None:
@@ -26,7 +26,7 @@ def test_a_missing_bucket_is_not_found(s3_settings: S3Settings) -> None:
         store.open_input("a")
 
 
-def test_an_endpoint_that_nobody_serves_is_unavailable(s3_settings: S3Settings) -> None:
+def test_an_endpoint_that_no_one_serves_is_unavailable(s3_settings: S3Settings) -> None:
     store = S3Store("lake", "x", dataclasses.replace(s3_settings, endpoint="http://127.0.0.1:1"))
     with pytest.raises(Unavailable, match="endpoint"):
         store.size("a")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 
 from .conftest import COMMAND, wait_until
 

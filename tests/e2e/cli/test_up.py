@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.embedded.kafka_protocol import find_cluster
+from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.ports import free_port
 from tests.kafka_broker import require_kafka
 
@@ -283,7 +283,7 @@ def test_a_kafka_of_its_own(start_up: StartUp) -> None:
     assert not processes_in(up.data)
 
 
-def test_brokers_that_nobody_can_reach_are_told_at_once(tmp_path: Path) -> None:
+def test_brokers_that_nobody_can_reach_are_reported_at_once(tmp_path: Path) -> None:
     away = f"127.0.0.1:{free_port()}"
     done = run_command("up", "--data", str(tmp_path / "data"), "--kafka-bootstrap-servers", away)
     assert done.returncode == 5

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lakelog.storage.store import S3Settings
+from lakelog.storage.objects.store import S3Settings
 from tests.contract.storage.seaweedfs import s3_settings
 
 from .conftest import Up, run_command

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.job import CHANGELOG, Job
-from lakelog.table import Table
+from lakelog.format.jobs.job import CHANGELOG, Job
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 
 ROOT = Path(__file__).parents[3]

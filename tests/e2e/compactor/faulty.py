@@ -1,8 +1,11 @@
 """The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
 
 Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
-`attached`, or `committed` for a compaction or a mark (all but the job's end is done). Of expiry they are `doomed` (what
-goes is known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted)
+`attached`, or `committed` for a compaction or deletion vectors
+(all but the job's end is done). Of expiry they are `aborted`
+(what goes is known, and nothing deleted)
+and `deleted` (but not forgotten), of a purge `purge-half` (some files are
+deleted)
 and `purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
 stops until somebody lets it go on; so does `unleased`, which works under no lease at all.
 """
@@ -17,9 +20,9 @@ from importlib import import_module
 from typing import Any
 
 from compactor.__main__ import main
-from compactor.rewriting import LocalRewriter
-from compactor.spark_rewriting import SparkRewriter
-from lakelog.client.grpc_metastore import GrpcMetastore
+from compactor.compactions.rewriting import LocalRewriter
+from compactor.compactions.spark_rewriting import SparkRewriter
+from lakelog.client.grpc.metastore import GrpcMetastore
 from tests.e2e.compactor.unleased import switch_leases_off
 
 
@@ -34,9 +37,9 @@ def freeze() -> None:
 
 
 def install_fault(step: str) -> None:
-    changelogs: Any = import_module("compactor.changelogs")
-    compactions: Any = import_module("compactor.compactions")
-    marks: Any = import_module("compactor.marks")
+    changelogs: Any = import_module("compactor.compactions.changelogs")
+    compactions: Any = import_module("compactor.compactions.compactions")
+    deletion_vectors: Any = import_module("compactor.compactions.deletion_vectors")
     attach, stage, commit = (
         GrpcMetastore.attach_changelogs,
         GrpcMetastore.stage_attempt,
@@ -83,11 +86,11 @@ def install_fault(step: str) -> None:
             die()
         return result
 
-    expire, forget = GrpcMetastore.expire_snapshots, GrpcMetastore.forget_doomed_files
+    expire, forget = GrpcMetastore.expire_snapshots, GrpcMetastore.forget_expired_files
 
     def faulty_expire(self: Any, *arguments: Any, **more: Any) -> Any:
         found = expire(self, *arguments, **more)
-        if step == "doomed":
+        if step == "aborted":
             die()
         return found
 
@@ -97,9 +100,9 @@ def install_fault(step: str) -> None:
         forget(self, *arguments)
 
     GrpcMetastore.expire_snapshots = faulty_expire  # type: ignore[method-assign]
-    GrpcMetastore.forget_doomed_files = faulty_forget  # type: ignore[assignment,method-assign]
-    purges: Any = import_module("compactor.purges")
-    delete_files, purge_rows = purges.PurgeDuty._delete_files, GrpcMetastore.purge_rows
+    GrpcMetastore.forget_expired_files = faulty_forget  # type: ignore[assignment,method-assign]
+    purges: Any = import_module("compactor.retention.purges")
+    delete_files, purge_rows = purges.PurgeJobExecutor._delete_files, GrpcMetastore.purge_rows
 
     def faulty_delete_files(self: Any, store: Any, control: Any) -> int:
         if step == "purge-half":
@@ -113,12 +116,16 @@ def install_fault(step: str) -> None:
             die()
         return deleted
 
-    purges.PurgeDuty._delete_files = faulty_delete_files
+    purges.PurgeJobExecutor._delete_files = faulty_delete_files
     GrpcMetastore.purge_rows = faulty_purge_rows  # type: ignore[method-assign]
-    for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty, marks.MarkDuty):
-        duty.do = faulty_do(duty.do)
+    for executor in (
+        changelogs.ChangelogJobExecutor,
+        compactions.CompactionJobExecutor,
+        deletion_vectors.DeletionVectorJobExecutor,
+    ):
+        executor.do = faulty_do(executor.do)
     changelogs.make_late_changelogs = faulty_make(changelogs.make_late_changelogs)
-    marks.write_marks = faulty_make(marks.write_marks)
+    deletion_vectors.build_deletion_vectors = faulty_make(deletion_vectors.build_deletion_vectors)
     for rewriter in (LocalRewriter, SparkRewriter):
         rewriter.rewrite_some = faulty_make(rewriter.rewrite_some)  # type: ignore[method-assign]
     GrpcMetastore.commit = faulty_commit  # type: ignore[method-assign]

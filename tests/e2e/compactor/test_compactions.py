@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
 from tests.e2e.compactor.conftest import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]

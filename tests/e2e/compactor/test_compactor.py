@@ -17,7 +17,7 @@ import pytest
 
 import lakelog
 from lakelog.errors import Unavailable
-from lakelog.format.job import JobState
+from lakelog.format.jobs.job import JobState
 from lakelog.testing import embedded_stack
 from tests.e2e.compactor.conftest import ROOT, SCHEMA, World
 
@@ -62,8 +62,8 @@ def test_a_table_that_is_dropped_meanwhile_is_left_out(world: World) -> None:
     # It looks at the tables between two jobs.
     compactor.send(signal.SIGTERM)
     assert compactor.wait(5) == 0
-    told = [json.loads(line) for line in compactor.text().splitlines()]
-    assert [line["table"] for line in told if "was dropped" in line["event"]] == [other.name]
+    reported = [json.loads(line) for line in compactor.text().splitlines()]
+    assert [line["table"] for line in reported if "was dropped" in line["event"]] == [other.name]
 
 
 @pytest.mark.parametrize("step", ["taken", "staged", "written", "attached"])
@@ -166,7 +166,7 @@ def test_several_share_the_work_of_writers_with_faults(world: World) -> None:
     assert end[0] > 50
 
 
-def test_a_table_that_does_not_exist_and_a_metastore_that_is_not_there_are_told(world: World) -> None:
+def test_a_table_that_does_not_exist_and_a_metastore_that_is_not_there_are_reported(world: World) -> None:
     def run(*arguments: str, target: str = world.stack.target) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "compactor", "run", "--once", "--target", target, *arguments]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -206,7 +206,7 @@ def test_a_stack_brings_its_compactor() -> None:
 
 
 def _files_in_use(world: World) -> list[str]:
-    from lakelog.format.plan import InRange, PlanRequest
+    from lakelog.format.tables.plan import InRange, PlanRequest
 
     until = world.catalog.metastore.list_snapshots(world.table.uuid, limit=1).latest_snapshot_id
     plan = world.catalog.metastore.plan(PlanRequest(world.table.uuid, InRange(0, until), changelog=True))

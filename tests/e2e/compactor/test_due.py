@@ -10,8 +10,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from lakelog.format.job import COMPACT, Job
-from lakelog.table import Table
+from lakelog.format.jobs.job import COMPACT, Job
+from lakelog.sdk.tables.table import Table
 from tests.e2e.compactor.conftest import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
@@ -108,7 +108,7 @@ def test_a_metastore_killed_between_commit_and_plan_forgets_nothing(
 
 
 @pytest.mark.parametrize("small", ["append"], indirect=True)
-def test_a_write_only_table_is_compacted_by_whoever_is_sent_to_it(world: World, small: Table) -> None:
+def test_a_write_only_table_is_compacted_by_anyone_who_is_sent_to_it(world: World, small: Table) -> None:
     small.alter(set={"write-only": "true"})
     write(small, 0, 6)
     everywhere = world.start(for_all_tables=True)

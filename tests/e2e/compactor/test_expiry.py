@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import SnapshotExpired
-from lakelog.format.expiry import PinKind
+from lakelog.format.retention.expiry import SnapshotLeaseKind
 from tests.e2e.compactor.conftest import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
@@ -43,8 +43,8 @@ def live(world: World) -> list[str]:
     return sorted(Path(path).name for path in found)
 
 
-@pytest.mark.parametrize("step", ["", "doomed", "deleted"])
-def test_what_expired_leaves_the_store_whoever_dies_meanwhile(replaced: World, step: str) -> None:
+@pytest.mark.parametrize("step", ["", "aborted", "deleted"])
+def test_what_expired_leaves_the_store_no_matter_who_dies_meanwhile(replaced: World, step: str) -> None:
     before = replaced.shown()
     replaced.table.tags.create("first", 1)
     tagged = replaced.table.scan(tag="first").to_arrow()
@@ -68,7 +68,7 @@ def test_what_a_consumer_needs_stays_until_it_moves(replaced: World) -> None:
     replaced.table.consumers.reset("billing", 3)
     replaced.start()
     replaced.wait_for(lambda: replaced.table.snapshots()["id"].to_pylist() == [3, 4, 5, 6])
-    assert [pin.kind for pin in metastore.list_pins(replaced.table.uuid)] == [PinKind.CONSUMER]
+    assert [lease.kind for lease in metastore.list_snapshot_leases(replaced.table.uuid)] == [SnapshotLeaseKind.CONSUMER]
     assert replaced.table.scan(snapshot_id=3).count() == 4
     with pytest.raises(SnapshotExpired):
         replaced.table.scan(snapshot_id=2)

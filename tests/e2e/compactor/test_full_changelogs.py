@@ -7,7 +7,7 @@ import signal
 import pyarrow as pa
 import pytest
 
-from lakelog.format.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
 from tests.e2e.compactor.conftest import World
 
 pytestmark = [pytest.mark.e2e]
@@ -24,7 +24,7 @@ def are_done(world: World) -> bool:
 
 
 @pytest.mark.parametrize("step", ["written", "committed"])
-def test_who_is_killed_at_any_step_tells_nothing_twice(world: World, step: str) -> None:
+def test_a_kill_at_any_step_emits_nothing_twice(world: World, step: str) -> None:
     world.table.alter(set={"changelog-producer": "full-compaction", "write-only": "true"})
     world.upsert(*((key, 1) for key in range(20)))
     request(world)
@@ -32,11 +32,11 @@ def test_who_is_killed_at_any_step_tells_nothing_twice(world: World, step: str) 
     world.wait_for(lambda: are_done(world))
     first.send(signal.SIGTERM)
     assert first.wait() == 0
-    told = world.replayed()
-    assert told == world.shown()
+    emitted = world.replayed()
+    assert emitted == world.shown()
     world.upsert(*((key, 2) for key in range(5, 10)))
     world.table.delete(pa.table({"k": [3, 4]}))
-    assert world.replayed() == told
+    assert world.replayed() == emitted
     request(world)
     assert world.start(fault=step).wait() == -signal.SIGKILL
     world.replayed()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.cli import app
-from lakelog.format.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
 from tests.e2e.compactor.conftest import SCHEMA, World
 from tests.e2e.small_disk import SmallDisk, small_disk
 

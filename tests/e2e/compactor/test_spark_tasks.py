@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.format.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
 from tests.e2e.compactor.conftest import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

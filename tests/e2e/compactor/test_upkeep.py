@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import NotFound
-from lakelog.format.job import PURGE
+from lakelog.format.jobs.job import PURGE
 from tests.e2e.compactor.conftest import ROOT, SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
@@ -85,7 +85,7 @@ WRITER = """
     from pathlib import Path
     import pyarrow as pa
     import lakelog
-    from lakelog.client.grpc_metastore import GrpcMetastore
+    from lakelog.client.grpc.metastore import GrpcMetastore
 
     name, written, go = sys.argv[1:]
     commit = GrpcMetastore.commit
@@ -105,7 +105,7 @@ WRITER = """
 KILLED_REPAIR = """
     import os, signal, sys
     from lakelog.cli.main import main
-    from lakelog.storage.local import LocalStore
+    from lakelog.storage.objects.local import LocalStore
 
     delete_many = LocalStore.delete_many
 

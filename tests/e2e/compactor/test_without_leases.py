@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakelog.format.job import COMPACT, FULL, STRATEGY, to_bucket_scope
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, to_bucket_scope
 from tests.e2e.compactor.conftest import World
 
 pytestmark = [pytest.mark.e2e]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt
-from lakelog.format.job import COMPACT, Job, JobState
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt
+from lakelog.format.jobs.job import COMPACT, Job, JobState
 
 
 def switch_leases_off() -> None:
@@ -35,16 +35,16 @@ def switch_leases_off() -> None:
     def commit_unfenced(self: Any, request: CommitRequest) -> CommitResult:
         return commit(self, replace(request, writer=f"{name} {request.writer}", fences=()))
 
-    def tell_nobody(answer: Any) -> Any:
-        def tell(self: Any, *arguments: Any, **more: Mapping[str, Any]) -> Any:
+    def notify_none(answer: Any) -> Any:
+        def report(self: Any, *arguments: Any, **more: Mapping[str, Any]) -> Any:
             return answer
 
-        return tell
+        return report
 
     faulty: Any = GrpcMetastore
     faulty.lease_job = take_first
     faulty.stage_attempt = stage_as_myself
     faulty.commit = commit_unfenced
-    faulty.heartbeat_job = tell_nobody(60_000)
-    faulty.finish_job = tell_nobody(False)
-    faulty.fail_job = tell_nobody(JobState.DUE)
+    faulty.heartbeat_job = notify_none(60_000)
+    faulty.finish_job = notify_none(False)
+    faulty.fail_job = notify_none(JobState.DUE)

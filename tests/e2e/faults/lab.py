@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 import lakelog
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.history import SeenSnapshot, Write, check_history
 from tests.e2e.faults.writer_process import KEYED, LOG, SCHEMA, Orders, main
@@ -74,10 +74,10 @@ class Lab:
             catalog.create_table(LOG, SCHEMA)
 
     def start_writer(self, writer: str, **orders: Any) -> WriterProcess:
-        told = Orders(
+        given = Orders(
             target=orders.pop("target", self.stack.target), journal=str(self.journal), writer=writer, **orders
         )
-        process = _FORKS.Process(target=main, args=(told,), name=f"writer {writer}", daemon=True)
+        process = _FORKS.Process(target=main, args=(given,), name=f"writer {writer}", daemon=True)
         process.start()
         started = WriterProcess(process, writer)
         self.processes.append(started)
@@ -156,7 +156,7 @@ class Lab:
         """All that is wrong with the history so far."""
         return [str(finding) for finding in check_history(self.writes() if writes is None else writes, self.seen())]
 
-    def leftovers(self) -> dict[str, str]:
+    def orphans(self) -> dict[str, str]:
         """States of the attempts that have files which belong to no live one, by attempt id."""
         warehouse = self.folder / "warehouse"
         with self.connect() as catalog:

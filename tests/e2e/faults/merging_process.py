@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.stores import LocationStores
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import LocationStores
 
 MERGED = "lab.merged"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
@@ -86,7 +86,7 @@ def write_by_sdk(target: str, step: str) -> None:
 def write_by_spark(target: str, folder: str, step: str) -> None:
     """One write of many tasks, whose files the driver program merges."""
     import lakelog.spark
-    from lakelog.spark import commit
+    from lakelog.spark.batch import commit
 
     spark = lakelog.spark.build_session(
         "killed", "local[2]", {"spark.sql.warehouse.dir": f"{folder}/wh", "spark.log.level": "OFF"}

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 import lakelog.spark
-from lakelog.spark import tasks
+from lakelog.spark.executor import write as tasks
 
 WRITTEN_ROWS = 1000
 
 
 def kill_from_a_task() -> None:
     """Makes the next write end with the death of this process."""
-    table_write: Any = import_module("lakelog.spark.table_write")
+    table_write: Any = import_module("lakelog.spark.batch.table_write")
     driver = os.getpid()
 
     def make(task: tasks.WriteTask) -> tasks.BatchFunction:

@@ -41,14 +41,14 @@ def test_a_full_disk_refuses_a_write_whole_and_takes_it_when_there_is_room(
             with pytest.raises(ResourceExhausted, match=r"cannot be written.*[Nn]o space left on device.*Make room"):
                 table.append(large, writer="w", identifier=1)
         assert table.snapshots().num_rows == 0
-        assert lab.leftovers() == {}, "what was written before the disk was full is in the way of what could be done"
+        assert lab.orphans() == {}, "what was written before the disk was full is in the way of what could be done"
         small = incompressible(10)
         table.append(small, writer="w", identifier=2)
         assert table.scan().to_arrow().sort_by("k") == small
         disk.resize("8m")
         table.append(large, writer="w", identifier=1)
         assert table.scan().count() == 2000 + (10 if name == LOG else 0)
-        assert lab.leftovers() == {}
+        assert lab.orphans() == {}
 
 
 def test_both_tables_of_a_transaction_or_none(lab: Lab, disk: SmallDisk) -> None:
@@ -59,4 +59,4 @@ def test_both_tables_of_a_transaction_or_none(lab: Lab, disk: SmallDisk) -> None
         with pytest.raises(ResourceExhausted):
             transaction.commit()
         assert lab.seen() == []
-        assert lab.leftovers() == {}
+        assert lab.orphans() == {}

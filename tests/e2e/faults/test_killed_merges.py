@@ -13,7 +13,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from tests.conftest import ROOT
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.merging_process import MERGED, OPTIONS, ROWS, SCHEMA, STEPS, write_by_sdk
@@ -65,7 +65,7 @@ def check_written(lab: Lab, table: Table, files: int) -> None:
     assert sorted(table.scan().to_arrow().column("k").to_pylist()) == list(range(ROWS))
     assert table.snapshots().num_rows == 1
     assert table.files().num_rows == files
-    assert set(stray_attempts(lab, table).values()) <= {"open", "doomed"}
+    assert set(stray_attempts(lab, table).values()) <= {"open", "aborted"}
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -14,7 +14,7 @@ from tests.e2e.faults.writer_process import LOG, ROWS
 pytestmark = pytest.mark.e2e
 
 # What holds a commit up: before it has read anything, or when it has decided and sends all it records with its COMMIT.
-BEFORE_IT_LOOKS = "SELECT FROM table_head FOR UPDATE"
+BEFORE_IT_POLLS = "SELECT FROM table_head FOR UPDATE"
 WHEN_IT_RECORDS = "LOCK TABLE snapshot IN SHARE MODE"
 
 
@@ -46,7 +46,7 @@ def snapshots(lab: Lab) -> int:
     return int(str(row[0]))
 
 
-def start_anew(lab: Lab) -> None:
+def start_again(lab: Lab) -> None:
     lab.stack.kill("metastore")
     lab.stack.restart("metastore")
 
@@ -58,21 +58,21 @@ def check_applied_once(lab: Lab) -> None:
     assert snapshots(lab) == 2
     with lab.connect() as catalog:
         assert catalog.table(LOG).scan().count() == ROWS
-    assert lab.leftovers() == {}
+    assert lab.orphans() == {}
 
 
 @pytest.mark.parametrize("step", ["staged 2", "file 2", "written"])
 def test_killed_between_a_clients_requests(lab: Lab, step: str) -> None:
     writer = lab.start_writer("w", freeze_at=step, try_s=20.0)
     writer.wait_until_frozen()
-    start_anew(lab)
+    start_again(lab)
     assert snapshots(lab) == 0
     writer.thaw()
     assert writer.wait() == 0
     check_applied_once(lab)
 
 
-@pytest.mark.parametrize("lock", [BEFORE_IT_LOOKS, WHEN_IT_RECORDS], ids=["before it looks", "when it records"])
+@pytest.mark.parametrize("lock", [BEFORE_IT_POLLS, WHEN_IT_RECORDS], ids=["before it looks", "when it records"])
 def test_killed_in_the_transaction(lab: Lab, lock: str) -> None:
     with holding(lab, lock):
         writer = lab.start_writer("w", try_s=20.0)
@@ -93,6 +93,6 @@ def test_killed_after_the_commit_before_the_answer(lab: Lab) -> None:
         holder.rollback()
         lab.wait_for(lambda: snapshots(lab) == 2, 30, "it is committed in both tables")
     assert lab.events("ends") == [], "it was answered, so the fault is not the one meant"
-    start_anew(lab)
+    start_again(lab)
     assert writer.wait() == 0
     check_applied_once(lab)

@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.embedded.services import is_serving
 from lakelog.errors import CommitConflict, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import Change, CommitRequest, CommitResult
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest, CommitResult
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.testing.history import SeenSnapshot, Write, check_history
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import KEYED, LOG, ROWS
@@ -46,7 +46,7 @@ def check_all(lab: Lab, count: int = COUNT) -> None:
             table = catalog.table(name)
             assert table.scan().count() == WRITERS * count * ROWS
             assert table.snapshots().column("id").to_pylist() == list(range(1, WRITERS * count + 1))
-    assert set(lab.leftovers().values()) <= {"open", "doomed"}
+    assert set(lab.orphans().values()) <= {"open", "aborted"}
 
 
 def test_control_without_faults_nothing_fails(lab: Lab) -> None:

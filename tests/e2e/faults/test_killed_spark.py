@@ -55,7 +55,7 @@ def test_a_driver_that_is_killed_and_started_again_writes_each_row_once(lab: Lab
     with program(lab, tmp_path, KILL_IN_TASK="1") as first:
         assert first.wait(200) == -signal.SIGKILL, (tmp_path / "program.log").read_text()
     assert lab.seen() == []
-    assert set(lab.leftovers().values()) == {"open"}, "the fault came before the files, or after the commit"
+    assert set(lab.orphans().values()) == {"open"}, "the fault came before the files, or after the commit"
 
     def committed() -> int:
         with lab.connect() as catalog:
@@ -76,4 +76,4 @@ def test_a_driver_that_is_killed_and_started_again_writes_each_row_once(lab: Lab
     writes = [Write("w", 1, {KEYED: tuple(f"w.{row}" for row in range(WRITTEN_ROWS))}, "acknowledged")]
     writes += [Write(stream, batch, {LOG: values(batch)}, "acknowledged") for batch in range(BATCHES)]
     assert lab.check(writes) == []
-    assert set(lab.leftovers().values()) <= {"open", "doomed"}
+    assert set(lab.orphans().values()) <= {"open", "aborted"}

@@ -22,7 +22,7 @@ def test_a_writer_killed_at_any_step_leaves_nothing_half_done_and_its_successor_
     assert code == -signal.SIGKILL, "the fault did not take effect"
     before = lab.seen()
     assert bool(before) is (step == "committed"), "visible before its commit, or not after it"
-    assert set(lab.leftovers().values()) <= {"open", "doomed"}
+    assert set(lab.orphans().values()) <= {"open", "aborted"}
 
     assert lab.run_writer("w", count=2) == 0
     outcomes = [event["outcome"] for event in lab.events("ends")]
@@ -30,7 +30,7 @@ def test_a_writer_killed_at_any_step_leaves_nothing_half_done_and_its_successor_
     assert lab.check() == []
     assert sorted(len(snapshot.values) for snapshot in lab.seen()) == [ROWS] * 4
     # What the dead one wrote is the collector's to find; its successor left nothing.
-    assert set(lab.leftovers().values()) <= {"open", "doomed"}
+    assert set(lab.orphans().values()) <= {"open", "aborted"}
 
 
 def test_control_a_successor_that_takes_another_number_writes_twice(lab: Lab) -> None:
@@ -56,7 +56,7 @@ def test_a_frozen_writer_whose_identity_was_taken_over_is_fenced(lab: Lab, fence
     (late,) = [event for event in lab.events("ends") if event["identifier"] == 7]
     assert (late["outcome"], late["kind"]) == ("refused", "Fenced"), late
     assert lab.check() == []
-    assert set(lab.leftovers().values()) == set(), "the fenced one took its files back"
+    assert set(lab.orphans().values()) == set(), "the fenced one took its files back"
 
 
 def test_control_without_a_fence_the_zombie_writes(lab: Lab) -> None:
@@ -80,7 +80,7 @@ def test_a_zombie_with_the_number_of_its_successor_finds_its_work_done_and_takes
         values = catalog.table(LOG).scan().to_arrow().column("v").to_pylist()
     assert len(values) == ROWS
     assert not any(value.endswith("z") for value in values)
-    assert lab.leftovers() == {}
+    assert lab.orphans() == {}
 
 
 def test_two_writers_with_one_identity_at_once_apply_each_number_once(lab: Lab) -> None:
@@ -101,4 +101,4 @@ def test_two_writers_with_one_identity_at_once_apply_each_number_once(lab: Lab) 
             # One number's rows are all of the same twin, in both tables.
             labels = {value.split(".")[1] + value[-1] for value in values}
             assert len(labels) == 12
-    assert lab.leftovers() == {}
+    assert lab.orphans() == {}

@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import DataCorrupted, Effect, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.storage.stores import LocationStores
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.transaction import Transaction
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.postgres_proxy import CutPlace, PostgresProxy
 from lakelog.testing.proxy import TcpProxy
-from lakelog.transaction import Transaction
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import LOG, SCHEMA
 
@@ -121,7 +121,7 @@ def test_the_sdk_repeats_until_it_knows_and_applies_once(proxied: Proxied, place
         assert proxied.database.cuts_to_come == 0
         assert logged(catalog) == [f"w.{identifier}" for identifier in range(1, 6)]
         assert table.snapshots().column("id").to_pylist() == [1, 2, 3, 4, 5]
-        assert proxied.lab.leftovers() == {}
+        assert proxied.lab.orphans() == {}
 
 
 def test_control_a_repetition_under_another_number_writes_twice(proxied: Proxied) -> None:
@@ -139,7 +139,7 @@ def test_control_a_client_that_deletes_on_an_unknown_outcome_breaks_the_table(
     """C8: as if an unknown outcome meant that nothing had happened, and as if that were all one had to know."""
     monkeypatch.setattr(OutcomeUnknown, "effect", Effect.NONE)
     monkeypatch.setattr(Transaction, "_give_up", Transaction._delete_files)
-    monkeypatch.setattr("lakelog.transaction.call_repeatedly", lambda attempt, **_: attempt(0.0))
+    monkeypatch.setattr("lakelog.sdk.transaction.call_repeatedly", lambda attempt, **_: attempt(0.0))
     with proxied.catalog(retries=ONCE) as catalog:
         transaction = catalog.transaction(writer="w", identifier=1)
         transaction.table(LOG).append(rows("w.1"))
@@ -177,7 +177,7 @@ def test_many_writers_under_cut_commits_are_applied_once_each(proxied: Proxied) 
 
 
 @pytest.mark.parametrize("swallowed", ["answers", "everything"])
-def test_a_client_that_hears_nothing_gets_an_unknown_outcome_and_goes_on_when_the_net_is_back(
+def test_a_client_that_receives_nothing_gets_an_unknown_outcome_and_goes_on_when_the_net_is_back(
     proxied: Proxied, swallowed: str
 ) -> None:
     with proxied.catalog(try_s=1.0, retries=ONCE) as catalog:
@@ -208,7 +208,7 @@ def test_requests_and_answers_cut_at_every_length_never_give_a_wrong_answer(prox
                 assert table.snapshots().num_rows == before + 1
     with proxied.lab.connect() as catalog:
         assert len(set(logged(catalog))) == 14
-    assert proxied.lab.leftovers() == {}
+    assert proxied.lab.orphans() == {}
     assert proxied.service.cuts > 0
 
 

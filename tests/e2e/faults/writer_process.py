@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult, Fence, StagedAttempt
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.stores import LocationStores
+from lakelog.format.commit.request import CommitRequest, CommitResult, Fence, StagedAttempt
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import LocationStores
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 KEYED = "lab.keyed"

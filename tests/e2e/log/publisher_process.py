@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.sending.producer import KafkaProducer
 from writer.__main__ import main
 from writer.publishing import publisher
 from writer.publishing.recovery import find_resume

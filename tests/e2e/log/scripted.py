@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
 from lakelog.testing.log_history import ROWS_SCHEMA, SNAPSHOTS_SCHEMA, LogViolation, check_log
@@ -42,16 +42,16 @@ class Publisher:
     uncommitted: Consumer
     goes_on_anyhow: bool = False
     position: int = 0
-    fresh_starts: int = 0
+    producer_reinits: int = 0
 
     def start(self) -> None:
         found = self.producer.start()
         self.position = 0 if found is None else found.snapshot_id
-        self.fresh_starts += 1
+        self.producer_reinits += 1
 
     def publish_next(self, in_the_middle: Callable[[], object] = lambda: None) -> None:
         """One snapshot in a transaction of its own; something happens when its first row has arrived."""
-        if not self.fresh_starts or not (self.goes_on_anyhow or self.producer.can_go_on):
+        if not self.producer_reinits or not (self.goes_on_anyhow or self.producer.can_go_on):
             self.start()
         self.send(in_the_middle)
         self.commit()

@@ -150,7 +150,7 @@ def test_the_rights_that_are_named_are_enough(guarded: tuple[GuardedKafka, OpenL
     with closing(publisher.open_admin()) as admin, closing(publisher.open_reader(TOPIC)) as reader:
         assert admin.find_topic(TOPIC) is not None
         assert [each.snapshot for each in reader.read_tail()] == [SNAPSHOT]
-    with closing(open_log("writer").open_early_sender(TOPIC)) as sender:
+    with closing(open_log("writer").open_uncommitted_sender(TOPIC)) as sender:
         sender.send(make_record(), "b" * 32)
         assert sender.flush(20) is not None
     assert read(open_log("reader")) == 2
@@ -162,13 +162,13 @@ def test_the_rights_that_are_named_are_enough(guarded: tuple[GuardedKafka, OpenL
         assert admin.delete_topic("shop_other")
 
 
-def test_a_right_to_a_group_that_is_missing_is_told(guarded: tuple[GuardedKafka, OpenLog]) -> None:
+def test_a_right_to_a_group_that_is_missing_is_reported(guarded: tuple[GuardedKafka, OpenLog]) -> None:
     _, open_log = guarded
     with pytest.raises(PermissionDenied, match=r"consumer group lakelog-1-1 keeps: .*Group authorization failed"):
         publish(open_log("without-group"))
 
 
-def test_a_right_to_write_that_is_missing_is_told_by_whatever_meets_it(
+def test_a_right_to_write_that_is_missing_is_reported_by_whatever_meets_it(
     guarded: tuple[GuardedKafka, OpenLog],
 ) -> None:
     _, open_log = guarded

@@ -21,7 +21,7 @@ import pytest
 import lakelog
 from bench.faults.tables import SCHEMA
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 from lakelog.testing.log_recording import Recorder
 from tests.kafka_broker import ROOT, require_kafka

@@ -24,17 +24,17 @@ import pytest
 from bench.faults.lab import LEASE_S, FaultLab, FaultReport
 from bench.faults.schedule import Fault
 from bench.faults.tables import SCHEMA, VALUE, WHOLE_ROWS
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.records import TopicSpec
 from lakelog.log.secrets import Secrets
 from lakelog.log.tally import LogFindings
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.log_verification import verify_log
+from lakelog.sdk.tables.table import Table
 from lakelog.testing.log_history import LogViolation, check_log
 from lakelog.testing.log_recording import Recorder, check_recording, load_table_side, read_recording
-from lakelog.upkeep.log_verification import verify_log
 from tests.integration.sdk.logging_tables import read_all
 from tests.integration.sdk.test_stream_commands import Command
 from tests.kafka_broker import ROOT, require_kafka
@@ -74,12 +74,12 @@ def recorder(lab: FaultLab, table: Table) -> Iterator[Recorder]:
 
 
 @contextmanager
-def publisher(lab: FaultLab, table: Table, **told: str) -> Iterator[subprocess.Popen[bytes]]:
+def publisher(lab: FaultLab, table: Table, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """A publisher of one table that is told where to die or to freeze, and what to leave out."""
-    told_all = {f"LAB_{name.upper()}": value for name, value in told.items()}
+    reported_all = {f"LAB_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "tests.e2e.log.publisher_process", "publish", "--tables", table.name]
     options = ["--target", lab.stack.target, "--lease-seconds", f"{LEASE_S:g}"]
-    process = subprocess.Popen([*command, *options], cwd=ROOT, env={**os.environ, **told_all})
+    process = subprocess.Popen([*command, *options], cwd=ROOT, env={**os.environ, **reported_all})
     try:
         yield process
     finally:
@@ -107,9 +107,7 @@ def wait_until_frozen(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("off", ["", "position_of_the_log"])
-def test_who_dies_before_the_metastore_is_told_has_published(
-    lab: FaultLab, table: Table, recorder: Recorder, off: str
-) -> None:
+def test_a_crash_before_the_report_has_published(lab: FaultLab, table: Table, recorder: Recorder, off: str) -> None:
     with publisher(lab, table, kill_at="committed 2") as first:
         write(table, 1)
         lab.drain(table)
@@ -193,7 +191,7 @@ def test_a_metastore_that_is_set_back_is_noticed(
 
 
 @pytest.mark.parametrize("what", ["deleted", "made anew"])
-def test_a_topic_that_changes_under_its_publisher_is_told(
+def test_a_topic_that_changes_under_its_publisher_is_reported(
     lab: FaultLab, catalog: Catalog, table: Table, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     info = catalog.metastore.get_log(table.uuid)

@@ -29,11 +29,11 @@ def test_an_end_that_comes_late_finds_another_epoch(scripted: Scripted, proxy: K
     publisher.publish_next(lambda: codes.extend(proxy.release_ends()))
     publisher.publish_next()
     assert codes == [INVALID_PRODUCER_EPOCH]
-    assert publisher.fresh_starts == 2, "who sent something twice starts afresh, once"
+    assert publisher.producer_reinits == 2, "who sent something twice starts afresh, once"
     assert scripted.find_violations(3) == set()
 
 
-def test_without_a_fresh_start_it_tears_the_next_snapshot(scripted: Scripted, proxy: KafkaProxy) -> None:
+def test_without_a_producer_reinit_it_tears_the_next_snapshot(scripted: Scripted, proxy: KafkaProxy) -> None:
     publisher = scripted.open_publisher(goes_on_anyhow=True)
     publisher.start()
     proxy.hold_ends()
@@ -52,24 +52,24 @@ def test_without_a_fresh_start_it_tears_the_next_snapshot(scripted: Scripted, pr
     assert scripted.find_violations(2) >= {LogViolation.TORN, LogViolation.DUPLICATE}
 
 
-def test_an_end_without_an_answer_is_followed_by_a_fresh_start(scripted: Scripted, proxy: KafkaProxy) -> None:
+def test_an_end_without_an_answer_is_followed_by_a_producer_reinit(scripted: Scripted, proxy: KafkaProxy) -> None:
     publisher = scripted.open_publisher()
     publisher.start()
     proxy.lose_end_answers()
     publisher.publish_next()
     assert proxy.ends >= 2, "the client asked only once"
     publisher.publish_next()
-    assert publisher.fresh_starts == 2
+    assert publisher.producer_reinits == 2
     assert scripted.find_violations(2) == set()
 
 
-def test_slow_ends_are_no_reason_for_a_fresh_start(scripted: Scripted, proxy: KafkaProxy) -> None:
+def test_slow_ends_are_no_reason_for_a_producer_reinit(scripted: Scripted, proxy: KafkaProxy) -> None:
     publisher = scripted.open_publisher()
     publisher.start()
     proxy.delay_ends(0.1)
     for _ in range(3):
         publisher.publish_next()
-    assert publisher.fresh_starts == 1
+    assert publisher.producer_reinits == 1
     assert scripted.find_violations(3) == set()
 
 

@@ -19,11 +19,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import lakelog
-from lakelog.catalog import Catalog
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.integration.sdk.test_stream_commands import Command
 from tests.integration.server.certificates import TestAuthority
 from tests.kafka_broker import require_kafka
@@ -166,8 +166,8 @@ def test_passwords(lab: Lab, catalog: Catalog, capsys: pytest.CaptureFixture[str
     lab.refuse(catalog, lab.sasl(password="unheard-of"), InvalidArgument, "secret:unheard-of", "LAKELOG_SECRET_")
     lab.refuse(catalog, {**lab.sasl(), "kafka.sasl.password": PASSWORDS["first"]}, InvalidArgument, "secret:NAME")
     lab.refuse(catalog, lab.sasl(ssl_ca_pem="secret:password"), InvalidArgument, "ssl.ca.pem", "secrets that they name")
-    nobody = {name: value for name, value in lab.sasl().items() if name != "kafka.sasl.username"}
-    lab.refuse(catalog, nobody, InvalidArgument, "username")
+    no_one = {name: value for name, value in lab.sasl().items() if name != "kafka.sasl.username"}
+    lab.refuse(catalog, no_one, InvalidArgument, "username")
     table = catalog.create_table("shop.orders", SCHEMA, options=lab.sasl())
     write(table, "one")
     assert len(lab.read(table, 1)) == 1

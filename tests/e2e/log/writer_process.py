@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow as pa
 
 import lakelog
-from lakelog.log.kafka.early import KafkaEarlySender
+from lakelog.log.kafka.sending.uncommitted import KafkaUncommittedSender
 from tests.e2e.log.publisher_process import reach
 
 
 def add_points() -> None:
-    send = KafkaEarlySender.send
+    send = KafkaUncommittedSender.send
 
-    def send_with_point(self: KafkaEarlySender, records: Any, attempt_id: str) -> None:
+    def send_with_point(self: KafkaUncommittedSender, records: Any, attempt_id: str) -> None:
         send(self, records, attempt_id)
         # They wait for more to go with them, and would never leave a process that freezes now.
         assert self._client is not None
         assert self._client.flush(30) == 0
         reach("sent")
 
-    KafkaEarlySender.send = send_with_point  # type: ignore[method-assign]
+    KafkaUncommittedSender.send = send_with_point  # type: ignore[method-assign]
 
 
 def main(target: str, table: str, name: str, count: int) -> None:

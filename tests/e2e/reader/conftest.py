@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
+from lakelog.sdk.catalog import Catalog
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 from .conftest import Reader, find_state
 
@@ -79,7 +79,7 @@ def test_each_row_once_over_a_frozen_instance_a_kill_and_takeovers(
     first.send(signal.SIGSTOP)
     second.wait_for('"batch done"')
     first.send(signal.SIGCONT)
-    first.wait_for('"ending": "FENCED"')
+    first.wait_for('"exit_status": "FENCED"')
     first.wait_for("waiting for the lease")
     second.kill()
     writing.join()

@@ -11,7 +11,7 @@ import pytest
 
 from bench.soak.machine import soak
 from bench.soak.readers import SoakError
-from lakelog.format.commit_order import Commit
+from lakelog.format.commit.order import Commit
 from lakelog.streams.batch import Progress
 from lakelog.streams.follow import TablesFollower
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.catalog import Catalog
 
 ROOT = Path(__file__).parents[3]
 _numbers = itertools.count(1)
@@ -130,11 +130,11 @@ class World:
         table = self.catalog.table(self.table)
         files = table.files()
         live = set(files.column("path").to_pylist()) if files.num_rows else set()
-        told = PlanRequest(table.uuid, InRange(0, self.snapshots()), changelog=True)
+        reported = PlanRequest(table.uuid, InRange(0, self.snapshots()), changelog=True)
         metastore = self.catalog.metastore
-        live |= set(metastore.plan(told).files.column("path").to_pylist()) if self.snapshots() else set()
-        positions = metastore.plan(PlanRequest(table.uuid)).files.column("superseded_path").to_pylist()
-        live |= {path for path in positions if path}
+        live |= set(metastore.plan(reported).files.column("path").to_pylist()) if self.snapshots() else set()
+        deletion_vectors = metastore.plan(PlanRequest(table.uuid)).files.column("deletion_vector_path").to_pylist()
+        live |= {path for path in deletion_vectors if path}
         location = Path(self.catalog.table(self.table)._info.location.removeprefix("file://"))
         return [str(path) for path in location.rglob("*.parquet") if not any(str(path).endswith(name) for name in live)]
 

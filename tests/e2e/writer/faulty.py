@@ -31,7 +31,7 @@ def freeze() -> None:
 
 
 def install_fault(step: str, at_batch: int) -> None:
-    table_write: Any = import_module("lakelog.spark.table_write")
+    table_write: Any = import_module("lakelog.spark.batch.table_write")
     write, commit, count = batch.BatchWriter._write, table_write.commit_attempt, batch.BatchWriter._count
 
     def faulty_write(self: Any, taken: Any, planned: Any) -> Any:

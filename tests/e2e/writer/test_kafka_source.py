@@ -75,7 +75,7 @@ def test_killed_before_and_after_its_commits(world: World, kafka_broker: str) ->
     assert (report.state, report.total_rows, report.lag, report.last_error) == ("stopped", world.next_row, 0, "")
     assert report.position.startswith("offsets 0:")
     # The table itself says how far it is.
-    told = world.catalog.table(world.table).snapshots().column("properties").to_pylist()[-1]
-    (offsets,) = json.loads(dict(told)["pipeline.offsets"])
+    reported = world.catalog.table(world.table).snapshots().column("properties").to_pylist()[-1]
+    (offsets,) = json.loads(dict(reported)["pipeline.offsets"])
     assert offsets["topic"] == topic.name
     assert report.position == "offsets " + ", ".join(f"{p}:{end}" for p, end in enumerate(offsets["offsets"]))

@@ -128,9 +128,9 @@ def test_a_frozen_instance_is_replaced_and_does_no_harm(world: World) -> None:
     first = world.start("--lease-seconds", "2")
     world.until(lambda: world.ids() == list(range(20)))
 
-    told = world.start("--lease-seconds", "2", "--no-wait")
-    assert told.wait() == 5
-    assert "runs this pipeline now" in told.text()
+    reported = world.start("--lease-seconds", "2", "--no-wait")
+    assert reported.wait() == 5
+    assert "runs this pipeline now" in reported.text()
 
     first.send_all(signal.SIGSTOP)
     world.add_files(2)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.testing import EmbeddedStack, embedded_stack
 
 from .refusing import KEYED

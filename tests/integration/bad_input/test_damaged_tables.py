@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import DataCorrupted, LakelogError
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 ROWS = pa.table({"id": range(500), "name": [f"name {n}" for n in range(500)]}, schema=SCHEMA)
@@ -106,7 +106,7 @@ def test_files_of_one_size_and_form_in_each_others_place_are_named(
         one.write_bytes(kept)
         assert read(catalog) == ROWS.slice(100, 200)
     else:
-        monkeypatch.setattr("lakelog.storage.parquet_reader.PATH_KEY", "another key")
+        monkeypatch.setattr("lakelog.storage.parquet.reader.PATH_KEY", "another key")
         assert read(catalog).column("id").to_pylist()[0] == 200, "rows of one file for those of the other"
 
 

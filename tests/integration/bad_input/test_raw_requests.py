@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lakelog
-from lakelog.client.status import DETAILS_KEY, from_proto_status
+from lakelog.client.connection.status import DETAILS_KEY, from_proto_status
 from lakelog.embedded.services import is_serving
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown
 from lakelog.rpc.messages import parse

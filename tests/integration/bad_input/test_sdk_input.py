@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.embedded.ports import free_port
 from lakelog.errors import (
     AlreadyExists,
@@ -26,8 +25,9 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.proxy import TcpProxy
 
@@ -252,7 +252,7 @@ def test_handles_of_dropped_tables_say_so_and_never_reach_the_new_one(catalog: C
     assert again.snapshots().num_rows == 0
 
 
-def test_a_table_dropped_during_a_transaction_ends_it_without_leftovers(catalog: Catalog, orders: Table) -> None:
+def test_a_table_dropped_during_a_transaction_ends_it_without_orphans(catalog: Catalog, orders: Table) -> None:
     rows = table_of(id=[1], name=["a"], n=pa.array([1], pa.int32()))
 
     def write() -> None:
@@ -307,10 +307,10 @@ def connect_quickly(target: str) -> Catalog:
     return Catalog(metastore, LocationStores())
 
 
-def test_nobody_there_and_somebody_else_there_are_named(mute_port: int) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    with connect_quickly(nobody) as catalog:
-        refused(catalog.databases, nobody, kind=Unavailable)
+def test_no_one_there_and_somebody_else_there_are_named(mute_port: int) -> None:
+    no_one = f"127.0.0.1:{free_port()}"
+    with connect_quickly(no_one) as catalog:
+        refused(catalog.databases, no_one, kind=Unavailable)
     with connect_quickly(f"127.0.0.1:{mute_port}") as catalog:
         refused(catalog.databases, str(mute_port), kind=Unavailable)
 

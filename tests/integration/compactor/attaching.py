@@ -7,21 +7,21 @@ from typing import Any
 
 import structlog
 
-from compactor.attendance import Attendance
-from compactor.changelogs import ChangelogDuty
-from compactor.cleaning import CleaningDuty
-from compactor.compactions import CompactionDuty
-from compactor.expiry import ExpiryDuty
-from compactor.marks import MarkDuty
+from compactor.compactions.changelogs import ChangelogJobExecutor
+from compactor.compactions.compactions import CompactionJobExecutor
+from compactor.compactions.dedicated import DedicatedCompaction
+from compactor.compactions.deletion_vectors import DeletionVectorJobExecutor
 from compactor.metrics import Metrics
-from compactor.partition_expiry import PartitionExpiryDuty
-from compactor.purges import PurgeDuty
 from compactor.queue_watch import QueueWatch
+from compactor.retention.cleaning import CleaningJobExecutor
+from compactor.retention.expiry import ExpiryJobExecutor
+from compactor.retention.partition_expiry import PartitionExpiryJobExecutor
+from compactor.retention.purges import PurgeJobExecutor
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, MARK, PURGE
-from lakelog.storage.caches import Caches
-from lakelog.storage.stores import LocationStores, Stores
+from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.objects.stores import LocationStores, Stores
 
 
 def make_service(
@@ -40,24 +40,24 @@ def make_service(
         metastore,
         waiting=metastore,
         find_tables=find_tables,
-        duties={
-            CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
-            COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
-            MARK: MarkDuty(metastore, stores, metrics, log),
-            CLEAN: CleaningDuty(metastore, stores, metrics, log),
-            EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
-            PURGE: PurgeDuty(metastore, stores, metrics, log),
-            EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
+        executors={
+            CHANGELOG: ChangelogJobExecutor(metastore, stores, Caches(), clock, metrics, log),
+            COMPACT: CompactionJobExecutor(metastore, stores, clock, metrics, log),
+            DELETION_VECTORS: DeletionVectorJobExecutor(metastore, stores, metrics, log),
+            CLEAN: CleaningJobExecutor(metastore, stores, metrics, log),
+            EXPIRE_PARTITIONS: PartitionExpiryJobExecutor(metastore, metrics, log),
+            PURGE: PurgeJobExecutor(metastore, stores, metrics, log),
+            EXPIRE: ExpiryJobExecutor(metastore, stores, metrics, log),
         },
         stores=stores,
         holder=holder,
         lease_s=lease_s,
-        patience_s=5.0,
+        max_unavailable_s=5.0,
         once=once,
         clock=clock,
         metrics=metrics,
         log=log,
-        attendance=Attendance(metastore, log),
+        dedicated_compaction=DedicatedCompaction(metastore, log),
         queue=QueueWatch(metastore, clock, metrics, log),
     )
 

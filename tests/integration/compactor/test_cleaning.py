@@ -14,19 +14,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
-from lakelog.format.job import CLEAN, JobState
-from lakelog.format.table_files import FileUse, OrphanReason, UsedFile
-from lakelog.storage.store import StoredObject
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.jobs.job import CLEAN, JobState
+from lakelog.format.retention.table_files import FileUse, OrphanReason, UsedFile
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.file_check import check_files
+from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.store import StoredObject
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing.faulty_store import FaultyStore
-from lakelog.upkeep.file_check import check_files
-from lakelog.upkeep.file_check_result import FileCheck
-from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_work import WorkPlanner
 from metastore.service import PLANNERS
 from tests.integration.compactor.attaching import attach_all
 
@@ -80,10 +80,10 @@ def test_a_table_in_order_has_no_orphans(catalog: Catalog, metastore: InProcessM
     assert found.size_bytes > 1000
     assert (found.orphans, found.broken, found.deleted_files) == ((), (), 0)
     uses = {each.use for each in _used(metastore, orders)}
-    assert uses == {FileUse.DATA, FileUse.CHANGELOG, FileUse.POSITIONS}
+    assert uses == {FileUse.DATA, FileUse.CHANGELOG, FileUse.DELETION_VECTORS}
 
 
-def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
+def test_orphans_are_reported_by_attempt_and_reason_and_deleted_where_that_is_safe(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path
 ) -> None:
     orders = make_orders(catalog)
@@ -96,9 +96,9 @@ def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
     foreign = put(warehouse, orders, f"data/{'f' * 32}/a.parquet", age_s=90_000)
     before = shown(orders)
     found = orders.check_files()
-    assert _told(found) == {
+    assert _reported(found) == {
         (running, OrphanReason.OPEN): (2, 20, 0),
-        (given_up, OrphanReason.DOOMED): (1, 10, 1),
+        (given_up, OrphanReason.ABORTED): (1, 10, 1),
         (committed, OrphanReason.LEFT): (1, 10, 1),
         ("", OrphanReason.UNKNOWN): (2, 20, 1),
         ("f" * 32, OrphanReason.UNKNOWN): (1, 10, 1),
@@ -108,7 +108,7 @@ def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
     assert (found.orphan_files, found.orphan_bytes, found.deleted_files) == (7, 70, 0)
     assert late.exists(), "only a repair deletes"
     repaired = orders.check_files(repair=True)
-    assert (_told(repaired), repaired.deleted_files, repaired.deleted_bytes) == (_told(found), 4, 40)
+    assert (_reported(repaired), repaired.deleted_files, repaired.deleted_bytes) == (_reported(found), 4, 40)
     assert not any(file.exists() for file in (late, old, foreign))
     assert not old.parent.exists(), "empty folders go too"
     assert young.exists()
@@ -119,7 +119,7 @@ def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
     # Who has been open for too long is given up first.
     last = orders.check_files(repair=True, older_than=AT_ONCE)
     assert last.deleted_files == 3
-    assert _states(metastore, orders)[running] == "doomed"
+    assert _states(metastore, orders)[running] == "aborted"
     assert not young.exists()
     with pytest.raises(CommitConflict, match="was given up"):
         _commit(metastore, orders, running)
@@ -129,14 +129,14 @@ def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)
-def test_files_that_are_missing_or_cut_are_told(
+def test_files_that_are_missing_or_cut_are_reported(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path
 ) -> None:
     orders = make_orders(catalog)
     used = {each.use: each for each in _used(metastore, orders)}
     folder = warehouse / orders.uuid
     (folder / used[FileUse.CHANGELOG].path).unlink()
-    (folder / used[FileUse.POSITIONS].path).unlink()
+    (folder / used[FileUse.DELETION_VECTORS].path).unlink()
     with (folder / used[FileUse.DATA].path).open("ab") as cut:
         cut.write(b"more")
     size = used[FileUse.DATA].size_bytes
@@ -144,7 +144,7 @@ def test_files_that_are_missing_or_cut_are_told(
     found = orders.check_files(repair=True, older_than=AT_ONCE)
     assert {(each.path, each.use): (each.size_bytes, each.found_bytes) for each in found.broken} == {
         (used[FileUse.CHANGELOG].path, FileUse.CHANGELOG): (used[FileUse.CHANGELOG].size_bytes, None),
-        (used[FileUse.POSITIONS].path, FileUse.POSITIONS): (None, None),
+        (used[FileUse.DELETION_VECTORS].path, FileUse.DELETION_VECTORS): (None, None),
         (used[FileUse.DATA].path, FileUse.DATA): (size, size + 4),
     }
     assert (found.broken_files, found.deleted_files) == (3, 0)
@@ -177,7 +177,7 @@ def test_what_expiry_has_queued_is_left_to_it(catalog: Catalog, metastore: InPro
     orders = make_orders(catalog)
     orders.overwrite(rows_of(9))
     metastore.expire_snapshots(orders.uuid, older_than_ms=2**62, retain_last=1)
-    queued = metastore.list_doomed_files(orders.uuid, 100)
+    queued = metastore.list_expired_files(orders.uuid, 100)
     assert queued
     found = orders.check_files(repair=True, older_than=AT_ONCE)
     assert (found.queued_files, found.orphan_files, found.deleted_files) == (len(queued), 0, 0)
@@ -259,13 +259,13 @@ def test_compactors_clear_away_what_dead_writers_have_left(
     assert shown(orders) == [(1, 2), (2, 2)]
 
 
-def _told(found: FileCheck) -> dict[tuple[str, OrphanReason], tuple[int, int, int]]:
+def _reported(found: FileCheck) -> dict[tuple[str, OrphanReason], tuple[int, int, int]]:
     return {(each.attempt_id, each.reason): (each.files, each.size_bytes, each.deletable) for each in found.orphans}
 
 
 def _let_time_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if three days had passed."""
-    for module in ("metastore.cleaning", "compactor.cleaning"):
+    for module in ("metastore.jobs.cleaning", "compactor.retention.cleaning"):
         monkeypatch.setattr(f"{module}.ABANDONED_MS", 0)
         monkeypatch.setattr(f"{module}.SETTLED_MS", 0)
 
@@ -289,12 +289,12 @@ def _attempts(metastore: InProcessMetastore, table: Table) -> Any:
 
 
 def _states(metastore: InProcessMetastore, table: Table) -> dict[str, str]:
-    found = metastore.list_unfinished_attempts(table.uuid, open_ms=0, doomed_ms=0)
+    found = metastore.list_unfinished_attempts(table.uuid, open_ms=0, aborted_ms=0)
     return {each.attempt_id: each.state.value for each in found}
 
 
 def _commit(metastore: InProcessMetastore, table: Table, attempt: str) -> None:
-    from lakelog.format.commit import CommitRequest
+    from lakelog.format.commit.request import CommitRequest
     from tests.contract.metastore.making import make_change, make_file
 
     change = make_change(table.info, [make_file(attempt)], bucket_count=1)

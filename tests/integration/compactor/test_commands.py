@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import make, rows
@@ -29,7 +29,7 @@ def kinds(out: str) -> list[str]:
 def test_a_bounded_command_waits_and_then_says_which_snapshot_waits(
     command: Command, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.cli.tail.DEFAULT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("lakelog.cli.commands.rows.tail.DEFAULT_TIMEOUT_S", 0.3)
     from_first = ("tail", "shop.t", "--mode", "from-snapshot", "-O", "scan.snapshot-id=1", "-o", "json")
     for arguments in (("changes", "shop.t", "--timeout", "0.3"), from_first):
         code, _, err = command(*arguments)
@@ -44,7 +44,7 @@ def test_a_bounded_command_waits_and_then_says_which_snapshot_waits(
         assert (code, kinds(out)) == (0, ["+I", "-U", "+U"])
 
 
-def test_jobs_tell_what_is_due_and_what_was_done(command: Command, metastore: InProcessMetastore) -> None:
+def test_jobs_show_what_is_due_and_what_was_done(command: Command, metastore: InProcessMetastore) -> None:
     (due,) = json.loads(command("jobs", "-o", "json")[1])
     assert (due["table"], due["kind"], due["state"], due["outcome"]) == ("shop.t", "changelog", "due", None)
     attach_all(metastore)
@@ -57,14 +57,14 @@ def test_jobs_tell_what_is_due_and_what_was_done(command: Command, metastore: In
     assert (code, "is done, and nothing is left to do" in err) == (2, True)
 
 
-def test_expire_tells_what_goes_and_who_needs_the_rest(command: Command, metastore: InProcessMetastore) -> None:
+def test_expire_reports_what_goes_and_who_needs_the_rest(command: Command, metastore: InProcessMetastore) -> None:
     code, out, _ = command(
         "table", "expire", "shop.t", "--older-than", "2200-01-01", "--retain-last", "1", "-o", "json"
     )
     (found,) = [json.loads(out)]
     # Both snapshots wait for their changelogs.
     assert (code, found["snapshots"], found["first_kept"]) == (0, 0, 1)
-    assert [(pin["kind"], pin["snapshot_id"]) for pin in found["held_by"]] == [("changelog", 0)]
+    assert [(lease["kind"], lease["snapshot_id"]) for lease in found["held_by"]] == [("changelog", 0)]
     attach_all(metastore)
     command.capture.readouterr()
     arguments = ("table", "expire", "shop.t", "--older-than", "2200-01-01", "--retain-last", "1")

@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Fenced, OutcomeUnknown
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, JobState, to_bucket_scope
-from lakelog.format.plan import PlanRequest
-from lakelog.table import Table
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
-from tests.integration.sdk.keyed import make, replayed, rows, shown, told
+from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
 
 
 def request(metastore: InProcessMetastore, table: Table, strategy: str = FULL) -> list[Job]:
@@ -47,14 +47,14 @@ def test_a_full_compaction_leaves_one_file_a_bucket_and_every_read(
     table = make(catalog, producer, bucket="2")
     write_some(table)
     before = [sorted(table.scan(snapshot_id=number).to_arrow().to_pylist(), key=str) for number in range(1, 5)]
-    changes = told(table, 0)
+    changes = emitted(table, 0)
     request(metastore, table)
     attach_all(metastore)
     assert [job.state for job in metastore.list_jobs()] == [JobState.DONE] * 2
     assert levels(table) == [5] * len(set(table.files()["bucket"].to_pylist()))
     assert [sorted(table.scan(snapshot_id=n).to_arrow().to_pylist(), key=str) for n in range(1, 5)] == before
     assert sorted(table.scan().to_arrow().to_pylist(), key=str) == before[-1]
-    assert told(table, 0) == changes
+    assert emitted(table, 0) == changes
     kinds = [each.kind.name for each in metastore.list_snapshots(table.uuid).snapshots]
     assert kinds[:4] == ["APPEND"] * 4
     assert set(kinds[4:]) == {"COMPACT"}
@@ -271,7 +271,7 @@ def test_a_zombie_changes_nothing_and_deletes_only_what_is_its_own(
     assert len([path for path in data_files(warehouse) if "compact-" in path]) == 1
 
 
-def test_whoever_takes_over_deletes_what_the_dead_have_left(
+def test_any_process_that_takes_over_deletes_what_the_dead_have_left(
     metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
 ) -> None:
     table = make(catalog, "none")

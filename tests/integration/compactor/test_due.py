@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.format.job import COMPACT, Job, JobState
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.table import Table
-from metastore.due_compactions import plan_compactions
-from metastore.due_work import WorkPlanner
+from lakelog.format.jobs.job import COMPACT, Job, JobState
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_compactions import plan_compactions
+from metastore.jobs.due_work import WorkPlanner
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.keyed import make, rows, shown

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import structlog
 
-from compactor.duty import Control
-from compactor.expiry import ExpiryDuty
+from compactor.executor import Control
 from compactor.metrics import Metrics
-from lakelog.catalog import Catalog
+from compactor.retention.expiry import ExpiryJobExecutor
 from lakelog.errors import InvalidArgument, SnapshotExpired
-from lakelog.format.job import EXPIRE, Job, JobState
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.jobs.job import EXPIRE, Job, JobState
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.keyed import make, rows, shown, told
+from tests.integration.sdk.keyed import emitted, make, rows, shown
 
 AT_ONCE = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
 
@@ -51,9 +51,9 @@ class DiesAt:
         return dying
 
 
-def make_duty(metastore: Any) -> ExpiryDuty:
+def make_executor(metastore: Any) -> ExpiryJobExecutor:
     stores: Any = metastore if isinstance(metastore, DiesAt) else LocationStores()
-    return ExpiryDuty(metastore, stores, Metrics(), structlog.get_logger())
+    return ExpiryJobExecutor(metastore, stores, Metrics(), structlog.get_logger())
 
 
 def job_of(table: Table) -> Job:
@@ -87,7 +87,7 @@ def test_what_expired_leaves_the_store(metastore: InProcessMetastore, catalog: C
     with pytest.raises(SnapshotExpired, match=r"Snapshot 3 .* the snapshots 4 to 5 can still be read"):
         table.scan(snapshot_id=3)
     with pytest.raises(SnapshotExpired):
-        told(table, 1)
+        emitted(table, 1)
 
 
 def test_nothing_but_live_files_is_left(metastore: InProcessMetastore, catalog: Catalog, warehouse: Path) -> None:
@@ -111,11 +111,11 @@ def test_streams_of_a_table_go_on_where_only_the_changelog_is_left(
     table = make(catalog, "lookup", bucket="1", **{**AT_ONCE, "changelog.num-retained.min": "10"})
     for number in range(5):
         table.write(rows(f"+I 1|1|{number}", f"+I 1|{number + 2}|0"))
-    expected = told(table, 1)
+    expected = emitted(table, 1)
     table.expire_snapshots()
     attach_all(metastore)
     assert table.snapshots()["id"].to_pylist() == [5]
-    assert told(table, 1) == expected
+    assert emitted(table, 1) == expected
     with table.subscribe(options={"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}) as stream:
         assert next(iter(stream)).snapshot_id == 2
     with pytest.raises(SnapshotExpired):
@@ -136,21 +136,21 @@ def test_a_consumer_keeps_what_it_needs_and_is_named(metastore: InProcessMetasto
     assert table.expire_snapshots().first_kept == 5
 
 
-@pytest.mark.parametrize("call", ["expire_snapshots", "delete_many", "forget_doomed_files"])
+@pytest.mark.parametrize("call", ["expire_snapshots", "delete_many", "forget_expired_files"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_whoever_dies_at_any_step_leaves_work_for_the_next(
+def test_any_process_that_dies_at_any_step_leaves_work_for_the_next(
     metastore: InProcessMetastore, catalog: Catalog, warehouse: Path, call: str, when: str
 ) -> None:
     table = make(catalog, "none", bucket="1", **AT_ONCE)
     write_versions(table)
     before = shown(table)
     with pytest.raises(Died):
-        make_duty(DiesAt(metastore, call, when)).do(job_of(table), Control(threading.Event()))
+        make_executor(DiesAt(metastore, call, when)).do(job_of(table), Control(threading.Event()))
     assert shown(table) == before
-    make_duty(metastore).do(job_of(table), Control(threading.Event()))
+    make_executor(metastore).do(job_of(table), Control(threading.Event()))
     assert len(data_files(warehouse)) == table.files().num_rows
     assert shown(table) == before
-    assert metastore.list_doomed_files(table.uuid, 10) == []
+    assert metastore.list_expired_files(table.uuid, 10) == []
 
 
 def test_arguments_are_checked(catalog: Catalog) -> None:

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.compaction_result import CompactionState
+from lakelog.sdk.tables.table import Table
 from lakelog.streams.subscription import Subscription
-from lakelog.table import Table
-from lakelog.upkeep.compaction_result import CompactionState
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.keyed import make, replayed, rows, shown, told
+from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400")
 SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")
@@ -25,7 +25,7 @@ SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")
 def compact(metastore: InProcessMetastore, table: Table, strategy: str = FULL) -> None:
     """Compacts every bucket that has files, or whose files were told of."""
     at = PlanRequest(table.uuid)
-    files = [metastore.plan(at).files, metastore.plan(PlanRequest(table.uuid, told=True)).files]
+    files = [metastore.plan(at).files, metastore.plan(PlanRequest(table.uuid, baseline=True)).files]
     buckets = {
         pair for each in files for pair in zip(each["partition"].to_pylist(), each["bucket"].to_pylist(), strict=True)
     }
@@ -39,21 +39,21 @@ def test_the_vector(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "full-compaction")
     table.write(rows(*FIRST))
     table.write(rows(*SECOND))
-    assert told(table, 0) == []
+    assert emitted(table, 0) == []
     assert shown(table) == {(1, 10): 102, (1, 20): 200, (1, 30): 300}
     compact(metastore, table)
-    assert told(table, 0) == ["+I 1|10|102", "+I 1|20|200", "+I 1|30|300"]
-    assert told(table, 2) == told(table, 0)
-    assert told(table, 0, 2) == []
+    assert emitted(table, 0) == ["+I 1|10|102", "+I 1|20|200", "+I 1|30|300"]
+    assert emitted(table, 2) == emitted(table, 0)
+    assert emitted(table, 0, 2) == []
     table.write(rows("+I 1|10|102", "+I 1|50|500", "-D 1|30|0"))
     table.write(rows("-D 1|50|0", "-D 1|60|0"))
     compact(metastore, table)
     compact(metastore, table)
-    assert told(table, 3) == ["-U 1|10|102", "+U 1|10|102", "-D 1|30|300"]
+    assert emitted(table, 3) == ["-U 1|10|102", "+U 1|10|102", "-D 1|30|300"]
     assert replayed(table) == shown(table)
 
 
-def test_overwrites_are_told_with_the_next_full_compaction(metastore: InProcessMetastore, catalog: Catalog) -> None:
+def test_overwrites_are_emitted_with_the_next_full_compaction(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "full-compaction")
     table.write(rows("+I 1|1|1", "+I 1|2|2", "+I 2|1|1", "+I 3|1|1"))
     compact(metastore, table)
@@ -61,9 +61,9 @@ def test_overwrites_are_told_with_the_next_full_compaction(metastore: InProcessM
     table.overwrite(plain(), partition={"pt": 2})
     table.write(rows("+I 3|2|2"))
     last = metastore.list_snapshots(table.uuid).latest_snapshot_id
-    assert told(table, 4) == []
+    assert emitted(table, 4) == []
     compact(metastore, table)
-    assert sorted(told(table, last)) == [
+    assert sorted(emitted(table, last)) == [
         "+I 1|3|3",
         "+I 3|2|2",
         "+U 1|2|2",
@@ -76,7 +76,7 @@ def test_overwrites_are_told_with_the_next_full_compaction(metastore: InProcessM
     assert replayed(table) == shown(table)
 
 
-def test_files_that_only_move_up_are_told(metastore: InProcessMetastore, catalog: Catalog) -> None:
+def test_files_that_only_move_up_are_emitted(metastore: InProcessMetastore, catalog: Catalog) -> None:
     """So is what is compacted below the highest level before, and each row once."""
     table = make(catalog, "full-compaction", target_file_size="1 kb")
     for first in (0, 1000, 2000):
@@ -85,13 +85,13 @@ def test_files_that_only_move_up_are_told(metastore: InProcessMetastore, catalog
     table.write(rows(*(f"+I 1|{5000 + key}|{key}" for key in range(500))))
     compact(metastore, table, MINOR)
     (levels,) = {tuple(sorted(set(table.files()["level"].to_pylist())))}
-    assert len(told(table, 0)) == (2000 if len(levels) == 1 else 1500)
+    assert len(emitted(table, 0)) == (2000 if len(levels) == 1 else 1500)
     compact(metastore, table)
     assert replayed(table) == shown(table)
-    assert len(told(table, 0)) == 2000
+    assert len(emitted(table, 0)) == 2000
 
 
-def test_a_stream_begins_with_what_was_told(metastore: InProcessMetastore, catalog: Catalog) -> None:
+def test_a_stream_begins_with_the_baseline(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "full-compaction")
     table.write(rows(*FIRST))
     compact(metastore, table)
@@ -109,7 +109,7 @@ def test_a_stream_begins_with_what_was_told(metastore: InProcessMetastore, catal
         assert kinds(stream, 1) == ["+I 1|20|222"]
 
 
-def test_altered_tables_tell_what_has_changed_since(metastore: InProcessMetastore, catalog: Catalog) -> None:
+def test_altered_tables_report_what_has_changed_since(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "none")
     table.write(rows(*FIRST))
     table.write(rows("+I 1|20|201"))
@@ -121,7 +121,7 @@ def test_altered_tables_tell_what_has_changed_since(metastore: InProcessMetastor
         compact(metastore, table)
         assert kinds(stream, 3) == ["+I 1|50|500", "+U 1|20|202", "-U 1|20|201"]
         table.write(rows("-D 1|50|0"))
-        with pytest.raises(CommitConflict, match="does not tell yet what has changed") as refused:
+        with pytest.raises(CommitConflict, match="does not hold yet what has changed") as refused:
             table.alter(unset=["changelog-producer"])
         assert refused.value.reason == "CHANGES_UNTOLD"
         compact(metastore, table)
@@ -155,11 +155,11 @@ def test_a_compaction_from_before_the_table_was_altered(
     assert [each.kind for each in metastore.list_snapshots(table.uuid).snapshots][-1] is SnapshotKind.COMPACT
     table.write(rows("+I 1|50|500"))
     compact(metastore, table)
-    assert told(table, 3) == ["+I 1|50|500"]
+    assert emitted(table, 3) == ["+I 1|50|500"]
     assert replayed(table) == shown(table)
 
 
-def test_compacting_on_demand_tells_too(metastore: InProcessMetastore, catalog: Catalog) -> None:
+def test_compacting_on_demand_emits_too(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "full-compaction", write_only="true")
     table.write(rows("+I 1|1|1", "+I 2|1|1"))
     assert [each.state for each in table.compact(full=True, wait=False).buckets] == [CompactionState.REQUESTED] * 2
@@ -173,7 +173,7 @@ def test_compacting_on_demand_tells_too(metastore: InProcessMetastore, catalog: 
     ]
     table.compact(full=True, wait=False, partitions=[{"pt": 1}])
     attach_all(metastore)
-    assert told(table, 0) == ["+I 1|1|1", "+I 2|1|1", "-D 1|1|1"]
+    assert emitted(table, 0) == ["+I 1|1|1", "+I 2|1|1", "-D 1|1|1"]
     assert replayed(table) == shown(table)
 
 

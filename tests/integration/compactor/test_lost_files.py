@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.job import JobState
-from lakelog.format.table_files import OrphanReason
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.jobs.job import JobState
+from lakelog.format.retention.table_files import OrphanReason
+from lakelog.sdk.catalog import Catalog
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.compactor.test_compactions import request, write_some
@@ -42,7 +42,7 @@ def test_what_was_committed_is_done_though_nothing_can_be_deleted(
     assert (job.state, job.attempts) == (JobState.DONE, 0), job.reason
     left = table.check_files()
     assert left.orphan_files == 1
-    assert [each.reason for each in left.orphans] == [OrphanReason.DOOMED]
+    assert [each.reason for each in left.orphans] == [OrphanReason.ABORTED]
     assert shown(table) == {(1, 7): 7}
 
 
@@ -63,7 +63,7 @@ def test_what_expired_since_it_was_planned_is_no_damage(
                 gone.append("now")
                 table.overwrite(rows("+I 1|7|7").drop_columns(["_row_kind"]))
                 table.expire_snapshots()
-                gone.extend(metastore.list_doomed_files(table.uuid, 100))
+                gone.extend(metastore.list_expired_files(table.uuid, 100))
                 for path in gone[1:]:
                     (folder / path).unlink()
             return self.inner.stage_attempt(*arguments, **more)

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import Printer
+from lakelog.cli.output.printer import Printer
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.job import EXPIRE_PARTITIONS, JobState
-from lakelog.table import Table
-from metastore.due_work import WorkPlanner
+from lakelog.format.jobs.job import EXPIRE_PARTITIONS, JobState
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from metastore.inprocess import InProcessMetastore
-from metastore.partition_expiry import plan_partition_expiry
+from metastore.jobs.due_work import WorkPlanner
+from metastore.jobs.partition_expiry import plan_partition_expiry
 from tests.integration.compactor.attaching import attach_all
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64())])
@@ -54,14 +54,14 @@ def days(table: Table, **scan: Any) -> list[str | None]:
 def test_old_partitions_are_removed_by_one_overwrite(catalog: Catalog) -> None:
     visits = make_visits(catalog)
     with visits.subscribe("latest") as stream:
-        told = visits.expire_partitions(dry_run=True)
-        assert (told.snapshot_id, told.dry_run, told.unknown_count) == (None, True, 2)
-        assert [each.partition for each in told.expired] == [{"day": OLDER}, {"day": OLD}]
-        assert [(each.files, each.rows) for each in told.expired] == [(1, 2), (2, 4)]
-        assert {each["day"] for each in told.unknown} == {"unknown", None}
+        reported = visits.expire_partitions(dry_run=True)
+        assert (reported.snapshot_id, reported.dry_run, reported.unknown_count) == (None, True, 2)
+        assert [each.partition for each in reported.expired] == [{"day": OLDER}, {"day": OLD}]
+        assert [(each.files, each.rows) for each in reported.expired] == [(1, 2), (2, 4)]
+        assert {each["day"] for each in reported.unknown} == {"unknown", None}
         assert days(visits) == [*sorted([OLDER, OLD, TODAY.isoformat()]), None, "unknown"]
         done = visits.expire_partitions()
-        assert (done.snapshot_id, done.expired) == (7, told.expired)
+        assert (done.snapshot_id, done.expired) == (7, reported.expired)
         assert done.to_arrow().column("rows").to_pylist() == [2, 4]
         assert days(visits) == [TODAY.isoformat(), None, "unknown"]
         assert days(visits, snapshot_id=6) == [*sorted([OLDER, OLD, TODAY.isoformat()]), None, "unknown"]
@@ -98,13 +98,13 @@ def test_a_partition_that_is_written_to_is_young(
     listed = metastore.list_partition_files
     late = [rows(OLD)]
 
-    def write_behind(*arguments: Any) -> Any:
+    def write_after(*arguments: Any) -> Any:
         page = listed(*arguments)
         if late:
             visits.append(late.pop())
         return page
 
-    monkeypatch.setattr(metastore, "list_partition_files", write_behind)
+    monkeypatch.setattr(metastore, "list_partition_files", write_after)
     visits.alter(set={"partition.expiration-time": "1 s"})
     time.sleep(1.1)
     done = visits.expire_partitions()
@@ -131,13 +131,13 @@ def test_control_without_the_assumption_what_was_just_written_goes(
     visits = make_visits(catalog, **{"partition.expiration-strategy": "update-time"})
     listed = metastore.list_partition_files
 
-    def write_behind(*arguments: Any) -> Any:
+    def write_after(*arguments: Any) -> Any:
         page = listed(*arguments)
         visits.append(rows(OLD))
         return page
 
-    monkeypatch.setattr(metastore, "list_partition_files", write_behind)
-    monkeypatch.setattr("lakelog.upkeep.partition_expiry._goes_by_updates", lambda *_: False)
+    monkeypatch.setattr(metastore, "list_partition_files", write_after)
+    monkeypatch.setattr("lakelog.sdk.maintenance.partition_expiry._goes_by_updates", lambda *_: False)
     visits.alter(set={"partition.expiration-time": "1 s"})
     time.sleep(1.1)
     visits.expire_partitions()

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from compactor.purges import PurgeDuty
-from lakelog.catalog import Catalog
+from compactor.retention.purges import PurgeJobExecutor
 from lakelog.errors import DataCorrupted, NotFound
-from lakelog.format.job import PURGE, JobState
-from lakelog.table import Table
+from lakelog.format.jobs.job import PURGE, JobState
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from metastore.inprocess import InProcessMetastore
 from metastore.memory.dropped import MemoryDropped
 from metastore.postgres.dropped import PostgresDropped
@@ -95,7 +95,7 @@ def test_who_dies_at_any_step_is_taken_over(
     catalog.drop_table("shop.orders")
     hurry(metastore, orders)
 
-    def dies_behind(call: Callable[..., Any], then: str) -> Callable[..., Any]:
+    def dies_after(call: Callable[..., Any], then: str) -> Callable[..., Any]:
         def run(*arguments: Any, **more: Any) -> Any:
             done = call(*arguments, **more)
             if step == then:
@@ -110,12 +110,12 @@ def test_who_dies_at_any_step_is_taken_over(
             raise DiesError
         return delete_files(self, store, control)
 
-    delete_files = PurgeDuty._delete_files
+    delete_files = PurgeJobExecutor._delete_files
     with monkeypatch.context() as fault:
-        fault.setattr(PurgeDuty, "_delete_files", dies_behind(half, "files"))
-        fault.setattr(metastore, "begin_purge", dies_behind(metastore.begin_purge, "begun"))
-        fault.setattr(metastore, "purge_rows", dies_behind(metastore.purge_rows, "rows"))
-        fault.setattr(metastore, "finish_job", dies_behind(metastore.finish_job, "end"))
+        fault.setattr(PurgeJobExecutor, "_delete_files", dies_after(half, "files"))
+        fault.setattr(metastore, "begin_purge", dies_after(metastore.begin_purge, "begun"))
+        fault.setattr(metastore, "purge_rows", dies_after(metastore.purge_rows, "rows"))
+        fault.setattr(metastore, "finish_job", dies_after(metastore.finish_job, "end"))
         with pytest.raises(DiesError):
             make_service(metastore, lease_s=1).run()
     with pytest.raises(NotFound, match=r"kept no longer|no dropped table"):
@@ -127,18 +127,18 @@ def test_who_dies_at_any_step_is_taken_over(
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)
-def test_control_a_table_that_is_restored_without_the_mark_lacks_files(
+def test_control_a_table_that_is_restored_without_its_purge_mark_lacks_files(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = make_orders(catalog)
     catalog.drop_table("shop.orders")
     hurry(metastore, orders)
 
-    async def no_mark(self: Any, table_id: int) -> None:
+    async def no_purge_mark(self: Any, table_id: int) -> None:
         """Leaves the protection out."""
 
-    monkeypatch.setattr(MemoryDropped, "mark_purged", no_mark)
-    monkeypatch.setattr(PostgresDropped, "mark_purged", no_mark)
+    monkeypatch.setattr(MemoryDropped, "mark_purged", no_purge_mark)
+    monkeypatch.setattr(PostgresDropped, "mark_purged", no_purge_mark)
 
     def dies(*_: Any) -> int:
         raise DiesError

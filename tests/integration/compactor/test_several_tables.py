@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import SCHEMA, make, rows

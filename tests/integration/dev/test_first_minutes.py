@@ -48,7 +48,7 @@ def test_quick_start(stack: EmbeddedStack, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LAKELOG_TARGET", stack.target)
     commands = take_block("docs/quickstart.md", "In another terminal").splitlines()
     assert len(commands) == 5
-    told = []
+    reported = []
     for command in commands:
         words = shlex.split(command)
         assert words[0] == "lakelog"
@@ -56,9 +56,9 @@ def test_quick_start(stack: EmbeddedStack, monkeypatch: pytest.MonkeyPatch) -> N
             [sys.executable, "-m", *words], cwd=_ROOT, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, (command, done.stderr)
-        told.append(done.stdout)
-    assert "tea" in told[3]
-    assert "cup" in told[3]
+        reported.append(done.stdout)
+    assert "tea" in reported[3]
+    assert "cup" in reported[3]
     printed = run_python(take_block("docs/quickstart.md", "From Python:", "python"), stack)
     assert printed.count("tea") == 2
     assert printed.count("cup") == 1

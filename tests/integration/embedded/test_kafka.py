@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from lakelog.embedded.kafka import EmbeddedKafka
-from lakelog.embedded.kafka_protocol import find_cluster
+from lakelog.embedded.kafka.broker import EmbeddedKafka
+from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.ports import free_port
 from lakelog.errors import AlreadyExists, Unavailable
 from tests.kafka_broker import require_kafka
@@ -97,7 +97,7 @@ def test_a_broker_does_not_outlive_its_parent(folder: Path) -> None:
     program = """
         import os, signal, sys
         from pathlib import Path
-        from lakelog.embedded.kafka import EmbeddedKafka
+        from lakelog.embedded.kafka.broker import EmbeddedKafka
         kafka = EmbeddedKafka(Path(sys.argv[1]))
         kafka.start()
         print(kafka.pid, flush=True)
@@ -117,13 +117,13 @@ def test_a_broker_does_not_outlive_its_parent(folder: Path) -> None:
         make_topic(kafka.bootstrap_servers, "orders")
 
 
-def test_a_taken_port_is_told_with_the_brokers_last_words(folder: Path, kafka_broker: str) -> None:
+def test_a_taken_port_is_reported_with_the_brokers_last_words(folder: Path, kafka_broker: str) -> None:
     taken = int(kafka_broker.rpartition(":")[2])
     with pytest.raises(Unavailable, match=r"Kafka ended with exit code 1 before it was ready(.|\n)*in use"):
         EmbeddedKafka(folder, taken).start()
     # Nothing holds the folder afterwards.
     other = EmbeddedKafka(folder, free_port())
-    other._take_lock()
+    other._acquire_lock()
     other._release_lock()
 
 

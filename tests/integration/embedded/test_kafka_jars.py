@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.embedded import kafka_jars
-from lakelog.embedded.kafka_jars import KAFKA_VERSION, Jar, find_kafka_jars, list_kafka_jars
+from lakelog.embedded.kafka import jars as kafka_jars
+from lakelog.embedded.kafka.jars import KAFKA_VERSION, Jar, find_kafka_jars, list_kafka_jars
 from lakelog.errors import DataCorrupted, NotFound, Unavailable
 
 CONTENT = b"a jar"
@@ -93,7 +93,7 @@ def test_only_what_is_missing_is_fetched(machine: Machine) -> None:
     assert first.stat().st_ino == kept
 
 
-def test_a_changed_jar_is_refused_and_stays_for_whoever_looks(machine: Machine) -> None:
+def test_a_changed_jar_is_refused_and_stays_for_anyone_who_looks(machine: Machine) -> None:
     machine.put_maven()
     _, second = machine.find()
     second.write_bytes(b"something else")

@@ -74,7 +74,7 @@ def test_tcp_needs_the_password(tmp_path: Path) -> None:
             query(url.replace(password, "guess"), "SELECT 1")
 
 
-def test_without_a_port_nobody_listens_on_tcp(postgres: EmbeddedPostgres) -> None:
+def test_without_a_port_no_one_listens_on_tcp(postgres: EmbeddedPostgres) -> None:
     assert query(postgres.url(), "SHOW listen_addresses") == [("",)]
     with pytest.raises(InternalError, match="port=0"):
         postgres.url(over_tcp=True)

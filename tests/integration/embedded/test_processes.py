@@ -56,7 +56,7 @@ def test_start_waits_until_it_is_ready(tmp_path: Path) -> None:
     assert child.exit_code == -15
 
 
-def test_an_early_end_is_told_with_code_and_last_words(tmp_path: Path) -> None:
+def test_an_early_end_is_reported_with_code_and_last_words(tmp_path: Path) -> None:
     child = python("import sys; print('no such warehouse'); sys.exit(7)", tmp_path, is_ready=lambda: False)
     with pytest.raises(Unavailable, match=r"child ended with exit code 7(.|\n)*no such warehouse") as caught:
         child.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lakelog.embedded.kafka_protocol import find_cluster
+from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.services import is_serving, service_command, service_environment, service_module
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
@@ -144,7 +144,7 @@ def test_a_stack_with_a_kafka(tmp_path: Path) -> None:
         assert find_cluster(host, int(port)) == cluster
 
 
-def test_services_are_told_which_brokers_tables_may_name(tmp_path: Path, fake_metastore: Path) -> None:
+def test_services_know_which_brokers_tables_may_name(tmp_path: Path, fake_metastore: Path) -> None:
     fake_metastore.write_text(
         "import os, sys; sys.exit(0 if 'migrate' in sys.argv else os.environ['LAKELOG_KAFKA_BROKERS'])"
     )

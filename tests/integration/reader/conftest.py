@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 
 ROOT = Path(__file__).parents[3]
 _numbers = itertools.count(1)

@@ -11,11 +11,11 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from lakelog.client.reader_target import parse_reader_targets
-from lakelog.client.retry import RetryPolicy
+from lakelog.client.connection.reader_target import parse_reader_targets
+from lakelog.client.connection.retry import RetryPolicy
 from lakelog.errors import Unavailable
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.streams.batch import Position
 from lakelog.streams.open_stream import OpenStream
@@ -107,7 +107,7 @@ def test_who_waits_for_rows_of_a_server_that_is_silent_goes_on_at_another(
     assert service.kept == [(1, 1), (2, 1), (2, 3)]
 
 
-def test_nobody_who_answers_is_told_in_the_end(service: SlowReader) -> None:
+def test_a_missing_answer_is_reported_in_the_end(service: SlowReader) -> None:
     server = grpc.server(ThreadPoolExecutor(8))
     reader_pb2_grpc.add_ReaderServiceServicer_to_server(service, server)
     service.silent_streams = 100

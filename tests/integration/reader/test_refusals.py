@@ -10,11 +10,11 @@ import grpc
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
-from lakelog.client.reader_target import parse_reader_targets
-from lakelog.client.target import TlsFiles
+from lakelog.client.connection.reader_target import parse_reader_targets
+from lakelog.client.connection.target import TlsFiles
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams.remote_stream import open_remote_stream
 from lakelog.streams.request import StreamRequest
 from tests.integration.server.certificates import TestAuthority
@@ -91,7 +91,7 @@ def test_a_table_that_was_dropped_ends_the_stream(catalog: Catalog, database: st
             stream.read(WAIT_S)
 
 
-def test_raw_clients_are_told_what_is_wrong(catalog: Catalog, database: str, shared_replica: Replica) -> None:
+def test_raw_clients_receive_what_is_wrong(catalog: Catalog, database: str, shared_replica: Replica) -> None:
     table = make_append(catalog, database)
     start = reader_pb2.SubscribeRequest(
         start=reader_pb2.SubscribeStart(tables=[reader_pb2.StreamTable(name=table.name)])

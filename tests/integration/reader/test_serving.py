@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailable
-from lakelog.storage.read_counts import ReadMetrics
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.parquet.read_counts import ReadMetrics
 from lakelog.testing import embedded_stack
 
 from .conftest import ROOT, end_replica, launch_replica
@@ -148,7 +148,7 @@ def test_a_replica_that_ends_sends_its_clients_elsewhere(catalog: Catalog, datab
         table.subscribe(reader=serving.target)
 
 
-def test_overwrites_that_are_not_shown_are_told_once_over_all_replicas(
+def test_overwrites_that_are_not_shown_are_reported_once_over_all_replicas(
     catalog: Catalog, database: str, start_replica: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     keyed, append = make_keyed(catalog, database), make_append(catalog, database)
@@ -167,12 +167,12 @@ def test_overwrites_that_are_not_shown_are_told_once_over_all_replicas(
         append.append(items(3))
         assert take(stream, 1) == [(append.name, 3, 3, "x3")]
         assert stream.metrics.snapshots_skipped == 5
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    skipped = [(each.split(":")[0], int(n)) for each in told for n in re.findall(r"\d+", each.split(":")[1])]
+    reported = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    skipped = [(each.split(":")[0], int(n)) for each in reported for n in re.findall(r"\d+", each.split(":")[1])]
     assert sorted(skipped) == sorted(
         [(keyed.name, 1), (keyed.name, 2), (keyed.name, 3), (append.name, 1), (append.name, 2)]
     )
-    assert all("overwrote rows" in each and "'streaming-read-overwrite' = 'true' shows it" in each for each in told)
+    assert all("overwrote rows" in each and "'streaming-read-overwrite' = 'true' shows it" in each for each in reported)
     caplog.clear()
     options: dict[str, str | int] = {"scan.timestamp-millis": 0, "streaming-read-overwrite": "true"}
     target = next(each for each in replicas if each.process.poll() is None).target
@@ -368,14 +368,14 @@ def test_closing_ends_the_search_for_a_replica(catalog: Catalog, database: str, 
 
 
 def test_a_replica_without_a_metastore_says_so(tmp_path: Path) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    replica = launch_replica(nobody, tmp_path / "reader.log", (), "127.0.0.1:0")
+    no_one = f"127.0.0.1:{free_port()}"
+    replica = launch_replica(no_one, tmp_path / "reader.log", (), "127.0.0.1:0")
     try:
         assert not is_serving(replica.target)
         said = replica.log.read_text()
         assert "development only; the metastore does not answer)" in said
         assert '"event": "not serving: the metastore does not answer", "level": "error"' in said
-        assert nobody in said
+        assert no_one in said
         assert replica.stop() == 0
     finally:
         end_replica(replica)

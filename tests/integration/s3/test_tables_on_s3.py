@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, DataCorrupted, NotFound
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.storage.store import S3Settings, open_store
-from lakelog.storage.stores import LocationStores
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.store import S3Settings, open_store
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.job import COMPACT, Job
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.jobs.job import COMPACT, Job
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.storage.stores import LocationStores
-from lakelog.streams import early_follow, log_tail
-from metastore.due_work import WorkPlanner
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.streams.log import tail as log_tail
+from lakelog.streams.uncommitted import follow as uncommitted_follow
 from metastore.inprocess import InProcessMetastore
+from metastore.jobs.due_work import WorkPlanner
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.log_world import World
 
@@ -58,9 +59,9 @@ def catalog(metastore: InProcessMetastore) -> Catalog:
 
 
 @pytest.fixture
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows that are told before their commit nothing is waited for as long as with brokers far away."""
-    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
+    monkeypatch.setattr(uncommitted_follow, "_POLL_S", 0.05)
     monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
     monkeypatch.setattr(log_tail, "_REST_S", 0.1)
 

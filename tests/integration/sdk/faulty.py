@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.storage.store import ObjectStore, open_store
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.storage.objects.store import ObjectStore, open_store
 from lakelog.testing.faulty_store import FaultyStore
 from metastore.inprocess import InProcessMetastore
 

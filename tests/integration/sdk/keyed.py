@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.table import Table
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 SCHEMA = pa.schema(
     [pa.field("pt", pa.int64(), nullable=False), pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())]
@@ -34,7 +34,7 @@ def rows(*lines: str) -> pa.Table:
     return pa.table([*columns, kinds], names=["pt", "k", "v", "_row_kind"])
 
 
-def told(table: Table, after: int, until: int | None = None, **more: Any) -> list[str]:
+def emitted(table: Table, after: int, until: int | None = None, **more: Any) -> list[str]:
     found = table.changes(after, until, **more).to_arrow().to_pylist()
     return [f"{row['_row_kind']} {row['pt']}|{row['k']}|{'-' if row['v'] is None else row['v']}" for row in found]
 

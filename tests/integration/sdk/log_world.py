@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
 from lakelog.clock import Clock, SystemClock
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import FetchedRecords
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from tests.integration.sdk.logging_tables import HandPublisher, make_parts, open_metastore
-from writer.publishing.publisher import PublisherParts
+from writer.publishing.publisher import PublisherContext
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 
@@ -71,7 +71,7 @@ class World:
         """An append table that nobody publishes."""
         return self.catalog.create_table("shop.orders", schema=SCHEMA, options={"log.system": "kafka", **options})
 
-    def make_parts(self) -> PublisherParts:
+    def make_parts(self) -> PublisherContext:
         """What a publisher works with."""
         return make_parts(self.metastore, self.cluster)
 

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.log_state import LogInfo, to_publisher_lease
+from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import TopicState
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
-from lakelog.table import Table
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
+from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
-from writer.publishing.feed import WatchFeed
-from writer.publishing.file_logs import FileLogs
-from writer.publishing.publisher import PublisherParts, Step, TablePublisher
-from writer.publishing.topic_looks import TopicLooks
+from metastore.store.transaction import Store
+from writer.publishing.publisher import PublisherContext, Step, TablePublisher
+from writer.publishing.reading.feed import WatchFeed
+from writer.publishing.reading.file_logs import FileLogs
+from writer.publishing.topics.monitor import TopicMonitor
 from writer.publishing.transactions import TransactionLimits
 
 Row = tuple[object, ...]
@@ -49,16 +49,16 @@ def open_metastore(warehouse: Path, brokers: MemoryCluster | Brokers, clock: Clo
     )
 
 
-def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherParts:
+def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherContext:
     """What publishers over brokers in memory, or over others, work with."""
     open_log: LogOpener = (lambda info: MemoryLog(brokers)) if isinstance(brokers, MemoryCluster) else brokers
-    return PublisherParts(
+    return PublisherContext(
         metastore=metastore,
         open_log=open_log,
         check_topic=lambda info, state: None,
         logs=FileLogs(metastore, LocationStores()),
         open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
-        looks=TopicLooks(open_log, SystemClock()),
+        monitor=TopicMonitor(open_log, SystemClock()),
         clock=SystemClock(),
     )
 
@@ -90,13 +90,15 @@ class HandPublisher:
         limits: TransactionLimits | None = None,
     ) -> None:
         self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
-        parts = make_parts(metastore, brokers)
-        parts = replace(parts, check_topic=lambda info, state: self.check(info, state), limits=limits or parts.limits)
+        context = make_parts(metastore, brokers)
+        context = replace(
+            context, check_topic=lambda info, state: self.check(info, state), limits=limits or context.limits
+        )
         if clock is not None:
-            parts = replace(parts, clock=clock, looks=TopicLooks(parts.open_log, clock))
+            context = replace(context, clock=clock, monitor=TopicMonitor(context.open_log, clock))
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
-        self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
+        self.publisher = TablePublisher(table.uuid, lease.epoch, context)
 
     def publish(self, until: int | None = None) -> None:
         """All that is there, or up to a snapshot."""

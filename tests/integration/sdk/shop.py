@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 ORDERS = pa.schema(
     [

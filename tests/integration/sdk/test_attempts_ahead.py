@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, NotFound
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
-from lakelog.transaction import Transaction, TransactionTable
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.sdk.transaction import Transaction, TransactionTable
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 
 from .conftest import data_files
@@ -24,7 +24,7 @@ def rows(*ids: int, name: str = "x") -> pa.Table:
     return orders(*((number, name, "1.00") for number in ids))
 
 
-class StandingClock(SystemClock):
+class StoppedClock(SystemClock):
     """However slow the machine is, attempts do not grow old."""
 
     def monotonic_s(self) -> float:
@@ -33,7 +33,7 @@ class StandingClock(SystemClock):
 
 @pytest.fixture
 def catalog(metastore: InProcessMetastore) -> Catalog:
-    catalog = Catalog(metastore, LocationStores(), clock=StandingClock())
+    catalog = Catalog(metastore, LocationStores(), clock=StoppedClock())
     catalog.create_database("shop")
     return catalog
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 
 from .shop import NUMBERS, ORDERS, make_log, make_orders, orders
 
@@ -36,7 +36,7 @@ def test_unknown_tables_name_the_nearest(catalog: Catalog) -> None:
         catalog.table("orders")
 
 
-def test_a_table_tells_what_it_is(catalog: Catalog) -> None:
+def test_a_table_shows_what_it_is(catalog: Catalog) -> None:
     table = catalog.create_table(
         "shop.t",
         pa.schema([("id", pa.int32()), ("dt", pa.large_string())]),

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.table import Table
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from metastore.inprocess import InProcessMetastore
 
 from .conftest import data_files
@@ -284,7 +284,7 @@ def test_a_lost_request_is_repeated(table: Table, gate: FaultyMetastore) -> None
 def test_an_outcome_that_stays_unknown_deletes_nothing(
     table: Table, gate: FaultyMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.transaction._COMMIT_TOTAL_S", 0.2)
+    monkeypatch.setattr("lakelog.sdk.transaction._COMMIT_TOTAL_S", 0.2)
 
     def never_answer(request: CommitRequest) -> CommitResult:
         if len(gate.commits) == 1:

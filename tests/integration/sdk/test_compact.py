@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, JobFailed, NotFound, Unavailable
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, parse_bucket_scope
-from lakelog.table import Table
-from lakelog.upkeep.compaction_result import CompactionResult, CompactionState
+from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, parse_bucket_scope
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.compaction_result import CompactionResult, CompactionState
+from lakelog.sdk.tables.table import Table
 from tests.integration.sdk.compacting import working
 
 SCHEMA = pa.schema([("dt", pa.date32()), ("shop", pa.string()), ("id", pa.int64()), ("v", pa.string())])

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import Printer
-from lakelog.format.job import FULL, STRATEGY, Job
+from lakelog.cli.output.printer import Printer
+from lakelog.format.jobs.job import FULL, STRATEGY, Job
+from lakelog.sdk.catalog import Catalog
 from tests.integration.sdk.compacting import working
 
 
@@ -102,7 +102,7 @@ def test_partitions_are_chosen(catalog: Catalog, capsys: pytest.CaptureFixture[s
         assert [each["partition"]["day"] for each in json.loads(out)] == days
 
 
-def test_a_dry_run_tells_what_would_be_done_and_why(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_reports_what_would_be_done_and_why(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     catalog.table("shop.visits").overwrite(pa.table({"day": pa.array([3], pa.date32()), "n": [1]}))
     code, out, err = call(catalog, capsys, "shop", "--dry-run")
     assert (code, err) == (0, "")
@@ -114,7 +114,7 @@ def test_a_dry_run_tells_what_would_be_done_and_why(catalog: Catalog, capsys: py
     assert call(catalog, capsys, "shop.visits") == (0, "There is nothing to compact.\n", "")
 
 
-def test_who_does_not_wait_is_told_the_jobs(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_call_without_waiting_returns_the_jobs(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(catalog, capsys, "shop.visits", "--no-wait", "-o", "json")
     assert code == 0
     assert {each["job_id"] for each in json.loads(out)} == {job.job_id for job in catalog.metastore.list_jobs()}
@@ -149,7 +149,7 @@ def test_what_goes_wrong_is_one_line_with_an_exit_code(catalog: Catalog, capsys:
         (("shop.visits", "--timeout", "-1"), 2, "whole number"),
     ],
 )
-def test_wrong_arguments_are_told(
+def test_wrong_arguments_are_reported(
     catalog: Catalog, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     found = call(catalog, capsys, *arguments)

@@ -33,12 +33,12 @@ def test_what_may_have_been_compacted_away_comes_from_files(
     monkeypatch.setattr(MemoryReader, "fetch", compact)
     world.commits.time_ms += minutes * 60_000
     with table.subscribe(scan_mode="from-snapshot", options={"scan.snapshot-id": 1}) as stream:
-        told = to_rows(read_all(stream, 3 if minutes == 56 or gone == 2 else 2))
+        reported = to_rows(read_all(stream, 3 if minutes == 56 or gone == 2 else 2))
     whole = [
         (1, 1, 1, "+I"),
         (2, 1, 1, "-U"), (2, 1, 2, "+U"),
         (3, 1, 2, "-U"), (3, 1, 3, "+U"),
     ]  # fmt: skip
     # The control: what is young was not compacted; here it was, and is missing.
-    assert (told == whole) is (minutes == 56)
+    assert (reported == whole) is (minutes == 56)
     world.close()

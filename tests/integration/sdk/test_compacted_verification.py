@@ -14,9 +14,9 @@ from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
 from lakelog.log.tally import LogFindings
-from lakelog.table import Table
-from lakelog.upkeep.log_verification import verify_log
-from lakelog.upkeep.logged_rows import find_last
+from lakelog.sdk.maintenance.log_verification import verify_log
+from lakelog.sdk.maintenance.logged_rows import find_last
+from lakelog.sdk.tables.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
 
 

@@ -16,8 +16,8 @@ from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
 from lakelog.log.tally import LogFindings
-from lakelog.table import Table
-from lakelog.upkeep.log_verification import verify_log
+from lakelog.sdk.maintenance.log_verification import verify_log
+from lakelog.sdk.tables.table import Table
 from tests.integration.sdk.log_world import World, rows
 
 EVENTUAL = {"log.consistency": "eventual"}
@@ -53,15 +53,15 @@ def test_what_writers_send_is_what_their_commits_bring(world: World, mode: str, 
     assert found.rows <= found.records
 
 
-def test_what_is_given_up_or_open_is_told_and_not_wrong(world: World) -> None:
+def test_what_is_given_up_or_open_is_reported_and_not_wrong(world: World) -> None:
     table, publisher = world.make("shop.orders", False, **EVENTUAL)
     table.append(rows((1, 1), (2, 2)))
     writes = [world.open_catalog().transaction() for _ in range(2)]
     for tx, count in zip(writes, (3, 2), strict=True):
         tx.table("shop.orders").append(rows(*((key, 0) for key in range(count))))
-        early = tx._parts[table.uuid].early
-        assert early is not None
-        assert early.finish() is not None
+        uncommitted = tx._table_writes[table.uuid].uncommitted
+        assert uncommitted is not None
+        assert uncommitted.finish() is not None
     given_up, waiting = writes
     given_up.abandon()
     publisher.publish()
@@ -112,17 +112,17 @@ def test_rows_that_stand_there_twice_are_not_wrong(world: World) -> None:
     table, publisher = world.make("shop.orders", False, **EVENTUAL)
     with world.open_catalog().transaction() as tx:
         tx.table("shop.orders").append(rows((1, 1)))
-        part = tx._parts[table.uuid]
-        assert part.early is not None
-        assert part.early.finish() is not None
+        table_write = tx._table_writes[table.uuid]
+        assert table_write.uncommitted is not None
+        assert table_write.uncommitted.finish() is not None
         # Whether all stands there is not known any more.
-        part.early._is_whole = False
+        table_write.uncommitted._is_whole = False
     publisher.publish()
     found = verify(world, table)
     assert (found.is_fine, found.records, found.rows, found.duplicates) == (True, 2, 1, 1)
 
 
-def test_snapshots_from_before_the_log_began_anew_are_not_looked_at(world: World) -> None:
+def test_snapshots_from_before_the_log_restarted_are_not_looked_at(world: World) -> None:
     table, publisher = world.make("shop.orders", False, **EVENTUAL)
     table.append(rows((1, 1)))
     publisher.publish()

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import SnapshotExpired
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 from .shop import orders
 from .streaming import make_history, rows

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, InvalidArgument
-from lakelog.format.commit_guards import CHANGED_SINCE
-from lakelog.table import Table
+from lakelog.format.commit.guards import CHANGED_SINCE
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.writes.commit_options import CommitOptions
 from tests.integration.sdk.conftest import data_files
 
@@ -124,14 +124,14 @@ def test_looking_old_rows_up_again_does_not_settle_a_guard(catalog: Catalog, mon
     commit = catalog.metastore.commit
     tried: list[object] = []
 
-    def commit_behind_another(request: Any) -> Any:
+    def commit_after_another(request: Any) -> Any:
         tried.append(request)
         if len(tried) == 1:
             # Between the lookup and the commit.
             table.upsert(counters({1: 50}), writer="other", identifier=1)
         return commit(request)
 
-    monkeypatch.setattr(catalog.metastore, "commit", commit_behind_another)
+    monkeypatch.setattr(catalog.metastore, "commit", commit_after_another)
     with pytest.raises(CommitConflict) as error:
         table.upsert(counters({1: 2}), if_unchanged=1)
     assert (error.value.reason, error.value.metadata["other_writer"]) == (CHANGED_SINCE, "other")

@@ -7,8 +7,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.catalog import Catalog
 
 from .shop import make_log, make_orders
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.cli import insert_files
 from lakelog.cli.app import run
+from lakelog.cli.commands.rows import insert_files
+from lakelog.cli.input.source_paths import SourceFile
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import Printer
-from lakelog.cli.source_paths import SourceFile
-from lakelog.cli.text import format_bytes
-from lakelog.table import Table
+from lakelog.cli.output.printer import Printer
+from lakelog.cli.output.text import format_bytes
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 pytestmark = pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 
@@ -117,7 +117,7 @@ def test_one_commit_takes_all_files_or_none(insert: Insert, log: Table, folder: 
     assert len(ids(log)) == 11
 
 
-def test_a_job_goes_on_behind_a_bad_file(insert: Insert, log: Table, folder: Path) -> None:
+def test_a_job_goes_on_after_a_bad_file(insert: Insert, log: Table, folder: Path) -> None:
     bad = folder / "c.jsonl"
     good = bad.read_text()
     bad.write_text(good + '{"id": "five", "item": null}\n')
@@ -188,7 +188,7 @@ def test_changed_and_renamed_files(insert: Insert, log: Table, folder: Path) -> 
     assert ids(log).count(5) == 2
 
 
-def test_a_file_that_changed_while_another_run_wrote_it_is_told(
+def test_a_file_that_changed_while_another_run_wrote_it_is_reported(
     insert: Insert, log: Table, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit answers that it was applied before, and what was applied are other rows."""

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, DataCorrupted, InvalidArgument
-from lakelog.storage.parquet_reader import FILE_MISSING
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.parquet.reader import FILE_MISSING
 from lakelog.writes.latest_deletes import LatestDeletes
 
 SCHEMA = pa.schema(
@@ -130,7 +130,7 @@ def test_a_repeat_answers_with_the_first_result(catalog: Catalog) -> None:
     assert state(table) == [(1, 6, 0, "b")]
 
 
-def commit_behind(table: Table, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
+def commit_after(table: Table, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
     """Another writer brings a newer row of key 1 between the look and the commit of the next so many commits."""
     metastore = table._catalog.metastore
     commit = metastore.commit
@@ -153,7 +153,7 @@ def test_a_row_that_comes_in_between_is_looked_up_again(catalog: Catalog, monkey
     table = make(catalog)
     table.upsert(rows((1, 5, 0, "a")))
     with monkeypatch.context() as inner:
-        done = commit_behind(table, inner, 2)
+        done = commit_after(table, inner, 2)
         deleted = table.delete(iter([keys(1)]), latest=True)
     assert done == [100, 101]
     assert deleted.snapshot_id == 4
@@ -180,13 +180,13 @@ def test_a_snapshot_that_expires_while_it_is_looked_at(catalog: Catalog, monkeyp
     assert (missed, state(table)) == ([1], [])
 
 
-def test_nobody_looks_again_past_the_guard_of_a_user(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_one_looks_again_past_the_guard_of_a_user(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(catalog)
     table.upsert(rows((1, 5, 0, "a")))
     for guard in ("if_snapshot", "if_unchanged"):
         seen = table.scan().snapshot_id
         with monkeypatch.context() as inner:
-            commit_behind(table, inner, 1)
+            commit_after(table, inner, 1)
             with pytest.raises(CommitConflict, match=f"since snapshot {seen} "):
                 table.delete(keys(1), latest=True, **{guard: seen})  # type: ignore[arg-type]
         assert state(table) == [(1, 100, 0, "newer")]
@@ -205,7 +205,7 @@ def test_a_transaction_looks_once(catalog: Catalog, monkeypatch: pytest.MonkeyPa
     move(2)
     assert state(table) == [(1, 5, 0, "a")]
     with monkeypatch.context() as inner:
-        commit_behind(table, inner, 1)
+        commit_after(table, inner, 1)
         with pytest.raises(CommitConflict, match=r"shop\.seq has changed since snapshot 2"):
             move(1)
     assert state(catalog.table("shop.other")) == [(2, 0, 0, "moved")]

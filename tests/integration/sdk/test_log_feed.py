@@ -15,12 +15,12 @@ from lakelog.errors import SnapshotExpired, Unavailable
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
-from lakelog.reads import log_patience
-from lakelog.reads.log_changes import LogChanges
-from lakelog.reads.log_ways import LOG_TOO_SHORT
-from lakelog.streams import log_table
-from lakelog.streams.log_feed import LogFeed
-from lakelog.table import Table
+from lakelog.reads.log import stall as log_stall
+from lakelog.reads.log.changes import LogChanges
+from lakelog.reads.log.sources import LOG_TOO_SHORT
+from lakelog.sdk.tables.table import Table
+from lakelog.streams.log import table as log_table
+from lakelog.streams.log.feed import LogFeed
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all
 from writer.publishing.transactions import TransactionLimits
@@ -72,7 +72,7 @@ def test_a_subscription_that_is_closed_leaves_no_reader_open(world: World, reade
     assert not readers.open
 
 
-def test_what_was_handed_out_in_part_is_found_anew(world: World, readers: Readers) -> None:
+def test_what_was_handed_out_in_part_is_found_again(world: World, readers: Readers) -> None:
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
@@ -81,7 +81,7 @@ def test_what_was_handed_out_in_part_is_found_anew(world: World, readers: Reader
     assert first[0] == 1
     begun.close()
     assert not readers.open
-    again = [snapshot.snapshot_id for told in feed.read(snapshots) for snapshot, _ in told]
+    again = [snapshot.snapshot_id for reported in feed.read(snapshots) for snapshot, _ in reported]
     assert again == [1, 2, 3, 4]
     feed.leave()
     assert not readers.open
@@ -92,11 +92,11 @@ def test_who_goes_back_is_given_the_same_again(world: World) -> None:
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
     for asked in (snapshots, snapshots[1:3], snapshots[3:], snapshots[:1]):
-        assert [snapshot for told in feed.read(asked) for snapshot, _ in told] == list(asked)
+        assert [snapshot for reported in feed.read(asked) for snapshot, _ in reported] == list(asked)
     feed.leave()
 
 
-def test_what_was_before_the_log_began_anew_is_not_in_it(world: World, readers: Readers) -> None:
+def test_what_was_before_the_log_restarted_is_not_in_it(world: World, readers: Readers) -> None:
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
     world.metastore.restart_log(table.uuid)
@@ -140,22 +140,22 @@ def test_rows_do_not_wait_for_all_that_is_asked_for_to_be_published(world: World
     publisher.close()
 
 
-def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
+def test_a_slow_reader_is_not_warned_of_a_publisher_that_stands_still(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, publisher = make_slowly_published(world)
     publisher.publish(until=1)
     busy_s = 0.0
-    monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
+    monkeypatch.setattr(log_stall, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
-    with closing(feed.read(world.metastore.list_snapshots(table.uuid).snapshots)) as told:
-        assert [snapshot.snapshot_id for snapshot, _ in next(told)] == [1]
+    with closing(feed.read(world.metastore.list_snapshots(table.uuid).snapshots)) as reported:
+        assert [snapshot.snapshot_id for snapshot, _ in next(reported)] == [1]
         busy_s = 60.0
         # The next ones come a moment after they are asked for.
         soon = threading.Timer(0.1, publisher.publish, [3])
         soon.start()
         try:
-            assert [snapshot.snapshot_id for each in told for snapshot, _ in each] == [2, 3]
+            assert [snapshot.snapshot_id for each in reported for snapshot, _ in each] == [2, 3]
         finally:
             soon.join()
     publisher.close()
@@ -187,7 +187,7 @@ def test_a_partition_that_stands_still_is_given_up_however_much_comes_of_others(
             self._positions[0] = still
 
     monkeypatch.setattr(MemoryReader, "fetch", fetch)
-    monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: waited_s))
+    monkeypatch.setattr(log_stall, "time", SimpleNamespace(monotonic=lambda: waited_s))
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
     with pytest.raises(Unavailable, match="Snapshot 1 is not in the log"):
         list(feed.read(wanted))
@@ -197,13 +197,13 @@ def test_a_partition_that_stands_still_is_given_up_however_much_comes_of_others(
 def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
     world: World, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_table, "TOLD_ROWS", 10)
+    monkeypatch.setattr(log_table, "EMITTED_ROWS", 10)
     monkeypatch.setattr(log_table, "_WORTH_SEEKING_ROWS", 10)
-    told: list[int] = []
+    reported: list[int] = []
     real = LogChanges.show
 
     def show(self: LogChanges, records: object, *, topic: str) -> object:
-        told.append(len(records))  # type: ignore[arg-type]
+        reported.append(len(records))  # type: ignore[arg-type]
         return real(self, records, topic=topic)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LogChanges, "show", show)
@@ -216,7 +216,7 @@ def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
     with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
         found = read_all(stream, 3)
     assert [(batch.snapshot_id, batch.data.num_rows) for batch in found] == [(1, 3), (2, 30), (3, 10)]
-    assert told == [3, 10]
+    assert reported == [3, 10]
     # Its records are not fetched either.
     assert readers.opened == before + 2
 
@@ -242,16 +242,16 @@ def test_what_is_not_wanted_is_not_fetched_because_it_is_still_being_published(
     soon.start()
     monkeypatch.setattr(MemoryReader, "fetch", fetch)
     try:
-        told = [(snapshot.snapshot_id, len(records)) for each in feed.read(wanted) for snapshot, records in each]
+        reported = [(snapshot.snapshot_id, len(records)) for each in feed.read(wanted) for snapshot, records in each]
     finally:
         soon.join()
-    assert told == [(2, 1)]
+    assert reported == [(2, 1)]
     assert 1 not in fetched
     publisher.close()
     feed.leave()
 
 
-def test_who_waits_for_what_stands_in_front_gives_up_and_hears_that_it_is_closed(
+def test_who_waits_for_what_stands_in_front_gives_up_and_receives_that_it_is_closed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = world.make_unpublished()
@@ -259,7 +259,7 @@ def test_who_waits_for_what_stands_in_front_gives_up_and_hears_that_it_is_closed
         table.append(rows((number, number)))
     wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
-    monkeypatch.setattr(log_patience, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(log_stall, "STALL_S", 0.1)
     with pytest.raises(Unavailable) as caught:
         list(feed.read(wanted))
     assert caught.value.reason == "LOG_BEHIND"

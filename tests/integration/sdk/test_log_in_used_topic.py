@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import HistoryDiverged
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream.log_splits import find_log_range
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from tests.contract.metastore.test_log_verification import make_records
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows
@@ -70,7 +70,7 @@ def send_forgotten(cluster: MemoryCluster, *snapshot_ids: int) -> None:
     producer.close()
 
 
-def test_a_table_made_anew_has_its_log_in_the_topic_of_the_old_one(
+def test_a_table_recreated_has_its_log_in_the_topic_of_the_old_one(
     catalog: Catalog, metastore: InProcessMetastore, cluster: MemoryCluster
 ) -> None:
     old = make(catalog, "shop.orders")
@@ -93,7 +93,7 @@ def test_a_table_made_anew_has_its_log_in_the_topic_of_the_old_one(
     assert (planned.starts, planned.ends) == ((4,), (7,))
 
 
-def test_a_log_begun_anew_goes_on_behind_records_of_a_history_that_was_set_back(
+def test_a_log_restarted_goes_on_after_records_of_a_history_that_was_set_back(
     catalog: Catalog, metastore: InProcessMetastore, cluster: MemoryCluster
 ) -> None:
     table = make(catalog, "shop.orders")

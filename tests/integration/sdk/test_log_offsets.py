@@ -10,16 +10,16 @@ import structlog
 
 from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError
-from lakelog.format.log_state import LogInfo, to_publisher_lease
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.table import Table
+from lakelog.format.log.state import LogInfo, to_publisher_lease
+from lakelog.sdk.tables.table import Table
+from lakelog.serving.lease import LeaseRenewer
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import read_all, to_rows
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.publisher import TablePublisher
 from writer.publishing.runner import TableRunner
-from writer.publishing.seats import Seats
 from writer.publishing.service import PublisherService
+from writer.publishing.topics.membership import PublisherMembership
 from writer.publishing.watchdog import Watchdog
 
 
@@ -62,15 +62,15 @@ def test_an_end_is_the_next_offset_and_stays_where_nothing_came(world: World) ->
     assert ends == {1: (1, 2), 2: (3, 2), 3: (3, 4), 4: (6, 6), 5: (6, 6), 6: (8, 6)}
 
 
-def test_ends_never_go_back_whoever_of_several_writers_is_first(world: World) -> None:
+def test_ends_never_go_back_no_matter_who_of_several_writers_is_first(world: World) -> None:
     table, publisher = world.make("shop.orders", True, **{"log.consistency": "eventual"})
     slow, fast = world.catalog, world.open_catalog()
     with slow.transaction() as first:
         first.table("shop.orders").upsert(rows((1, 1)))
-        part = first._parts[table.uuid]
+        table_write = first._table_writes[table.uuid]
         # Its rows stand in the log before those of the other, and its commit comes later.
-        assert part.early is not None
-        assert part.early.finish() is not None
+        assert table_write.uncommitted is not None
+        assert table_write.uncommitted.finish() is not None
         fast.table("shop.orders").upsert(rows((2, 2), (3, 3)))
     sent = [each.sent_offsets for each in world.metastore.list_snapshots(table.uuid).snapshots]
     assert sent == [{0: 3}, {0: 1}]
@@ -78,7 +78,7 @@ def test_ends_never_go_back_whoever_of_several_writers_is_first(world: World) ->
     assert list_ends(world, table) == [(1, (3,)), (2, (3,))]
 
 
-def test_ends_that_nobody_knows_are_found_from_the_earliest_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_that_no_one_knows_are_found_from_the_earliest_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     table, publisher = world.make()
     for value in (1, 2, 3):
         table.upsert(rows((1, value)))
@@ -96,22 +96,22 @@ class _Service:
         clock, log, metrics = SystemClock(), structlog.get_logger(), PublisherMetrics()
         self.publishers: list[TablePublisher] = []
 
-        def make_lease(info: LogInfo, on_lost: object) -> LeaseKeeper:
+        def make_lease(info: LogInfo, on_lost: object) -> LeaseRenewer:
             def lose(error: LakelogError) -> None:
                 raise AssertionError(error)
 
-            return LeaseKeeper(
+            return LeaseRenewer(
                 world.metastore,
                 to_publisher_lease(info.table_uuid),
                 "test",
                 duration_s=60,
-                patience_s=60,
+                max_unavailable_s=60,
                 clock=clock,
                 log=log,
                 on_lost=lose,
             )
 
-        def make_runner(info: LogInfo, lease: LeaseKeeper) -> TableRunner:
+        def make_runner(info: LogInfo, lease: LeaseRenewer) -> TableRunner:
             publisher = TablePublisher(info.table_uuid, lease.epoch, world.make_parts())
             self.publishers.append(publisher)
             watchdog = Watchdog(60, clock, log)
@@ -123,9 +123,9 @@ class _Service:
             world.metastore,
             make_lease=make_lease,
             make_runner=make_runner,
-            seats=Seats(world.metastore, "test", 60_000),
+            membership=PublisherMembership(world.metastore, "test", 60_000),
             tables=frozenset(),
-            patience_s=60,
+            max_unavailable_s=60,
             clock=clock,
             metrics=metrics,
             log=log,
@@ -153,7 +153,7 @@ def test_partitions_that_are_added_get_records_without_a_restart(world: World) -
             table.alter(set={"log.system.partitions": "4"})
             service.service.step()
             (publisher,) = service.publishers
-            starts = publisher.published.fresh_starts
+            starts = publisher.published.producer_reinits
             for value in range(4, 12):
                 table.append(rows((1, value)))
             wait_published(world, table)
@@ -161,7 +161,7 @@ def test_partitions_that_are_added_get_records_without_a_restart(world: World) -
             service.service.step()
             table.append(rows((1, 12)))
             wait_published(world, table)
-            assert publisher.published.fresh_starts <= starts + 1
+            assert publisher.published.producer_reinits <= starts + 1
             assert {each[1] for each in find_places(world, table)} == {0, 1, 2, 3}
             assert [row[2] for row in to_rows(read_all(stream, 13))] == list(range(13))
         ends = list_ends(world, table)
@@ -181,4 +181,4 @@ def test_what_was_looked_up_before_a_start_makes_no_other(world: World) -> None:
         publisher.publisher.see(world.metastore.get_log(table.uuid))
         table.append(rows((1, 1)))
         publisher.publish()
-    assert publisher.publisher.published.fresh_starts == 1
+    assert publisher.publisher.published.producer_reinits == 1

@@ -7,10 +7,10 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import Metastore
-from lakelog.format.snapshot import LogContent, Snapshot
-from lakelog.listings import list_snapshots
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.snapshot import LogContent, Snapshot
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.listings import list_snapshots
 from lakelog.testing.log_recording import load_table_side
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -29,7 +29,7 @@ def all_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.testing.log_recording.list_snapshots", list_logged)
 
 
-def test_a_keyed_table_tells_snapshots_rows_and_state(catalog: Catalog) -> None:
+def test_a_keyed_table_returns_snapshots_rows_and_state(catalog: Catalog) -> None:
     catalog.create_database("lab")
     table = catalog.create_table("lab.keyed", SCHEMA, primary_key=["k"], options={"bucket": "2"})
     table.upsert(pa.table({"k": [1, 2], "v": ["a", "b"]}, schema=SCHEMA))

@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog import table_part
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
-from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
-from lakelog.format.snapshot import LogContent
+from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.tables.snapshot import LogContent
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.options.values import TableOptions
-from lakelog.reads.log_plan import LogPiece, plan_log
-from lakelog.storage.input_copies import InputCopies
-from lakelog.storage.routing import route_rows, to_routing
-from lakelog.table import Table
+from lakelog.reads.log.plan import LogChunk, plan_log
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.write.input_copies import InputCopies
+from lakelog.storage.write.routing import route_rows, to_routing
+from lakelog.writes import table_write
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.conftest import data_files
 
@@ -73,16 +73,16 @@ def make_rows(random: Random, count: int, keys: int = 40, kinds: Sequence[str] =
     return pa.table(columns)
 
 
-def read_piece(table: Table, warehouse: Path, piece: LogPiece) -> list[dict[str, Any]]:
+def read_chunk(table: Table, warehouse: Path, chunk: LogChunk) -> list[dict[str, Any]]:
     """The rows of a piece in its order, each with its kind."""
     found: list[dict[str, Any]] = []
-    for file in piece.files:
+    for file in chunk.files:
         rows = pq.read_table(warehouse / table.uuid / file.path, partitioning=None).to_pylist()
         assert len(rows) == file.row_count
         for row in rows:
             code = row.pop(ROW_KIND_COLUMN, None)
             found.append({**row, ROW_KIND_COLUMN: RowKind(code or 0).text})
-    assert len(found) == piece.row_count
+    assert len(found) == chunk.row_count
     return found
 
 
@@ -90,13 +90,13 @@ def read_log(catalog: Catalog, table: Table, warehouse: Path, snapshot_id: int) 
     """The log of a snapshot; each row is of its piece's bucket."""
     plan = plan_log(catalog.metastore, table.uuid, snapshot_id - 1, snapshot_id)
     found: list[dict[str, Any]] = []
-    for piece in plan.pieces:
-        assert piece.first_index == len(found)
-        rows = read_piece(table, warehouse, piece)
+    for chunk in plan.chunks:
+        assert chunk.first_index == len(found)
+        rows = read_chunk(table, warehouse, chunk)
         routed = route_rows(
             pa.Table.from_pylist(rows).select(SCHEMA.names), to_routing(plan.schema, TableOptions(table.options))
         )
-        assert {each.bucket for each in routed} == {piece.bucket}
+        assert {each.bucket for each in routed} == {chunk.bucket}
         found += rows
     return found
 
@@ -138,7 +138,7 @@ def test_rows_of_a_key_stay_in_their_order(
     if "ignore-delete" in more:
         came = [row for row in came if row[ROW_KIND_COLUMN] in ("+I", "+U")]
     assert by_key(read_log(catalog, table, warehouse, 1)) == by_key(came)
-    logged = sum(piece.row_count for piece in plan_log(catalog.metastore, table.uuid, 0, 1).pieces)
+    logged = sum(chunk.row_count for chunk in plan_log(catalog.metastore, table.uuid, 0, 1).chunks)
     written = sum(pq.read_metadata(warehouse / name).num_rows for name in data_files(warehouse))
     writes_all = bool(more) or "-U" in kinds
     kept = table.files(1).column("rows").to_pylist()
@@ -150,8 +150,8 @@ def test_rows_of_a_bucket_stand_by_key_then_arrival(catalog: Catalog, warehouse:
     rows = make_rows(Random(1), 500)
     table.write(rows)
     plan = plan_log(catalog.metastore, table.uuid, 0, 1)
-    for piece in plan.pieces:
-        keys = [(row["day"], row["k"]) for row in read_piece(table, warehouse, piece)]
+    for chunk in plan.chunks:
+        keys = [(row["day"], row["k"]) for row in read_chunk(table, warehouse, chunk)]
         assert keys == sorted(keys)
 
 
@@ -244,7 +244,7 @@ def test_control_runs_that_are_merged_hold_no_record_for_the_log(
     merged = merged.append_column(ROW_KIND_COLUMN, pa.array(["-U", *added[1:]]))
     table.write([unique, merged])
     assert len(read_log(catalog, table, warehouse, 1)) == 2 * count
-    monkeypatch.setattr(table_part, "plan_input_copies", lambda *_: InputCopies.MERGED)
+    monkeypatch.setattr(table_write, "plan_input_copies", lambda *_: InputCopies.MERGED)
     table.write([unique, merged])
     with pytest.raises(FileNotFoundError):
         read_log(catalog, table, warehouse, 2)
@@ -267,7 +267,7 @@ def test_a_row_that_the_log_cannot_take_is_refused_when_it_is_written(
     assert table.scan().count() == (3 if keyed else 4)
 
 
-def test_snapshots_tell_where_they_end_in_the_log(catalog: Catalog) -> None:
+def test_snapshots_show_where_they_end_in_the_log(catalog: Catalog) -> None:
     table = make(catalog, LOGGED)
     for _ in range(3):
         table.upsert(pa.table({"day": [1], "k": [1], "v": [4]}))

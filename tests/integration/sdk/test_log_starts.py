@@ -6,9 +6,9 @@ import pytest
 
 from lakelog.errors import PermissionDenied
 from lakelog.log.memory import Fault, Step
+from lakelog.sdk.tables.table import Table
 from lakelog.streams.open_stream import open_stream
 from lakelog.streams.request import ResumePoint, StreamRequest
-from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
 
@@ -65,7 +65,7 @@ def test_a_snapshot_of_which_partitions_disagree_is_shown_whole(world: World) ->
         raise AssertionError("no time was within a snapshot")
 
 
-def test_snapshots_without_records_are_where_the_commits_before_and_behind_them_are(world: World) -> None:
+def test_snapshots_without_records_are_where_the_commits_before_and_after_them_are(world: World) -> None:
     table, publisher = world.make()
     fill(world, table, publisher)
     world.commits.time_ms = 4000
@@ -95,7 +95,7 @@ def test_a_time_that_is_to_come_is_waited_for_by_records(world: World) -> None:
             assert (batch.snapshot_id if batch else None) == wanted
 
 
-def test_times_of_commits_tell_where_the_log_cannot(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_times_of_commits_decide_where_the_log_cannot(world: World, caplog: pytest.LogCaptureFixture) -> None:
     table, publisher = world.make()
     fill(world, table, publisher)
     world.cluster.script(Step.FETCH, Fault.REFUSED)
@@ -147,7 +147,7 @@ def test_it_begins_with_the_rows_of_the_newest_snapshot_that_is_in_the_log(world
         assert len(to_rows(read_all(empty, 4))) == 2 + 4 + 4 + 3
 
 
-def test_where_nobody_publishes_it_begins_with_the_newest_rows(world: World) -> None:
+def test_where_no_one_publishes_it_begins_with_the_newest_rows(world: World) -> None:
     table, publisher = world.make()
     fill(world, table, publisher)
     table.upsert(rows((1, 4)))
@@ -171,7 +171,7 @@ def test_several_tables_begin_at_one_moment(world: World) -> None:
             assert stream.positions == {"shop.orders": 4, "shop.others": 1}
 
 
-def test_who_goes_on_behind_the_first_one_leaves_none_out(world: World) -> None:
+def test_who_goes_on_after_the_first_one_leaves_none_out(world: World) -> None:
     table, publisher = world.make(keyed=False)
     # The clock of a broker that took over is behind.
     for committed_ms, appended_ms in ((1000, 5000), (2000, 4000), (3000, 6000)):

@@ -12,15 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import HistoryDiverged, InvalidArgument, PermissionDenied
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, Step
 from lakelog.log.records import FetchedRecords, TopicSpec
-from lakelog.reads import log_patience
-from lakelog.storage.stores import LocationStores
-from lakelog.streams import log_feed, log_table
-from lakelog.table import Table
+from lakelog.reads.log import stall as log_stall
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.streams.log import feed as log_feed
+from lakelog.streams.log import table as log_table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 
@@ -227,14 +228,14 @@ def test_a_log_that_is_too_short_is_made_up_for_by_files(
 
 
 @pytest.mark.parametrize("what", ["brokers away", "topic gone", "publisher stands still", "log begun anew"])
-def test_what_the_log_does_not_tell_files_do(
+def test_what_the_log_does_not_hold_files_do(
     catalog: Catalog,
     metastore: InProcessMetastore,
     cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
     what: str,
 ) -> None:
-    monkeypatch.setattr(log_patience, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(log_stall, "STALL_S", 0.3)
     monkeypatch.setattr(log_table, "_REST_S", 0.5)
     table = make(catalog, True, {})
     publisher = HandPublisher(metastore, cluster, table)
@@ -262,7 +263,7 @@ def test_what_the_log_does_not_tell_files_do(
     publisher.close()
 
 
-def test_a_topic_made_anew_with_fewer_partitions_is_made_up_for_by_files(
+def test_a_topic_recreated_with_fewer_partitions_is_made_up_for_by_files(
     catalog: Catalog, metastore: InProcessMetastore, cluster: MemoryCluster
 ) -> None:
     table = make(catalog, True, {"bucket": "3"})

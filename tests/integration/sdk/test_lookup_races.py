@@ -11,24 +11,24 @@ from random import Random
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, DataCorrupted, OutcomeUnknown
-from lakelog.format.commit import ANY_TIME, CommitRequest, CommitResult
-from lakelog.format.plan import Plan, PlanRequest
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.commit.request import ANY_TIME, CommitRequest, CommitResult
+from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import changelog_paths, make, replayed, rows, shown, told
+from tests.integration.sdk.keyed import changelog_paths, emitted, make, replayed, rows, shown
 
 
 @pytest.fixture
 def raced(metastore: InProcessMetastore) -> tuple[FaultyMetastore, Catalog, Catalog]:
     """A metastore that a test may interrupt, a catalog that goes through it, and another one that does not."""
     faulty = FaultyMetastore(metastore)
-    return faulty, Catalog(faulty, LocationStores(), draw=lambda: 0.0), Catalog(metastore, LocationStores())
+    return faulty, Catalog(faulty, LocationStores(), rng=lambda: 0.0), Catalog(metastore, LocationStores())
 
 
 def first_let(
@@ -58,7 +58,7 @@ def test_who_lost_the_race_looks_up_again_what_has_changed(
     table.write(rows("+I 1|1|1", "+I 2|1|1"))
     first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
     mine.table("shop.t").write(rows("+U 1|1|3", "+U 2|1|3"))
-    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3", "-U 2|1|1", "+U 2|1|3"]
+    assert emitted(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3", "-U 2|1|1", "+U 2|1|3"]
     assert replayed(table) == shown(table)
     tries = [request.changes[0] for request in faulty.commits]
     assert [each.base_snapshot_id for each in tries] == [1, 2]
@@ -104,10 +104,10 @@ def test_a_lost_answer_and_then_a_lost_race(raced: tuple[FaultyMetastore, Catalo
     faulty.on_commit = lose
     mine.table("shop.t").write(rows("+U 1|1|3"))
     assert len(faulty.commits) == 3
-    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3"]
+    assert emitted(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3"]
 
 
-def test_an_answer_lost_behind_the_commit(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+def test_an_answer_lost_after_the_commit(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
     faulty, mine, others = raced
     others.create_database("shop")
     table = make(others, "lookup")
@@ -120,7 +120,7 @@ def test_an_answer_lost_behind_the_commit(raced: tuple[FaultyMetastore, Catalog,
     faulty.on_commit = lose
     written = mine.table("shop.t").write(rows("+I 1|1|3"))
     assert (written.snapshot_id, written.already_applied) == (1, False)
-    assert told(table, 0) == ["+I 1|1|3"]
+    assert emitted(table, 0) == ["+I 1|1|3"]
 
 
 def test_a_race_that_never_ends_is_given_up(raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path) -> None:
@@ -165,7 +165,7 @@ def test_many_writers_of_one_bucket(catalog: Catalog, metastore: InProcessMetast
 RETENTION = {"sequence.field": "v", "sequence.delete-retention": "1 s"}
 
 
-def late_behind_a_delete(catalog: Catalog) -> Table:
+def late_after_a_delete(catalog: Catalog) -> Table:
     """A delete of sequence 10, so that a row of sequence 5 is late for a second."""
     catalog.create_database("shop")
     table = make(catalog, "lookup", **RETENTION)
@@ -179,7 +179,7 @@ def test_a_delete_that_stops_beating_late_rows_meanwhile(
     raced: tuple[FaultyMetastore, Catalog, Catalog], checked: bool
 ) -> None:
     faulty, mine, others = raced
-    table = late_behind_a_delete(others)
+    table = late_after_a_delete(others)
 
     def unchecked(request: CommitRequest) -> CommitRequest:
         # The control: as if it held at any time.
@@ -191,7 +191,7 @@ def test_a_delete_that_stops_beating_late_rows_meanwhile(
     assert shown(table) == {(1, 1): 5, (1, 3): 10}
     if checked:
         assert len(faulty.commits) == 2
-        assert told(table, 2) == ["+I 1|1|5", "-U 1|3|10", "+U 1|3|10"]
+        assert emitted(table, 2) == ["+I 1|1|5", "-U 1|3|10", "+U 1|3|10"]
         assert replayed(table) == shown(table)
     else:
         assert replayed(table) != shown(table)
@@ -200,13 +200,13 @@ def test_a_delete_that_stops_beating_late_rows_meanwhile(
 @pytest.mark.parametrize("ahead_ms", [-5_000, 5_000])
 def test_only_the_clock_of_the_database_counts(raced: tuple[FaultyMetastore, Catalog, Catalog], ahead_ms: int) -> None:
     faulty, _, others = raced
-    table = late_behind_a_delete(others)
+    table = late_after_a_delete(others)
 
     class Wrong(SystemClock):
         def now_ms(self) -> int:
             return super().now_ms() + ahead_ms
 
-    mine = Catalog(faulty, LocationStores(), clock=Wrong(), draw=lambda: 0.0)
+    mine = Catalog(faulty, LocationStores(), clock=Wrong(), rng=lambda: 0.0)
     mine.table("shop.t").write(rows("+I 1|1|5"))
     assert shown(table) == {(1, 3): 10}
     assert len(faulty.commits) == (2 if ahead_ms > 0 else 1)
@@ -217,7 +217,7 @@ def test_only_the_clock_of_the_database_counts(raced: tuple[FaultyMetastore, Cat
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-def test_old_rows_that_expired_since_they_were_planned_are_planned_anew(
+def test_old_rows_that_expired_since_they_were_planned_are_planned_again(
     raced: tuple[FaultyMetastore, Catalog, Catalog], is_replaced: bool
 ) -> None:
     faulty, mine, others = raced
@@ -233,7 +233,7 @@ def test_old_rows_that_expired_since_they_were_planned_are_planned_anew(
             if is_replaced:
                 table.overwrite(rows("+I 1|1|5").drop_columns(["_row_kind"]))
                 table.expire_snapshots()
-                gone = faulty.inner.list_doomed_files(table.uuid, 100)
+                gone = faulty.inner.list_expired_files(table.uuid, 100)
             else:
                 gone = plans[0].files["path"].to_pylist()
             for path in gone:
@@ -244,7 +244,7 @@ def test_old_rows_that_expired_since_they_were_planned_are_planned_anew(
     if is_replaced:
         mine.table("shop.t").write(rows("+U 1|1|3"))
         assert shown(table) == {(1, 1): 3}
-        assert told(table, 2) == ["-U 1|1|5", "+U 1|1|3"]
+        assert emitted(table, 2) == ["-U 1|1|5", "+U 1|1|3"]
         return
     # What is still part of the table and not there is damage, as ever.
     with pytest.raises(DataCorrupted, match="is missing, though the table refers to it"):

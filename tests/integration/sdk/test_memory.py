@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 
 KEYED = pa.schema([("id", pa.int64()), ("v", pa.string())])
 

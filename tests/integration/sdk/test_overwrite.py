@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 from .shop import make_orders, names, orders
 
@@ -96,7 +96,7 @@ def test_overwrite_of_tables_without_partitions(catalog: Catalog) -> None:
             table.overwrite(orders(), partition)
 
 
-def test_a_partition_column_that_comes_twice_is_told_with_the_rest(catalog: Catalog) -> None:
+def test_a_partition_column_that_comes_twice_is_reported_with_the_rest(catalog: Catalog) -> None:
     columns = pa.schema([("dt", pa.string()), ("v", pa.int64())])
     table = catalog.create_table("shop.days", columns, partition_by=["dt"])
     twice = pa.table([pa.array(["a"]), pa.array(["a"]), pa.array([1])], names=["dt", "dt", "v"])

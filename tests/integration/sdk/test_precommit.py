@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog import table_part
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
-from lakelog.format.plan import PlanRequest
-from lakelog.storage import superseded
-from lakelog.storage.commit_merge import merge_commit_files
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.merging import deletion_vectors
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.storage.rewrite.commit_merge import merge_commit_files
+from lakelog.writes import table_write
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyStores
 from tests.integration.sdk.keyed import changelog_paths
@@ -105,8 +105,8 @@ def test_a_keyed_table_shows_the_same_by_fewer_files(catalog: Catalog, options: 
         write_both(catalog, twins, [make_rows(random, 250, kinds=True) for _ in range(2)])
         assert states(merged) == states(plain)
         if not has_open:
-            told = [table.changes(snapshot - 1).to_arrow().sort_by(ORDER).to_pylist() for table in twins]
-            assert told[0] == told[1]
+            reported = [table.changes(snapshot - 1).to_arrow().sort_by(ORDER).to_pylist() for table in twins]
+            assert reported[0] == reported[1]
         if options.get("merge-engine") != "first-row":
             raw = [table.changes(snapshot - 1, raw=True).to_arrow().sort_by(ORDER).to_pylist() for table in twins]
             assert raw[0] == raw[1]
@@ -129,7 +129,7 @@ def states(table: Table) -> list[list[dict[str, Any]]]:
     return [rows.sort_by([("day", "ascending"), ("k", "ascending")]).to_pylist() for rows in found]
 
 
-def test_positions_are_of_the_merged_files(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_vectors_are_of_the_merged_files(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """With committed positions readers merge nothing, so that wrong ones would show."""
     random = Random(1)
     twins = make_twins(catalog, ["day", "k"], **{"changelog-producer": "lookup"})
@@ -137,12 +137,12 @@ def test_positions_are_of_the_merged_files(catalog: Catalog, monkeypatch: pytest
         write_both(catalog, twins, [make_rows(random, 300, kinds=True)])
     wanted = states(twins[1])
     files = catalog.metastore.plan(PlanRequest(twins[0].uuid)).files
-    assert files.column("superseded_path").null_count == 0
+    assert files.column("deletion_vector_path").null_count == 0
 
     def merge(*_: object, **__: object) -> None:
         raise AssertionError("the reader merged")
 
-    monkeypatch.setattr(superseded, "find_superseded", merge)
+    monkeypatch.setattr(deletion_vectors, "find_deleted_rows", merge)
     assert states(twins[0]) == wanted
 
 
@@ -217,7 +217,7 @@ def test_a_merge_that_fails_leaves_nothing(
             stores.fail_at(operation, number)
             return merge_commit_files(*arguments)
 
-        monkeypatch.setattr(table_part, "merge_commit_files", fail)
+        monkeypatch.setattr(table_write, "merge_commit_files", fail)
         with pytest.raises(Unavailable, match="told to fail"):
             table.upsert(make_rows(Random(7), 400, kinds=False))
         assert stores.failures

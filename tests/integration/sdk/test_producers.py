@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import ChangelogState
-from lakelog.storage import superseded
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import ChangelogState
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.merging import deletion_vectors
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyStores
-from tests.integration.sdk.keyed import SCHEMA, changelog_paths, make, replayed, rows, shown, told
+from tests.integration.sdk.keyed import SCHEMA, changelog_paths, emitted, make, replayed, rows, shown
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400")
 SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")
@@ -33,15 +33,15 @@ def test_the_vectors(catalog: Catalog, producer: str, wanted: list[str]) -> None
     table = make(catalog, producer)
     table.write(rows(*FIRST))
     table.write(rows(*SECOND))
-    assert told(table, 0, 1) == list(FIRST)
-    assert told(table, 1, 2) == wanted
-    assert told(table, 1, 2, raw=True) == ["+I 1|10|102", "+I 1|30|300", "-D 1|40|0"]
+    assert emitted(table, 0, 1) == list(FIRST)
+    assert emitted(table, 1, 2) == wanted
+    assert emitted(table, 1, 2, raw=True) == ["+I 1|10|102", "+I 1|30|300", "-D 1|40|0"]
     assert shown(table) == {(1, 10): 102, (1, 20): 200, (1, 30): 300}
     has = ChangelogState.NONE if producer == "none" else ChangelogState.ATTACHED
     assert {each.changelog for each in catalog.metastore.list_snapshots(table.uuid).snapshots} == {has}
 
 
-def test_what_changes_nothing_is_not_told(catalog: Catalog) -> None:
+def test_what_changes_nothing_is_not_emitted(catalog: Catalog) -> None:
     """A delete of an absent key, and a new key that is deleted in the same commit."""
     table = make(catalog, "lookup")
     table.write(rows("-D 1|1|-", "+I 1|2|5", "-D 1|2|-"))
@@ -53,19 +53,19 @@ def test_what_changes_nothing_is_not_told(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
 def test_readers_merge_nothing(catalog: Catalog, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looked old rows up has committed which rows are superseded (DESIGN: superseded positions)."""
+    """Who looked old rows up has committed which rows are superseded (DESIGN: deletion vectors)."""
     table = make(catalog, "lookup", merge_engine=engine)
     table.write(rows("+I 1|1|5", "+I 1|2|6", "+I 1|3|7"))
     table.write(rows("+I 1|1|8", "+U 1|4|9", "+I 1|4|10"))
     table.write(rows("+I 1|3|1") if engine == "first-row" else rows("-D 1|2|-", "+I 1|3|1"))
-    expected = [shown(table), [told(table, number) for number in range(3)]]
+    expected = [shown(table), [emitted(table, number) for number in range(3)]]
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("rows are merged")
 
-    monkeypatch.setattr(superseded, "find_superseded", refuse)
-    catalog.caches.positions.clear()
-    assert [shown(table), [told(table, number) for number in range(3)]] == expected
+    monkeypatch.setattr(deletion_vectors, "find_deleted_rows", refuse)
+    catalog.caches.deletion_vectors.clear()
+    assert [shown(table), [emitted(table, number) for number in range(3)]] == expected
     assert table.scan().count() == len(expected[0])
     # One commit that looks nothing up, and readers merge again.
     table.alter(set={"changelog-producer": "none"})
@@ -81,20 +81,20 @@ def test_what_was_just_written_is_looked_up_in_without_reading_it_back(catalog: 
     newest = catalog.metastore.plan(PlanRequest(table.uuid)).files.column("path")[-1].as_py()
     catalog.open_store(table.info).delete(newest)
     table.write(rows("+I 1|1|2", "-D 1|2|-", "+I 1|3|3"))
-    assert told(table, 2) == ["-U 1|1|1", "+U 1|1|2", "-D 1|2|1", "+I 1|3|3"]
+    assert emitted(table, 2) == ["-U 1|1|1", "+U 1|1|2", "-D 1|2|1", "+I 1|3|3"]
 
 
-def test_equal_rows_are_told_unless_left_out(catalog: Catalog) -> None:
+def test_equal_rows_are_emitted_unless_left_out(catalog: Catalog) -> None:
     table = make(catalog, "lookup")
     table.write(rows("+I 1|1|5", "+I 1|2|6"))
     table.write(rows("+I 1|1|5"))
-    assert told(table, 1) == ["-U 1|1|5", "+U 1|1|5"]
+    assert emitted(table, 1) == ["-U 1|1|5", "+U 1|1|5"]
     table.alter(set={"changelog-producer.row-deduplicate": "true"})
     table.write(rows("+I 1|1|5", "+I 1|2|7"))
-    assert told(table, 2) == ["-U 1|2|6", "+U 1|2|7"]
+    assert emitted(table, 2) == ["-U 1|2|6", "+U 1|2|7"]
     table.alter(set={"changelog-producer.row-deduplicate-ignore-fields": "v"})
     table.write(rows("+I 1|1|9", "+I 1|3|1"))
-    assert told(table, 3) == ["+I 1|3|1"]
+    assert emitted(table, 3) == ["+I 1|3|1"]
     assert shown(table) == {(1, 1): 9, (1, 2): 7, (1, 3): 1}
 
 
@@ -107,9 +107,9 @@ def test_an_overwrite_brings_no_changelog(catalog: Catalog, producer: str) -> No
     states = [each.changelog.value for each in catalog.metastore.list_snapshots(table.uuid).snapshots]
     assert states == ["attached", "none", "attached"]
     last = ["+U 1|9|10"] if producer == "input" else ["-U 1|9|9", "+U 1|9|10"]
-    assert told(table, 0) == ["+I 1|1|5", "+I 2|2|6", *last]
+    assert emitted(table, 0) == ["+I 1|1|5", "+I 2|2|6", *last]
     table.alter(set={"streaming-read-overwrite": "true"})
-    assert told(table, 0) == ["+I 1|1|5", "+I 2|2|6", "-D 1|1|5", "+I 1|9|9", *last]
+    assert emitted(table, 0) == ["+I 1|1|5", "+I 2|2|6", "-D 1|1|5", "+I 1|9|9", *last]
 
 
 def test_a_range_may_hold_snapshots_of_both_sorts(catalog: Catalog) -> None:
@@ -121,20 +121,20 @@ def test_a_range_may_hold_snapshots_of_both_sorts(catalog: Catalog) -> None:
     for number in (1, 2, 3):
         wanted += [f"-U 1|1|{number - 1}", f"+U 1|1|{number}"]
     wanted += ["+I 1|1|4", "-U 1|1|4", "+U 1|1|5"]
-    assert told(table, 0) == wanted
-    assert [told(table, number - 1, number) for number in (1, 5)] == [wanted[:1], ["+I 1|1|4"]]
+    assert emitted(table, 0) == wanted
+    assert [emitted(table, number - 1, number) for number in (1, 5)] == [wanted[:1], ["+I 1|1|4"]]
     assert table.changes().count() == len(wanted)
     # Where a changelog says so, rows are told whose columns that are read have not changed.
     assert table.changes(columns=["k"]).count() == 1 + 2 + 1
     table.alter(set={"changelog-producer": "input"})
-    assert told(table, 0) == wanted
+    assert emitted(table, 0) == wanted
 
 
 def test_columns_and_filters_are_applied_at_the_source(catalog: Catalog) -> None:
     table = make(catalog, "lookup", bucket="2")
     table.write(rows(*(f"+I 1|{k}|{k}" for k in range(20))))
     table.write(rows(*(f"+I 1|{k}|{k + 100}" for k in range(20))))
-    everything = told(table, 0)
+    everything = emitted(table, 0)
     for condition, keep in (
         ("v >= 110", lambda k, v: v >= 110),
         ("k = 3", lambda k, v: k == 3),
@@ -142,7 +142,7 @@ def test_columns_and_filters_are_applied_at_the_source(catalog: Catalog) -> None
         ("pt = 2", lambda k, v: False),
     ):
         left = [line for line in everything if keep(*map(int, line[3:].split("|")[1:]))]
-        assert sorted(told(table, 0, filter=condition)) == sorted(left), condition
+        assert sorted(emitted(table, 0, filter=condition)) == sorted(left), condition
     # Each row stands for itself, so that files are left out by any column, and by the key's bucket.
     assert len(table.changes()._rows.files) == 4
     assert len(table.changes(filter="v > 110")._rows.files) == 2
@@ -162,8 +162,8 @@ def test_more_rows_than_the_buffer(catalog: Catalog, producer: str) -> None:
     table.write(rows(*first))
     second = [f"+U 1|{k % 300}|{k}" for k in range(900)]
     table.write(rows(*second))
-    assert sorted(told(table, 0, 1)) == sorted(first)
-    found = told(table, 1, 2)
+    assert sorted(emitted(table, 0, 1)) == sorted(first)
+    found = emitted(table, 1, 2)
     if producer == "input":
         assert sorted(found) == sorted(second)
         of_one = [line for line in found if line.startswith("+U 1|7|")]
@@ -209,13 +209,13 @@ def test_all_batches_of_a_subscription_have_the_same_columns(
     assert seen[0].schema.field("v").nullable is (is_raw or producer == "lookup")
 
 
-def test_a_repeat_is_told_once(catalog: Catalog, warehouse: Path) -> None:
+def test_a_repeat_is_emitted_once(catalog: Catalog, warehouse: Path) -> None:
     table = make(catalog, "lookup")
     first = table.write(rows("+I 1|1|1"), writer="w", identifier=1)
     before = data_files(warehouse)
     again = table.write(rows("+I 1|1|2", "+I 1|2|2"), writer="w", identifier=1)
     assert (again.snapshot_id, again.already_applied) == (first.snapshot_id, True)
-    assert told(table, 0) == ["+I 1|1|1"]
+    assert emitted(table, 0) == ["+I 1|1|1"]
     assert data_files(warehouse) == before
 
 
@@ -226,8 +226,8 @@ def test_several_tables_in_one_commit(catalog: Catalog) -> None:
         with catalog.transaction() as tx:
             tx.table("shop.t").upsert(rows(f"+I 1|1|{value}").drop_columns(["_row_kind"]))
             tx.table("shop.u").upsert(rows(f"+I 1|1|{value}").drop_columns(["_row_kind"]))
-    assert told(first, 1) == ["-U 1|1|1", "+U 1|1|2"]
-    assert told(second, 1) == ["+I 1|1|2"]
+    assert emitted(first, 1) == ["-U 1|1|1", "+U 1|1|2"]
+    assert emitted(second, 1) == ["+I 1|1|2"]
 
 
 def test_a_store_that_fails_while_rows_are_looked_up_leaves_nothing(
@@ -246,7 +246,7 @@ def test_a_store_that_fails_while_rows_are_looked_up_leaves_nothing(
     assert stores.failures
     stores.heal()
     assert data_files(warehouse) == before
-    assert told(table, 0) == ["+I 1|1|1"]
+    assert emitted(table, 0) == ["+I 1|1|1"]
 
 
 def test_producers_need_a_key(catalog: Catalog) -> None:

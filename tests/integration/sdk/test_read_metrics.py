@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.storage.copy_cache import CopyCache
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.lookup.copy_cache import CopyCache
 
 from .shop import make_orders, orders
 
@@ -56,13 +56,13 @@ def test_lookups_say_where_they_found_old_rows(catalog: Catalog) -> None:
 
 def test_copies_of_what_a_commit_has_written_are_swept_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     swept: list[int] = []
-    sweep = CopyCache.sweep
+    evict = CopyCache.evict
 
     def count(cache: CopyCache) -> None:
         swept.append(cache.statistics.copies_made)
-        sweep(cache)
+        evict(cache)
 
-    monkeypatch.setattr(CopyCache, "sweep", count)
+    monkeypatch.setattr(CopyCache, "evict", count)
     catalog.create_database("shop", if_not_exists=True)
     options = {"changelog-producer": "lookup", "bucket": "8", "lookup.cache-max-disk-size": "20 kb"}
     table = catalog.create_table("shop.t", SCHEMA, primary_key=["k"], options=options)

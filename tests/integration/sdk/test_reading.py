@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 
 from .conftest import data_files
 from .shop import make_log, make_orders, names, orders

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from lakelog.catalog import Catalog
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.secrets import Secrets
-from lakelog.storage.stores import LocationStores
-from lakelog.writes.early_sending import EarlyChannel
-from metastore.brokers import Brokers
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.writes.uncommitted_sending import UncommittedChannel
 from metastore.inprocess import InProcessMetastore
+from metastore.logs.brokers import Brokers
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
-from writer.publishing import snapshot_log
+from writer.publishing.reading import snapshot_log
 
 SCHEMA = pa.schema([("k", pa.int64())])
 DOCS = Path(__file__).parents[3] / "docs" / "log.md"
@@ -70,10 +70,10 @@ def test_each_committed_row_counts_once(
     options = {"log.system": "kafka", "log.consistency": "eventual", "log.format": "json", "kafka.topic": topic}
     table = catalog.create_table("shop.orders", SCHEMA, options=options)
     table.append(pa.table({"k": [1, 2]}))
-    flush = EarlyChannel._flush
+    flush = UncommittedChannel._flush
     with monkeypatch.context() as patch:
         # All stands in the topic, but the brokers' answers came too late.
-        patch.setattr(EarlyChannel, "_flush", lambda self, failures: flush(self, failures) and None)
+        patch.setattr(UncommittedChannel, "_flush", lambda self, failures: flush(self, failures) and None)
         table.append(pa.table({"k": [3, 4, 5]}))
     table.append(pa.table({"k": [6]}))
     sent = [each.sent_offsets is not None for each in metastore.list_snapshots(table.uuid).snapshots]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher
-from tests.integration.sdk.test_topics_made_anew import MovedClock
+from tests.integration.sdk.test_recreated_topics import MovedClock
 from writer.publishing import session
 from writer.publishing.publisher import Step
 
@@ -27,7 +27,7 @@ def test_who_has_nothing_to_publish_rests(tmp_path: Path, idle_s: float, rests: 
             assert publisher.step() is Step.IDLE
         assert producer_of(publisher).can_go_on is not rests
     publisher.close()
-    assert publisher.publisher.published.fresh_starts == (2 if rests else 1)
+    assert publisher.publisher.published.producer_reinits == (2 if rests else 1)
     assert read_log(world, table).snapshot_ids.to_pylist() == [1, 2]
     world.close()
 

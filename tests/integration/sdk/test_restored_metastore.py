@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import SnapshotPage
+from lakelog.client.metastore.metastore import SnapshotPage
 from lakelog.errors import HistoryDiverged
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.open_stream import open_stream
 from lakelog.streams.request import StreamRequest
 from metastore.inprocess import InProcessMetastore
@@ -38,7 +38,7 @@ class RestoredMetastore(FaultyMetastore):
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)
-def test_who_has_read_further_than_a_restored_metastore_knows_is_told(
+def test_a_reader_ahead_of_a_restored_metastore_is_refused(
     catalog: Catalog, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakelog.streams.follow.MAX_KNOWN", 2)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams import follow as follow_module
 from lakelog.streams.batch import Progress
 from lakelog.streams.follow import TablesFollower
@@ -127,10 +127,10 @@ def test_who_is_cut_off_again_at_once_goes_on_exactly_there_too(catalog: Catalog
         seen = before + rows[:count]
         for number in range(3):
             # Whatever it is told first, it hears no more.
-            told = next(follow(open_at(catalog, mode, again), latest))
-            taken = rows_of(told)[: number + 1]
+            reported = next(follow(open_at(catalog, mode, again), latest))
+            taken = rows_of(reported)[: number + 1]
             seen += taken
-            again = move(again, told, len(taken))
+            again = move(again, reported, len(taken))
         rest = [row for each in follow(open_at(catalog, mode, again), latest) for row in rows_of(each)]
         assert seen + rest == expected, f"from {points_now}"
         before += rows

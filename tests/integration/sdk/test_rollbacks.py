@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 
-from .keyed import make, replayed, rows, shown, told
+from .keyed import emitted, make, replayed, rows, shown
 from .shop import make_log, make_orders, names, orders
 
 
@@ -89,8 +89,8 @@ def test_streams_show_it_if_they_are_asked(catalog: Catalog) -> None:
     table.write(rows("+I 1|4|40"))
     table.rollback_to(1)
     table.write(rows("+I 1|2|21"))
-    assert told(table, 3, 4) == ["-U 1|1|11", "+U 1|1|10", "+I 1|2|20", "-D 1|4|40", "-D 2|3|30"]
-    assert told(table, 4, 5) == ["-U 1|2|20", "+U 1|2|21"]
+    assert emitted(table, 3, 4) == ["-U 1|1|11", "+U 1|1|10", "+I 1|2|20", "-D 1|4|40", "-D 2|3|30"]
+    assert emitted(table, 4, 5) == ["-U 1|2|20", "+U 1|2|21"]
     assert replayed(table) == shown(table) == {(1, 1): 10, (1, 2): 21}
     table.alter(unset=["streaming-read-overwrite"])
     scan = table.changes(3, 5)
@@ -108,14 +108,14 @@ def test_what_commits_know_of_old_rows_holds(catalog: Catalog) -> None:
     table.rollback_to(3)
     assert shown(table) == {(1, 1): 12, (2, 9): 90}
     table.write(rows("+I 1|1|13", "+I 1|2|21"))
-    assert told(table, 5, 6) == ["-U 1|1|12", "+U 1|1|13", "+I 1|2|21"]
+    assert emitted(table, 5, 6) == ["-U 1|1|12", "+U 1|1|13", "+I 1|2|21"]
     table.rollback_to(1)
     table.write(rows("+I 1|2|22"))
-    assert told(table, 7, 8) == ["-U 1|2|20", "+U 1|2|22"]
+    assert emitted(table, 7, 8) == ["-U 1|2|20", "+U 1|2|22"]
     assert replayed(table) == shown(table) == {(1, 1): 10, (1, 2): 22, (2, 9): 90}
 
 
-def test_a_subscriber_goes_on_behind_it(catalog: Catalog) -> None:
+def test_a_subscriber_goes_on_after_it(catalog: Catalog) -> None:
     table = make(catalog, "lookup")
     table.write(rows("+I 1|1|10"))
     table.write(rows("+I 1|1|11"))

@@ -7,13 +7,13 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import Metastore
-from lakelog.format.early_overlay import KEY_COLUMN
-from lakelog.format.plan import Plan, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.merge.uncommitted_overlay import KEY_COLUMN
+from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.reads.state_lookup import StateLookup
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 SCHEMA = pa.schema(
     [

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output_format import OutputFormat
-from lakelog.cli.printer import Printer
+from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.printer import Printer
+from lakelog.sdk.catalog import Catalog
 
 from .shop import make_orders, orders
 
@@ -88,7 +88,7 @@ def test_changes_come_with_their_old_rows(command: Command) -> None:
     ],
     ids=["changes", "tail", "tail as a subscription"],
 )
-def test_programs_are_told_of_overwrites_beside_the_rows(command: Command, arguments: Sequence[str]) -> None:
+def test_programs_receive_overwrites_beside_the_rows(command: Command, arguments: Sequence[str]) -> None:
     code, out, err = command(*arguments, "-o", "json")
     assert code == 0
     assert [json.loads(line)["_snapshot_id"] for line in out.splitlines()] == [1, 1, 2, 2, 4]

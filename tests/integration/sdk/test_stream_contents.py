@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.catalog import Catalog
 
 from .shop import make_orders, orders
 from .streaming import WAIT_S, is_silent, make_appended, make_history, rows
@@ -42,9 +42,11 @@ def test_overwrites_that_are_not_shown_are_counted_and_logged(
     with table.subscribe(options={"scan.snapshot-id": 4}) as stream:
         assert rows(stream, 1) == [(11, "+I", 9, "m")]
         assert stream.metrics.snapshots_skipped == 7
-    told = " ".join(record.message for record in caplog.records)
-    assert f"{table.name}: snapshot" in told
-    assert "overwrote rows; what was replaced, and by what, is not shown. 'streaming-read-overwrite' = 'true'" in told
+    reported = " ".join(record.message for record in caplog.records)
+    assert f"{table.name}: snapshot" in reported
+    assert (
+        "overwrote rows; what was replaced, and by what, is not shown. 'streaming-read-overwrite' = 'true'" in reported
+    )
     caplog.clear()
     with table.subscribe(options={"scan.snapshot-id": 9, "streaming-read-overwrite": "true"}) as stream:
         rows(stream, 5)

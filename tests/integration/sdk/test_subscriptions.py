@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams import follow
 from lakelog.streams.subscription import Subscription
 
@@ -130,7 +130,7 @@ def test_it_ends_at_a_watermark(catalog: Catalog) -> None:
         assert stream.ended
 
 
-def test_a_consumer_goes_on_behind_what_was_done(catalog: Catalog) -> None:
+def test_a_consumer_goes_on_after_what_was_done(catalog: Catalog) -> None:
     table = make_history(catalog)
     start = {"scan.snapshot-id": 1}
     with table.subscribe(consumer_id="etl", options=start) as stream:
@@ -236,7 +236,7 @@ def test_a_dropped_table_ends_it(catalog: Catalog, consumer_id: str | None) -> N
         assert stream.ended
 
 
-def test_closing_wakes_whoever_waits(catalog: Catalog) -> None:
+def test_closing_wakes_anyone_who_waits(catalog: Catalog) -> None:
     stream = make_orders(catalog).subscribe()
     closing = threading.Timer(0.3, stream.close)
     closing.start()
@@ -326,7 +326,7 @@ def test_a_time_to_wait_is_not_negative(catalog: Catalog) -> None:
         stream.read(-1)
 
 
-def test_no_column_of_an_append_table_still_tells_the_snapshots(catalog: Catalog) -> None:
+def test_a_read_of_no_column_of_an_append_table_still_shows_the_snapshots(catalog: Catalog) -> None:
     table = make_appended(catalog)
     table.append(orders((1, "a", None), (2, "b", None)))
     table.append(orders((3, "c", None)))
@@ -368,7 +368,7 @@ def test_a_batch_is_a_snapshot(catalog: Catalog) -> None:
     assert [None if each is None else (each.snapshot_id, each.data.num_rows) for each in found] == [(1, 40), (2, 60)]
 
 
-def test_a_position_moves_behind_whole_snapshots(catalog: Catalog) -> None:
+def test_a_position_moves_after_whole_snapshots(catalog: Catalog) -> None:
     table = catalog.create_table("shop.wide", orders().schema, primary_key=["id"], options={"bucket": "8"})
     for name in ("a", "b"):
         table.upsert(orders(*((n, name, None) for n in range(40))))

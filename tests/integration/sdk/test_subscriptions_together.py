@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams.subscription import Subscription
 from metastore.inprocess import InProcessMetastore
 
@@ -103,7 +103,7 @@ def test_columns_and_filters_are_given_by_table(catalog: Catalog) -> None:
         assert second.data.to_pylist() == [{"t": "t2"}]
 
 
-def test_a_consumer_goes_on_behind_whole_commits(catalog: Catalog) -> None:
+def test_a_consumer_goes_on_after_whole_commits(catalog: Catalog) -> None:
     make_shop(catalog)
     for number in range(4):
         commit_both(catalog, number)

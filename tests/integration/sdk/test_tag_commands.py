@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.sdk.catalog import Catalog
 
 from .shop import make_orders, names, orders
 from .test_stream_commands import Command

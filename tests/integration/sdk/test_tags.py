@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotExpired
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 from .keyed import make, rows
 from .shop import make_log, make_orders, names, orders
@@ -53,7 +53,7 @@ def test_between_two_tags(catalog: Catalog) -> None:
     table.write(rows("+I 1|1|12", "+I 1|4|40"))
     table.tags.create("after")
 
-    def told(**options: str) -> list[str]:
+    def reported(**options: str) -> list[str]:
         options = {key.replace("_", "-"): value for key, value in options.items()}
         return sorted(
             f"{row.get('_row_kind', '')} {row['k']}|{row['v']}"
@@ -61,20 +61,20 @@ def test_between_two_tags(catalog: Catalog) -> None:
         )
 
     difference = ["+I 4|40", "+U 1|12", "-D 2|20", "-U 1|10"]
-    assert told(incremental_between="before,after") == difference
-    assert told(incremental_between="before,3") == difference
-    assert told(incremental_between="1,after", incremental_between_scan_mode="auto") == difference
-    assert len(told(incremental_between="before,after", incremental_between_scan_mode="changelog")) == 6
-    assert told(incremental_between="before,after", incremental_between_scan_mode="delta") == [
+    assert reported(incremental_between="before,after") == difference
+    assert reported(incremental_between="before,3") == difference
+    assert reported(incremental_between="1,after", incremental_between_scan_mode="auto") == difference
+    assert len(reported(incremental_between="before,after", incremental_between_scan_mode="changelog")) == 6
+    assert reported(incremental_between="before,after", incremental_between_scan_mode="delta") == [
         " 1|11",
         " 1|12",
         " 4|40",
     ]
-    assert told(incremental_between="before,before") == []
+    assert reported(incremental_between="before,before") == []
     with pytest.raises(InvalidArgument, match=r"names snapshot 3 of shop\.t and then 1.*first: 'before,after'"):
-        told(incremental_between="after,before")
+        reported(incremental_between="after,before")
     with pytest.raises(NotFound, match=r"shop\.t has no tag 'befor'; it has 'before' and 1 more"):
-        told(incremental_between="befor,after")
+        reported(incremental_between="befor,after")
 
 
 def test_what_append_tables_have_between_two_tags(catalog: Catalog) -> None:
@@ -114,7 +114,7 @@ def test_refusals(table: Table) -> None:
         table.tags.create("late", 9)
 
 
-def test_what_expired_is_told_with_what_tags_still_keep(table: Table) -> None:
+def test_what_expired_is_reported_with_what_tags_still_keep(table: Table) -> None:
     table.expire_snapshots(older_than=1 << 52, retain_last=1)
     for refused in (lambda: table.scan(snapshot_id=1), lambda: table.rollback_to(1), lambda: table.tags.create("x", 1)):
         with pytest.raises(SnapshotExpired, match=r"the snapshots 3 to 3 can still be read, of earlier .* a tag: 2\."):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
-from lakelog.log.memory.producing import MemoryEarlySender
-from lakelog.storage.stores import LocationStores
-from lakelog.writes.early_sending import EarlyChannel
+from lakelog.log.memory.producing import MemoryUncommittedSender
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.writes.uncommitted_sending import UncommittedChannel
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 
@@ -37,12 +37,12 @@ def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetas
 def leave_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves protections out."""
     # Whatever became of records: as many as were taken.
-    monkeypatch.setattr(MemoryEarlySender, "flush", lambda self, timeout_s: dict(self._ends))
+    monkeypatch.setattr(MemoryUncommittedSender, "flush", lambda self, timeout_s: dict(self._ends))
     # A failure ends the connection; without that what was sent later would be all that is known of.
-    monkeypatch.setattr(EarlyChannel, "_fail", lambda self, error: None)
+    monkeypatch.setattr(UncommittedChannel, "_fail", lambda self, error: None)
     if what == "answers and failures":
-        flush = EarlyChannel._flush
-        monkeypatch.setattr(EarlyChannel, "_flush", lambda self, failures: flush(self, self.failures))
+        flush = UncommittedChannel._flush
+        monkeypatch.setattr(UncommittedChannel, "_flush", lambda self, failures: flush(self, self.failures))
     else:
         assert what == "answers"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import Printer
+from lakelog.cli.output.printer import Printer
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 
 @pytest.fixture

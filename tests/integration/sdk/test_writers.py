@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import Fenced
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 
 from .conftest import data_files

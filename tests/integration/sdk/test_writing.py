@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.catalog import Catalog
 
 from .shop import NUMBERS, make_log, make_orders, names, orders
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
-from metastore.server.logs import set_up_logs
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
+from metastore.server.logging_setup import set_up_logging
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 from tests.log_settings import kept_log_settings
 
@@ -20,7 +20,7 @@ SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
 @pytest.fixture(scope="package", autouse=True)
 def logs() -> Iterator[None]:
     with kept_log_settings():
-        set_up_logs("info")
+        set_up_logging("info")
         yield
 
 

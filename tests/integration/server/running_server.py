@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import RandomIds
 from lakelog.embedded.ports import free_port
 from lakelog.errors import AlreadyExists, NotFound, Unavailable
-from lakelog.format.commit import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.plan import PlanRequest
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.format.commit.request import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.serving.access import Access
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.interceptor import CallLimits

@@ -11,12 +11,12 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines
-from lakelog.client.target import TlsFiles
+from lakelog.client.connection.retry import Deadlines
+from lakelog.client.connection.target import TlsFiles
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import (
     catalog_pb2,
     consumers_pb2,
@@ -166,14 +166,14 @@ def test_tls_with_a_token(start_server: Start, connect: Connect, authority: Test
         connect(server.target, tls=TlsFiles(ca=stranger.ca.certificate), token=READER).list_databases()
 
 
-def test_tls_against_plaintext_is_told_to_be_left_out(start_server: Start, connect: Connect) -> None:
+def test_tls_against_plaintext_names_the_option_to_leave_out(start_server: Start, connect: Connect) -> None:
     with pytest.raises(Unavailable, match=r"does not speak TLS.*Leave TLS out") as caught:
         connect(start_server().target, tls=TlsFiles(), deadlines=Deadlines(connect_s=1.0)).list_databases()
     assert "SSL" not in caught.value.message
 
 
 def test_mutual_tls(start_server: Start, connect: Connect, authority: TestAuthority) -> None:
-    own, flights, nobody = (authority.issue(name) for name in ("server", "flights", "nobody"))
+    own, flights, no_one = (authority.issue(name) for name in ("server", "flights", "nobody"))
     tls = ServerTls(own.certificate, own.key, authority.ca.certificate)
     server = start_server(access=Access(tokens=TOKENS, certificates={"flights": Role.WRITER}), tls=tls)
 
@@ -185,7 +185,7 @@ def test_mutual_tls(start_server: Start, connect: Connect, authority: TestAuthor
     with pytest.raises(PermissionDenied, match="flights has the role writer"):
         with_certificate(flights).create_database("x")
     with pytest.raises(PermissionDenied, match="certificate of nobody is valid but no role"):
-        with_certificate(nobody).list_databases()
+        with_certificate(no_one).list_databases()
     # A token comes before the certificate: people behind a proxy's certificate keep their own roles.
     with pytest.raises(PermissionDenied, match="ann has the role reader"):
         with_certificate(flights, token=READER).register_writer("w")

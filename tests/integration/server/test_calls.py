@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines
+from lakelog.client.connection.retry import Deadlines
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import (
     CommitConflict,
     InternalError,
@@ -27,12 +27,12 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
-from lakelog.format.work import Pipeline
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.jobs.work import Pipeline
+from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
 from lakelog.serving.http_endpoint import HttpEndpoint
 from metastore.server.interceptor import CallLimits
@@ -260,7 +260,7 @@ def test_a_server_of_another_kind_is_asked_about(connect: Connect) -> None:
         other.stop(None)
 
 
-def test_the_log_tells_of_mutations_and_not_of_secrets(
+def test_the_log_shows_mutations_and_no_secrets(
     start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client = connect(start_server().target)

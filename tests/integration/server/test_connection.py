@@ -16,14 +16,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import WatchPosition
-from lakelog.client.retry import NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.client.connection.retry import NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.embedded.ports import free_port
 from lakelog.errors import Effect, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from lakelog.testing.proxy import TcpProxy
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
@@ -81,7 +81,7 @@ def test_what_speaks_something_else_is_no_metastore(connect: Connect, said: byte
     speaker.join()
 
 
-def test_a_server_that_hangs_after_it_has_answered_is_told_from_one_that_is_not_there(
+def test_a_server_that_hangs_after_it_has_answered_is_distinguished_from_one_that_is_not_there(
     start_server: Start, connect: Connect
 ) -> None:
     server = start_server()
@@ -151,7 +151,7 @@ def test_a_metastore_that_was_there_before_is_waited_for_longer_than_one_that_ne
         copy.close()
 
 
-def test_how_long_a_metastore_that_was_there_before_was_waited_for_is_told(
+def test_how_long_a_metastore_that_was_there_before_was_waited_for_is_reported(
     start_server: Start, connect: Connect
 ) -> None:
     server = start_server()
@@ -233,8 +233,8 @@ _FORKING_PROGRAM = """
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.connection.retry import Deadlines
 
 client = GrpcMetastore(sys.argv[1], deadlines=Deadlines(connect_s=5, call_s=10))
 

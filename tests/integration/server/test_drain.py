@@ -11,14 +11,14 @@ from typing import Any
 import grpc
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import WatchPosition
-from lakelog.client.retry import RetryPolicy
+from lakelog.client.connection.retry import RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import (
     Unavailable,
 )
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 from tests.integration.server.tcp_proxy import TcpProxy
 

@@ -21,15 +21,15 @@ import pyarrow as pa
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import LakelogError, Unavailable
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.files import DataFile
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
 
 ROOT = Path(__file__).parents[3]
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import WatchEvent, WatchPosition
-from lakelog.client.retry import RetryPolicy
+from lakelog.client.connection.retry import RetryPolicy
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.errors import (
     CommitConflict,
     Fenced,
@@ -24,8 +24,8 @@ from lakelog.errors import (
     SnapshotExpired,
     Unavailable,
 )
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, snapshot
 from tests.integration.server.tcp_proxy import TcpProxy
 
@@ -78,7 +78,7 @@ def test_commits_on_a_stream_begin_in_order_overlap_and_are_answered_in_order(
     assert [future.result().results[0].snapshot_id for future in futures] == list(range(1, 41))
 
 
-def test_one_commit_that_fails_stops_none_behind_it(start_server: Start, connect: Connect) -> None:
+def test_one_commit_that_fails_stops_none_after_it(start_server: Start, connect: Connect) -> None:
     numbers = itertools.count(1)
 
     async def refuse_the_second() -> None:
@@ -263,7 +263,7 @@ def follow(client: GrpcMetastore, seen: list[int], after: int = 0) -> tuple[Any,
     return watch, thread
 
 
-def test_a_watch_tells_of_snapshots_until_it_is_closed_from_another_thread(
+def test_a_watch_reports_snapshots_until_it_is_closed_from_another_thread(
     start_server: Start, connect: Connect
 ) -> None:
     server = start_server(heartbeat_s=0.05)

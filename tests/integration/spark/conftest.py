@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 _numbers = itertools.count(1)
 MakeTable = Callable[..., Table]

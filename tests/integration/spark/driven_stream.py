@@ -10,16 +10,16 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.connection import SparkConnection
-from lakelog.spark.data_source import LakelogSource
+from lakelog.spark.source.data_source import LakelogSource
 from lakelog.spark.stream.reader import LakelogStreamReader
-from lakelog.table import Table
 
 STREAMED = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 """The columns of most tables that are streamed."""
 
 Row = dict[str, Any]
-Told = tuple[Any, ...]
+Emitted = tuple[Any, ...]
 Offset = dict[str, Any]
 
 
@@ -109,7 +109,7 @@ def put(*rows: tuple[int, str | None]) -> pa.Table:
     return pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]}, schema=STREAMED)
 
 
-def told(rows: list[Row]) -> list[Told]:
+def emitted(rows: list[Row]) -> list[Emitted]:
     """The rows by snapshot and key, `-U` before `+U`."""
     order = ["-D", "-U", "+U", "+I"]
     rows = sorted(rows, key=lambda row: (row["_snapshot_id"], row["k"], order.index(row.get("_row_kind", "+I"))))
@@ -121,5 +121,5 @@ def stream_of(stack: EmbeddedStack, table: Table, **options: str) -> DrivenStrea
     return DrivenStream(stack.target, table.name, {"metadata-columns": "_snapshot_id"} | named)
 
 
-def flat(batches: list[list[Row]]) -> list[Told]:
-    return told([row for batch in batches for row in batch])
+def flat(batches: list[list[Row]]) -> list[Emitted]:
+    return emitted([row for batch in batches for row in batch])

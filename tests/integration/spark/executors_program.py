@@ -11,7 +11,7 @@ from pyspark import TaskContext
 
 import lakelog
 import lakelog.spark
-from lakelog.spark import positions
+from lakelog.spark.batch import deletion_vectors
 
 
 def main(target: str, folder: str) -> None:
@@ -32,7 +32,7 @@ def main(target: str, folder: str) -> None:
     rows = spark.range(0, 100, numPartitions=2).selectExpr("id k", "2 v")
     rows.write.format("lakelog").option("table", "cluster.t").mode("append").save()
     # So few keys are not worth a job, which is what is to be seen here.
-    positions.MAX_DRIVER_KEY_BYTES = 0  # type: ignore[misc]
+    deletion_vectors.MAX_DRIVER_KEY_BYTES = 0  # type: ignore[misc]
     merged = lakelog.spark.read_table(spark, "cluster.t").groupBy("v").count()
     source = spark.read.format("lakelog").option("table", "cluster.t").load().groupBy("v").count()
     where = spark.sparkContext.parallelize(range(4), 4).map(lambda _: TaskContext.get() and os.getpid()).collect()

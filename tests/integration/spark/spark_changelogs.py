@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from lakelog.format.plan import InRange, PlanRequest
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.table import Table
 from tests.integration.sdk.keyed import SCHEMA, rows
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 
@@ -63,8 +63,8 @@ def changelog_files(table: Table, spark: SparkSession) -> set[str]:
 def check_files(table: Table, spark: SparkSession) -> None:
     """Nothing lies around but data, changelogs and positions of superseded rows."""
     files = installation_of(spark).metastore.plan(PlanRequest(table.uuid)).files
-    positions = {path for path in files.column("superseded_path").to_pylist() if path}
-    assert stored_files(table) == live_files(table) | changelog_files(table, spark) | positions
+    deletion_vectors = {path for path in files.column("deletion_vector_path").to_pylist() if path}
+    assert stored_files(table) == live_files(table) | changelog_files(table, spark) | deletion_vectors
 
 
 def states(table: Table) -> list[str]:

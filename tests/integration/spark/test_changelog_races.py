@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakelog.spark
-from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, DataCorrupted, OutcomeUnknown
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.spark import commit, lookup, table_write
+from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import commit, lookup, table_write
 from lakelog.spark.installation import Installation, installation_of
-from lakelog.table import Table
 from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import replayed, rows, shown, told
+from tests.integration.sdk.keyed import emitted, replayed, rows, shown
 from tests.integration.sdk.test_lookup_races import first_let
 from tests.integration.spark import test_streams
 from tests.integration.spark.conftest import MakeTable, live_files
@@ -61,7 +61,7 @@ def test_who_lost_the_race_looks_up_again_what_has_changed(
     table.write(rows("+I 1|1|1", "+I 2|1|1"))
     first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
     by_function(frame_of(spark, ("+U 1|1|3", "+U 2|1|3")), table)
-    assert sorted(told(table, 2)) == ["+U 1|1|3", "+U 2|1|3", "-U 1|1|2", "-U 2|1|1"]
+    assert sorted(emitted(table, 2)) == ["+U 1|1|3", "+U 2|1|3", "-U 1|1|2", "-U 2|1|1"]
     assert replayed(table) == shown(table)
     tries = [request.changes[0] for request in faulty.commits]
     assert [each.base_snapshot_id for each in tries] == [1, 2]
@@ -103,7 +103,7 @@ def test_the_table_is_changed_while_the_tasks_run(
 
     monkeypatch.setattr(table_write, "_run", slow)
     by_function(frame_of(spark, ("+U 1|1|3", "+U 1|2|3")), table)
-    assert sorted(told(table, 2)) == ["+I 1|1|3", "+U 1|2|3", "-U 1|2|1"]
+    assert sorted(emitted(table, 2)) == ["+I 1|1|3", "+U 1|2|3", "-U 1|2|1"]
     assert replayed(table) == shown(table)
     check_files(table, spark)
 
@@ -113,7 +113,7 @@ def test_a_race_that_never_ends_is_given_up(
 ) -> None:
     table = make(make_table, "lookup")
     first_let(faulty, lambda: table.write(rows("+U 1|1|2")), times=1000)
-    monkeypatch.setattr("lakelog.spark.commit.random.random", lambda: 0.0)
+    monkeypatch.setattr("lakelog.spark.batch.commit.random.random", lambda: 0.0)
     with pytest.raises(CommitConflict, match="was tried 20 times"):
         by_function(frame_of(spark, ("+U 1|1|3",)), table)
     assert replayed(table) == shown(table) == {(1, 1): 2}
@@ -133,7 +133,7 @@ def test_nothing_is_deleted_where_the_outcome_is_unknown(
     monkeypatch.setattr(commit, "_COMMIT_TOTAL_S", 0.0)
     with pytest.raises(OutcomeUnknown):
         by_function(frame_of(spark, ("+I 1|1|3",)), table)
-    assert told(table, 0) == ["+I 1|1|3"]
+    assert emitted(table, 0) == ["+I 1|1|3"]
     check_files(table, spark)
 
 
@@ -183,7 +183,7 @@ def test_a_task_that_fails_at_first_leaves_no_changelog(
     frame = frame_of(spark, *(tuple(f"+I 1|{k}|2" for k in range(start, start + 10)) for start in (0, 10)))
     by_function(frame, table)
     assert marker.read_text() == "1", "the fault must have happened after the files were written"
-    assert len(told(table, 1)) == (20 if producer == "input" else 21)
+    assert len(emitted(table, 1)) == (20 if producer == "input" else 21)
     assert len(changelog_files(table, spark)) == 3
     check_files(table, spark)
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from tests.integration.sdk.keyed import replayed, rows, shown, told
+from tests.integration.sdk.keyed import emitted, replayed, rows, shown
 from tests.integration.spark.conftest import MakeTable, stored_files
 from tests.integration.spark.spark_changelogs import (
     WAYS,
@@ -36,7 +36,7 @@ def test_input_keeps_every_record_in_its_order(spark: SparkSession, make_table: 
     )
     write(frame, table)
     # By key, then arrival: by the task's number, and in it as the rows came.
-    assert told(table, 0) == [
+    assert emitted(table, 0) == [
         "+I 1|10|1",
         "-U 1|10|3",
         "+U 1|10|4",
@@ -62,7 +62,7 @@ def test_input_of_a_stream_keeps_every_record_in_its_order(
     query = to_table.option("checkpointLocation", str(tmp_path / "at")).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     assert len(table.files()) == 2, "each file was a task of its own"
-    assert told(table, 0) == [
+    assert emitted(table, 0) == [
         "+U 1|5|1",
         *(f"+I 1|{k}|{k}" for k in range(10, 26)),
         "-D 1|25|0",
@@ -72,14 +72,14 @@ def test_input_of_a_stream_keeps_every_record_in_its_order(
 
 
 @WAYS
-def test_lookup_tells_the_difference_of_all_tasks(spark: SparkSession, make_table: MakeTable, write: Write) -> None:
+def test_lookup_emits_the_difference_of_all_tasks(spark: SparkSession, make_table: MakeTable, write: Write) -> None:
     table = make(make_table, "lookup")
     table.write(rows("+I 1|10|1", "+I 1|20|2", "+I 2|10|3", "+I 3|1|9"))
     frame = frame_of(
         spark, ("+I 1|10|5", "-D 1|20|0", "+I 1|30|6"), ("+U 1|10|7", "-D 1|30|0"), ("+I 2|10|8", "-D 2|77|0")
     )
     write(frame, table)
-    assert sorted(told(table, 1)) == ["+U 1|10|7", "+U 2|10|8", "-D 1|20|2", "-U 1|10|1", "-U 2|10|3"]
+    assert sorted(emitted(table, 1)) == ["+U 1|10|7", "+U 2|10|8", "-D 1|20|2", "-U 1|10|1", "-U 2|10|3"]
     assert replayed(table) == shown(table) == {(1, 10): 7, (2, 10): 8, (3, 1): 9}
     check_files(table, spark)
 
@@ -89,7 +89,7 @@ def test_rows_inserted_by_sql(spark: SparkSession, make_table: MakeTable) -> Non
     frame = frame_of(spark, ("+I 1|10|1", "+I 1|20|2")).drop("_row_kind")
     by_sql(frame, table)
     by_sql(frame, table)
-    assert sorted(told(table, 1)) == ["+U 1|10|1", "+U 1|20|2", "-U 1|10|1", "-U 1|20|2"]
+    assert sorted(emitted(table, 1)) == ["+U 1|10|1", "+U 1|20|2", "-U 1|10|1", "-U 1|20|2"]
 
 
 @WAYS
@@ -102,7 +102,7 @@ def test_an_overwrite_adds_none(spark: SparkSession, make_table: MakeTable, writ
             lakelog.spark.write(frame, table.name, mode="overwrite")
         else:
             frame.write.format("lakelog").option("table", table.name).mode("overwrite").save()
-        assert told(table, 1) == []
+        assert emitted(table, 1) == []
         assert len(changelog_files(table, spark)) == 1
 
 
@@ -119,7 +119,7 @@ def test_readers_of_all_kinds_see_the_same(spark: SparkSession, make_table: Make
     table = make(make_table, "lookup")
     by_function(frame_of(spark, ("+I 1|1|1", "+I 1|2|2")), table)
     by_format(frame_of(spark, ("+I 1|1|3",), ("-D 1|2|0",)), table)
-    wanted = sorted(told(table, 0))
+    wanted = sorted(emitted(table, 0))
 
     def lines(frame: DataFrame) -> list[str]:
         return sorted(f"{row['_row_kind']} {row['pt']}|{row['k']}|{row['v']}" for row in frame.collect())

@@ -10,20 +10,20 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import keyed_splits
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, flat, put, read_driven, stream_of, told
+from tests.integration.spark.driven_stream import STREAMED, emitted, flat, put, read_driven, stream_of
 from tests.property.tables.history import sorted_rows
 
-Told = tuple[Any, ...]
+Emitted = tuple[Any, ...]
 
-FIRST: list[Told] = [(1, "+I", 1, "a"), (1, "+I", 4, "d")]
-SECOND: dict[str, list[Told]] = {
+FIRST: list[Emitted] = [(1, "+I", 1, "a"), (1, "+I", 4, "d")]
+SECOND: dict[str, list[Emitted]] = {
     "input": [(2, "+U", 1, "A"), (2, "+I", 1, "B"), (2, "-D", 4, None), (2, "-D", 9, None)],
     "lookup": [(2, "-U", 1, "a"), (2, "+U", 1, "B"), (2, "-D", 4, "d")],
 }
-THIRD: dict[str, list[Told]] = {
+THIRD: dict[str, list[Emitted]] = {
     "input": [(3, "+I", 1, "B")],
     # It says that somebody wrote the row, which two equal states do not.
     "lookup": [(3, "-U", 1, "B"), (3, "+U", 1, "B")],
@@ -53,17 +53,17 @@ def test_a_changelog_is_shown_as_it_stands(
 ) -> None:
     table = make_changed(make_table, producer)
     # Control: without a changelog states are asked for; see the next test.
-    monkeypatch.setattr(keyed_splits, "ask_state", forbid_states)
+    monkeypatch.setattr(keyed_splits, "request_state", forbid_states)
     wanted = [*FIRST, *SECOND[producer], *THIRD[producer]]
     for limits in ({}, {"maxRowsPerTrigger": "1"}):
         stream = stream_of(stack, table, scan__snapshot_id="1", **limits)
         batches = stream.run()
         assert len(batches) == (3 if limits else 1)
-        assert flat(batches) == told(_as_rows(wanted))
+        assert flat(batches) == emitted(_as_rows(wanted))
     for mode in ("changelog", "auto"):
         options = {"incremental-between": "1,3", "incremental-between-scan-mode": mode}
         found = read_driven(stack.target, table.name, options | {"metadata-columns": "_snapshot_id"})
-        assert told(found) == told(_as_rows(wanted[2:]))
+        assert emitted(found) == emitted(_as_rows(wanted[2:]))
         assert sorted_rows(read_driven(stack.target, table.name, options)) == sorted_rows(
             table.scan(options=options).to_arrow().to_pylist()
         )
@@ -75,7 +75,7 @@ def test_states_are_asked_for_where_there_is_no_changelog(
     table = make_changed(make_table, "none")
     options = {"incremental-between": "1,3", "incremental-between-scan-mode": "changelog"}
     assert len(read_driven(stack.target, table.name, options)) == 3
-    monkeypatch.setattr(keyed_splits, "ask_state", forbid_states)
+    monkeypatch.setattr(keyed_splits, "request_state", forbid_states)
     with pytest.raises(AssertionError, match="a state was asked for"):
         read_driven(stack.target, table.name, options)
 
@@ -86,7 +86,7 @@ def test_what_was_written_is_shown_on_request(stack: EmbeddedStack, make_table: 
     stream = stream_of(stack, table, scan__snapshot_id="2", scan__remove_normalize="true")
     # The last row a key of each commit.
     written = [(2, "+I", 1, "B"), (2, "-D", 4, None), (2, "-D", 9, None), (3, "+I", 1, "B")]
-    assert flat(stream.run()) == told(_as_rows(written))
+    assert flat(stream.run()) == emitted(_as_rows(written))
     delta = read_driven(stack.target, table.name, {"incremental-between": "1,3"})
     assert delta == [{"k": 1, "v": "B"}] * 2
 
@@ -100,10 +100,10 @@ def test_a_range_may_hold_snapshots_of_both_sorts(stack: EmbeddedStack, make_tab
     table.overwrite(put((1, "over")))
     table.upsert(put((1, "end")))
     rows = table.changes(columns=["k", "v", "_row_kind", "_snapshot_id"]).to_arrow().to_pylist()
-    wanted = told(rows)
+    wanted = emitted(rows)
     stream = stream_of(stack, table, scan__snapshot_id="1")
     (batch,) = stream.run()
-    assert told(batch) == wanted
+    assert emitted(batch) == wanted
     for task in stream.show_tasks(0):
         ids = [row["_snapshot_id"] for row in task]
         assert ids == sorted(ids), "a bucket's changes come in the order of the snapshots"
@@ -115,7 +115,7 @@ def test_a_range_may_hold_snapshots_of_both_sorts(stack: EmbeddedStack, make_tab
     table.alter(set={"streaming-read-overwrite": "true"})
     shown = table.changes(columns=["k", "v", "_row_kind", "_snapshot_id"]).to_arrow().to_pylist()
     assert {row["_row_kind"] for row in shown if row["_snapshot_id"] == 7} == {"-D", "-U", "+U"}
-    assert flat(stream_of(stack, table, scan__snapshot_id="1").run()) == told(shown)
+    assert flat(stream_of(stack, table, scan__snapshot_id="1").run()) == emitted(shown)
 
 
 @pytest.mark.parametrize("producer", ["input", "lookup"])
@@ -143,5 +143,5 @@ def test_changes_in_a_session(spark: SparkSession, make_table: MakeTable, produc
     assert len({row["_snapshot_id"] for row in found}) == 5
 
 
-def _as_rows(wanted: list[Told]) -> list[dict[str, Any]]:
+def _as_rows(wanted: list[Emitted]) -> list[dict[str, Any]]:
     return [dict(zip(("_snapshot_id", "_row_kind", "k", "v"), each, strict=True)) for each in wanted]

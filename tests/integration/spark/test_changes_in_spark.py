@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 import lakelog.spark
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.connection import SparkConnection
-from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.stream.reader import LakelogStreamReader
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import read_driven
 from tests.property.tables.history import History, sorted_rows

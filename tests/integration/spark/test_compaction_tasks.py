@@ -14,27 +14,27 @@ import structlog
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from compactor import spark_rewriting, tasks
-from compactor.bucket_work import DonePiece, Piece
-from compactor.compactions import CompactionDuty
-from compactor.duty import Control
+from compactor.compactions import spark_rewriting, tasks
+from compactor.compactions.bucket_work import RewriteTask, RewrittenTask
+from compactor.compactions.compactions import CompactionJobExecutor
+from compactor.compactions.rewriting import LocalRewriter
+from compactor.compactions.spark_rewriting import SparkRewriter
+from compactor.executor import Control
 from compactor.metrics import Metrics
-from compactor.rewriting import LocalRewriter
-from compactor.spark_rewriting import SparkRewriter
 from lakelog.clock import SystemClock
 from lakelog.errors import DataCorrupted, Fenced
-from lakelog.format.job import COMPACT, FULL, STRATEGY, Job, to_bucket_scope
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.format.table import TableInfo
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, Job, to_bucket_scope
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.format.tables.table import TableInfo
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 FILES = 12
-Rewrite = Callable[[TableInfo, str, Piece], DonePiece]
+Rewrite = Callable[[TableInfo, str, RewriteTask], RewrittenTask]
 
 
 class Compactor:
@@ -52,7 +52,7 @@ class Compactor:
             return spark
 
         rewriter = SparkRewriter(start, clock, log, little_bytes)
-        self.duty = CompactionDuty(self.metastore, LocationStores(), clock, Metrics(), log, rewriter)
+        self.executor = CompactionJobExecutor(self.metastore, LocationStores(), clock, Metrics(), log, rewriter)
 
     def take(self, table: Table) -> Job:
         """Asks for a full compaction of the table's only bucket, and takes the job."""
@@ -63,7 +63,7 @@ class Compactor:
 
     def run(self, table: Table) -> str:
         job = self.take(table)
-        outcome = self.duty.do(job, self.control)
+        outcome = self.executor.do(job, self.control)
         self.metastore.finish_job(job.job_id, job.epoch, outcome, work_left=False)
         return outcome
 
@@ -84,7 +84,7 @@ def values(table: Table) -> list[str]:
 ALL = sorted(f"{number}.{row}" for number in range(FILES) for row in range(5))
 
 
-def test_pieces_are_tasks(spark: SparkSession, log_table: Table) -> None:
+def test_rewrite_tasks_are_spark_tasks(spark: SparkSession, log_table: Table) -> None:
     compactor = Compactor(spark)
     assert compactor.run(log_table).startswith(f"rewrote {FILES} files")
     assert compactor.starts == 1
@@ -107,7 +107,7 @@ def test_runs_of_a_bucket(spark: SparkSession, make_table: MakeTable) -> None:
     assert table.scan().to_arrow().sort_by("k") == before
 
 
-def test_a_full_compaction_tells_what_has_changed(spark: SparkSession, make_table: MakeTable) -> None:
+def test_a_full_compaction_emits_what_has_changed(spark: SparkSession, make_table: MakeTable) -> None:
     table = make_table(KEYED, ("k",), options={"changelog-producer": "full-compaction"})
     for turn, wanted in enumerate((["+I"] * 100, ["+U", "-U"])):
         count = 100 if turn == 0 else 1
@@ -135,8 +135,8 @@ def find_strays(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPat
     """What a compaction leaves of which each task's first attempt ends behind its work."""
 
     def make(whole: Rewrite) -> Rewrite:
-        def rewrite(info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:
-            done = whole(info, attempt_id, piece)
+        def rewrite(info: TableInfo, attempt_id: str, rewrite_task: RewriteTask) -> RewrittenTask:
+            done = whole(info, attempt_id, rewrite_task)
             context = TaskContext.get()
             assert context is not None
             if context.attemptNumber() == 0:
@@ -159,10 +159,10 @@ def test_a_task_that_fails_or_runs_twice_leaves_nothing(
     assert find_strays(spark, log_table, monkeypatch) == set()
 
 
-def test_control_without_sweeping_files_are_left(
+def test_control_without_deleting_orphans_files_are_left(
     spark: SparkSession, log_table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SparkRewriter, "sweep", LocalRewriter.sweep)
+    monkeypatch.setattr(SparkRewriter, "delete_orphans", LocalRewriter.delete_orphans)
     assert find_strays(spark, log_table, monkeypatch)
 
 
@@ -174,7 +174,7 @@ def test_a_damaged_file_is_named(spark: SparkSession, log_table: Table) -> None:
     compactor = Compactor(spark)
     job = compactor.take(log_table)
     with pytest.raises(DataCorrupted, match=path.rsplit("/", 1)[1]):
-        compactor.duty.do(job, compactor.control)
+        compactor.executor.do(job, compactor.control)
     assert stored_files(log_table) == before
 
 
@@ -185,8 +185,8 @@ def test_a_job_that_is_lost_or_stopped_cancels_its_tasks(
     begun = tmp_path / "begun"
 
     def make(whole: Rewrite) -> Rewrite:
-        def rewrite(info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:
-            done = whole(info, attempt_id, piece)
+        def rewrite(info: TableInfo, attempt_id: str, rewrite_task: RewriteTask) -> RewrittenTask:
+            done = whole(info, attempt_id, rewrite_task)
             begun.touch()
             time.sleep(120)
             return done
@@ -210,9 +210,9 @@ def test_a_job_that_is_lost_or_stopped_cancels_its_tasks(
     began_s = time.monotonic()
     if end == "lost":
         with pytest.raises(Fenced, match="Another does the job"):
-            compactor.duty.do(job, compactor.control)
+            compactor.executor.do(job, compactor.control)
     else:
-        assert compactor.duty.do(job, compactor.control) == ""
+        assert compactor.executor.do(job, compactor.control) == ""
     assert begun.exists()
     assert time.monotonic() - began_s < 90, "nobody waited for the tasks"
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
@@ -240,7 +240,7 @@ def test_an_engine_that_has_ended_is_done_without(spark: SparkSession, log_table
         starts.append(Ended())
         return starts[-1]
 
-    duty = CompactionDuty(
+    executor = CompactionJobExecutor(
         compactor.metastore,
         LocationStores(),
         SystemClock(),
@@ -251,8 +251,8 @@ def test_an_engine_that_has_ended_is_done_without(spark: SparkSession, log_table
     job = compactor.take(log_table)
     before = stored_files(log_table)
     with pytest.raises(ConnectionRefusedError):
-        duty.do(job, compactor.control)
+        executor.do(job, compactor.control)
     assert stored_files(log_table) == before
-    assert duty.do(job, compactor.control).startswith(f"rewrote {FILES} files")
+    assert executor.do(job, compactor.control).startswith(f"rewrote {FILES} files")
     assert len(starts) == 1
     assert values(log_table) == ALL

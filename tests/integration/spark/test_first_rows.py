@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, SnapshotExpired
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import first_rows
-from lakelog.table import Table
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import STREAMED, DrivenStream, Row, flat, put, stream_of
@@ -61,7 +61,7 @@ def sizes(batches: list[list[Row]]) -> list[int]:
         ({"maxFilesPerTrigger": "4", "maxRowsPerTrigger": "6"}, [6, 4]),
     ],
 )
-def test_rows_are_cut_at_files_and_no_snapshot_behind_them_is(
+def test_rows_are_cut_at_files_and_no_snapshot_after_them_is(
     stack: EmbeddedStack, appended: Table, limits: dict[str, str], wanted: list[int]
 ) -> None:
     stream = stream_of(stack, appended, **limits)

@@ -12,9 +12,9 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from lakelog.spark import few_rows, live_rows, positions
+from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import deletion_vectors, few_rows, live_rows
 from lakelog.spark.installation import installation_of
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64()), ("s", pa.string())])
@@ -33,7 +33,7 @@ def use(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes reads take one of the forms, whatever the number of files."""
     if form == "path":
         # By a job, as where there are too many keys for the driver program.
-        monkeypatch.setattr(positions, "MAX_DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr(deletion_vectors, "MAX_DRIVER_KEY_BYTES", 0)
     if form != "case":
         monkeypatch.setattr(live_rows, "_CASE_FILES", 0)
         monkeypatch.setattr(live_rows, "_SCAN_WORDS", 8)
@@ -123,11 +123,11 @@ def test_a_file_that_is_not_the_committed_one_ends_the_query(
 
 
 @pytest.mark.parametrize(("key_bytes", "jobs"), [(32, 0), (31, 1)])
-def test_positions_are_found_once(
+def test_deletion_vectors_are_found_once(
     spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, key_bytes: int, jobs: int
 ) -> None:
     """By the driver program where the keys of all sections, here two rows of 8 bytes in two files, take little."""
-    monkeypatch.setattr(positions, "MAX_DRIVER_KEY_BYTES", key_bytes)
+    monkeypatch.setattr(deletion_vectors, "MAX_DRIVER_KEY_BYTES", key_bytes)
     table = make_table(SCHEMA, ("k",))
     for number in range(2):
         table.upsert(pa.table({"k": [1, 2], "v": [number] * 2, "s": ["x"] * 2}, schema=SCHEMA))

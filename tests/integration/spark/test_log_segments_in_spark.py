@@ -12,17 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakelog.spark
-from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
-from lakelog.reads.log_plan import plan_log
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.reads.log.plan import plan_log
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.postgres import migrate
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 from tests.integration.spark.conftest import MakeTable
@@ -69,8 +69,8 @@ def logged(spark: SparkSession, table: Table, snapshot_id: int) -> dict[str, lis
     plan = plan_log(installation_of(spark).metastore, table.uuid, snapshot_id - 1, snapshot_id)
     root = Path(unquote(table.location.removeprefix("file://")))
     found: dict[str, list[str]] = {}
-    for piece in plan.pieces:
-        for file in piece.files:
+    for chunk in plan.chunks:
+        for file in chunk.files:
             for row in pq.read_table(root / file.path, partitioning=None).to_pylist():
                 kind = RowKind(row.get(ROW_KIND_COLUMN) or 0).text
                 value = "-" if row["v"] is None else row["v"]

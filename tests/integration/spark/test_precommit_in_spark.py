@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
 from lakelog.errors import DataCorrupted
-from lakelog.spark import commit, merging, tasks
-from lakelog.storage.commit_merge import MergeWork, merge_commit_files, merge_in_threads
-from lakelog.table import Table
-from tests.integration.sdk.keyed import replayed, rows, shown, told
+from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import commit, merging
+from lakelog.spark.executor import write as tasks
+from lakelog.storage.rewrite.commit_merge import MergeTask, merge_commit_files, merge_in_threads
+from tests.integration.sdk.keyed import emitted, replayed, rows, shown
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 from tests.integration.spark.spark_changelogs import (
     WAYS,
@@ -98,7 +99,7 @@ SECOND = (
 
 @WAYS
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
-def test_a_keyed_table_has_one_run_a_bucket_and_tells_the_same(
+def test_a_keyed_table_has_one_run_a_bucket_and_emits_the_same(
     spark: SparkSession, make_table: MakeTable, write: Write, producer: str
 ) -> None:
     merged = make(make_table, producer, precommit_compact="true", bucket="1")
@@ -107,7 +108,7 @@ def test_a_keyed_table_has_one_run_a_bucket_and_tells_the_same(
         write(three_tasks(spark, *FIRST), table)
         write(three_tasks(spark, *SECOND), table)
         check_files(table, spark)
-    assert told(merged, 1) == told(plain, 1)
+    assert emitted(merged, 1) == emitted(plain, 1)
     assert shown(merged) == shown(plain) == {(1, 10): 7, (1, 20): 1, (1, 40): 2, (2, 10): 8, (3, 1): 9}
     if producer == "lookup":
         assert replayed(merged) == shown(merged)
@@ -163,7 +164,7 @@ def disturb(monkeypatch: pytest.MonkeyPatch, first_attempts: int) -> None:
     """Lets the first attempts of merging tasks fail once they have written."""
     whole = tasks.merge_in_task
 
-    def merge(location: str, merger: Any, works: list[MergeWork]) -> Any:
+    def merge(location: str, merger: Any, works: list[MergeTask]) -> Any:
         made = whole(location, merger, works)
         context = TaskContext.get()
         assert context is not None

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.spark import few_rows
+from lakelog.spark.batch import few_rows
 from tests.integration.spark.conftest import MakeTable
 
 UTC = dt.UTC

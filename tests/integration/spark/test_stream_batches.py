@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import splits
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of, told
+from tests.integration.spark.driven_stream import STREAMED, DrivenStream, emitted, flat, put, stream_of
 from tests.property.tables.conditions import draw_condition
 from tests.property.tables.history import History, sorted_rows
 from tests.property.tables.keyed_changes import alter_producer
 
-Told = tuple[Any, ...]
+Emitted = tuple[Any, ...]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ THIRD = [(3, "-D", 1, "a")]
     ],
 )
 def test_modes_and_how_they_go_on(
-    stack: EmbeddedStack, keyed: Table, options: dict[str, str], wanted: list[Told]
+    stack: EmbeddedStack, keyed: Table, options: dict[str, str], wanted: list[Emitted]
 ) -> None:
     stream = stream_of(stack, keyed, **options)
     assert flat(stream.run()) == wanted
@@ -100,7 +100,7 @@ def test_a_time_in_the_future_is_waited_for(stack: EmbeddedStack, keyed: Table) 
 
 def test_rows_come_before_changes_in_a_batch_of_their_own(stack: EmbeddedStack, keyed: Table) -> None:
     stream = stream_of(stack, keyed, scan__mode="from-snapshot-full", scan__snapshot_id="1")
-    assert [told(batch) for batch in stream.run()] == [FIRST, [*SECOND, *THIRD]]
+    assert [emitted(batch) for batch in stream.run()] == [FIRST, [*SECOND, *THIRD]]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_comes_while_it_runs_is_left_to_the_next_run(stack: EmbeddedStack, 
     assert flat(stream.run()) == [(6, 9, "late")]
 
 
-def test_an_idle_stream_is_told_of_the_next_snapshot(stack: EmbeddedStack, appended: Table) -> None:
+def test_an_idle_stream_is_notified_of_the_next_snapshot(stack: EmbeddedStack, appended: Table) -> None:
     stream = stream_of(stack, appended, scan__mode="latest")
     stream.start()
     assert stream.reader is not None

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
 

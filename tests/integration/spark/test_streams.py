@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import lakelog.spark
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])

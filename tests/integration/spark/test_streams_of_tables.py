@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from lakelog.catalog import Catalog
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.stream_query import Row, StreamQuery
 
@@ -24,7 +24,7 @@ def data(*rows: tuple[int, str | None]) -> pa.Table:
     return pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]}, schema=SCHEMA)
 
 
-def told(rows: list[Row]) -> list[tuple[Any, ...]]:
+def emitted(rows: list[Row]) -> list[tuple[Any, ...]]:
     """The rows by snapshot and key, `-U` before `+U`."""
     order = ["-D", "-U", "+U", "+I"]
     rows = sorted(rows, key=lambda row: (row["_snapshot_id"], row["k"], order.index(row["_row_kind"])))
@@ -46,7 +46,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, keyed: Table,
     query = StreamQuery(spark, keyed.name, tmp_path, metadata_columns="_snapshot_id", **options)
     assert query.load().columns == ["k", "v", "_snapshot_id", "_row_kind"]
     first = query.run()
-    assert [told(batch) for batch in first] == [
+    assert [emitted(batch) for batch in first] == [
         # The rows it begins with, bucket by bucket.
         [(1, "+I", 2, "b")],
         [(1, "+I", 1, "a")],
@@ -57,7 +57,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, keyed: Table,
     query.forget_last_batch()
     keyed.upsert(data((1, "again"), (2, "B")))
     second = query.run()
-    assert [told(batch) for batch in second] == [told(first[-1]), [(4, "+I", 1, "again")]]
+    assert [emitted(batch) for batch in second] == [emitted(first[-1]), [(4, "+I", 1, "again")]]
     assert query.run() == []
     assert [offset["snapshot"] for offset in query.offsets()] == [1, 1, 2, 3, 4]
 
@@ -71,7 +71,7 @@ def test_the_first_batch_is_repeated_as_it_was(spark: SparkSession, keyed: Table
     query.forget_last_batch()
     keyed.upsert(data((1, "again")))
     second = query.run()
-    assert [told(batch) for batch in second] == [*map(told, first), [(4, "+I", 1, "again")]]
+    assert [emitted(batch) for batch in second] == [*map(emitted, first), [(4, "+I", 1, "again")]]
 
 
 def test_two_streams_at_once_show_what_comes(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_two_streams_at_once_show_what_comes(spark: SparkSession, make_table: Ma
     assert shown[1] == [{"k": 1, "v": str(number)} for number in range(3)]
 
 
-def test_a_checkpoint_of_a_table_that_was_made_anew(
+def test_a_checkpoint_of_a_table_that_was_recreated(
     spark: SparkSession, keyed: Table, catalog: Catalog, tmp_path: Path
 ) -> None:
     query = StreamQuery(spark, keyed.name, tmp_path, scan__mode="latest")
@@ -130,8 +130,8 @@ def test_what_cannot_be_is_refused_when_it_is_loaded(
 def _sentence(text: str) -> str:
     """The last line of the error, before the query that Spark adds."""
     lines = text.partition("JVM stacktrace")[0].partition("=== Streaming Query ===")[0].splitlines()
-    told = [line.strip() for line in lines if line.strip() and not line.strip().startswith("SQLSTATE")]
-    return told[-1]
+    emitted = [line.strip() for line in lines if line.strip() and not line.strip().startswith("SQLSTATE")]
+    return emitted[-1]
 
 
 def _wait_until(queries: list[StreamQuery], counts: list[int]) -> None:

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 import lakelog.spark
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError
 from lakelog.results import WriteResult
-from lakelog.spark import table_write, tasks
+from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import table_write
+from lakelog.spark.executor import write as tasks
 from lakelog.spark.installation import installation_of
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int32())])

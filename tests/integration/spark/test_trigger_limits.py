@@ -6,9 +6,9 @@ import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import SnapshotExpired
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import sizes
 from lakelog.spark.stream.limits import ReadSize
-from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import STREAMED, flat, put, stream_of
 from tests.integration.spark.test_stream_errors import expire
@@ -49,8 +49,8 @@ def test_rows_of_changelog_files(stack: EmbeddedStack, kept: Table, rows: int, w
 
 
 def test_sizes_are_asked_for_bit_by_bit(stack: EmbeddedStack, kept: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "_FIRST_ASKED", 1)
-    monkeypatch.setattr(sizes, "_MOST_ASKED", 2)
+    monkeypatch.setattr(sizes, "_FIRST_REQUESTED", 1)
+    monkeypatch.setattr(sizes, "_MOST_REQUESTED", 2)
     assert batches(stack, kept, maxRowsPerTrigger="102") == [[1, 2], [3, 4, 5]]
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.conftest import MakeTable, stored_files
 
 PARTS = pa.schema(
@@ -179,7 +179,7 @@ def test_the_token_is_not_shown(spark: SparkSession, make_table: MakeTable) -> N
     from pyspark import cloudpickle
 
     from lakelog.spark.connection import make_connection
-    from lakelog.spark.data_source import LakelogSource
+    from lakelog.spark.source.data_source import LakelogSource
 
     arguments: dict[str, Any] = dict.fromkeys(("tls", "tls_ca", "tls_cert", "tls_key"))
     connection = make_connection("127.0.0.1:7450", token="sesame-open", **arguments)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
+from lakelog.sdk.catalog import Catalog
 from lakelog.sql import SqlSession
-from lakelog.storage.stores import LocationStores
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory.store import MemoryStore
 from metastore.service import MetastoreService

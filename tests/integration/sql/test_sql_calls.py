@@ -74,8 +74,8 @@ def test_expiry(shop: SqlSession) -> None:
         shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
     call(shop, "sys.create_tag('orders', 'first', 1)")
     asked = "sys.expire_snapshots(table => 'orders', older_than => '2999-01-01', retain_last => 2"
-    (told,) = call(shop, f"{asked}, dry_run => true)")
-    assert (told["first_kept"], told["snapshots"], told["tagged"]) == (4, 2, [1])
+    (reported,) = call(shop, f"{asked}, dry_run => true)")
+    assert (reported["first_kept"], reported["snapshots"], reported["tagged"]) == (4, 2, [1])
     assert shop.execute("SELECT count(*) FROM orders$snapshots").rows.to_pylist() == [{"count_star()": 5}]  # type: ignore[union-attr]
     (done,) = call(shop, f"{asked})")
     assert (done["first_kept"], done["snapshots"], done["held_by"]) == (4, 2, [])

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.sql import SqlSession
 from metastore.inprocess import InProcessMetastore
 
@@ -161,7 +161,7 @@ def _made(session: SqlSession) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "reported"),
     [
         ("EXPLAIN", "EXPLAIN is followed by SELECT"),
         ("EXPLAIN SHOW TABLES", "EXPLAIN is followed by SELECT"),
@@ -170,8 +170,8 @@ def _made(session: SqlSession) -> str:
         ("EXPLAIN INSERT INTO orders VALUES 1", "at character 35"),
     ],
 )
-def test_what_cannot_be_explained(session: SqlSession, sql: str, told: str) -> None:
+def test_what_cannot_be_explained(session: SqlSession, sql: str, reported: str) -> None:
     session.execute(ORDERS)
     with pytest.raises(InvalidArgument) as failed:
         session.execute(sql)
-    assert told in failed.value.message
+    assert reported in failed.value.message

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
+from lakelog.sdk.tables.writes import TableWrites
 from lakelog.sql import SqlSession
-from lakelog.sql.file_functions import open_files
-from lakelog.sql.query import plan_select
-from lakelog.storage.stores import LocationStores
-from lakelog.table_writes import TableWrites
+from lakelog.sql.query.file_functions import open_files
+from lakelog.sql.query.query import plan_select
+from lakelog.storage.objects.stores import LocationStores
 
 from .test_sql_session import rows
 
@@ -69,7 +69,7 @@ def test_options_of_csv(session: SqlSession, files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "told"),
+    ("read", "reported"),
     [
         ("read_csv('{}/none.csv')", "There is no file {}/none.csv."),
         ("read_csv('{}/*.orc')", "No file matches {}/*.orc."),
@@ -85,14 +85,14 @@ def test_options_of_csv(session: SqlSession, files: Path) -> None:
         ),
     ],
 )
-def test_files_that_cannot_be_read(session: SqlSession, files: Path, read: str, told: str) -> None:
+def test_files_that_cannot_be_read(session: SqlSession, files: Path, read: str, reported: str) -> None:
     with pytest.raises(LakelogError) as failed:
         session.execute(f"SELECT * FROM {read.replace('{}', str(files))}")
-    assert told.replace("{}", str(files)) in failed.value.message
+    assert reported.replace("{}", str(files)) in failed.value.message
     assert isinstance(failed.value, InvalidArgument | NotFound)
 
 
-def test_a_value_behind_the_beginning_names_its_file(session: SqlSession, files: Path) -> None:
+def test_a_value_after_the_beginning_names_its_file(session: SqlSession, files: Path) -> None:
     bad = files / "other" / "bad.csv"
     with pytest.raises(InvalidArgument) as failed:
         session.execute(f"SELECT sum(id) FROM read_csv(array('{files}/?.csv', '{bad}'))")
@@ -185,7 +185,7 @@ def test_a_table_that_is_there_is_left_alone(session: SqlSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "reported"),
     [
         ("CREATE TABLE t AS SELECT nonsense FROM read_csv('{}/a.csv')", "nonsense"),
         ("CREATE TABLE t AS SELECT id FROM read_csv(array('{}/a.csv', '{}/other/bad.csv'))", "'four'"),
@@ -199,10 +199,10 @@ def test_a_table_that_is_there_is_left_alone(session: SqlSession) -> None:
         ("CREATE TABLE t", "Columns in parentheses are expected, or keys and options, and then AS SELECT"),
     ],
 )
-def test_what_fails_leaves_no_table(session: SqlSession, files: Path, sql: str, told: str) -> None:
+def test_what_fails_leaves_no_table(session: SqlSession, files: Path, sql: str, reported: str) -> None:
     with pytest.raises(InvalidArgument) as failed:
         session.execute(sql.replace("{}", str(files)))
-    assert told in failed.value.message
+    assert reported in failed.value.message
     assert tables(session) == []
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakelog.errors import CommitConflict, InvalidArgument
+from lakelog.sdk.tables.table import Table
 from lakelog.sql import SqlSession
-from lakelog.table import Table
 
 
 def names(session: SqlSession, table: str = "users") -> list[str]:
@@ -17,7 +17,7 @@ def names(session: SqlSession, table: str = "users") -> list[str]:
     return found.column("u").to_pylist()
 
 
-def append_behind_each_scan(session: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def append_after_each_scan(session: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer adds a row as soon as a query has settled which snapshot of a table it reads."""
     scan = Table.scan
 
@@ -45,7 +45,7 @@ def test_an_overwrite_from_its_own_table_takes_no_row_of_another(
     users: SqlSession, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     with monkeypatch.context() as inner:
-        append_behind_each_scan(users, inner)
+        append_after_each_scan(users, inner)
         with pytest.raises(CommitConflict, match=r"shop.users has changed since snapshot 1 \(if_snapshot=1\)"):
             users.execute(f"INSERT OVERWRITE users {query}")
     assert {"a", "b", "other"} == set(names(users))
@@ -56,7 +56,7 @@ def test_an_overwrite_from_its_own_table_takes_no_row_of_another(
 def test_an_empty_table_is_guarded_as_well(users: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
     users.execute("CREATE TABLE fresh (u STRING)")
     with monkeypatch.context() as inner:
-        append_behind_each_scan(users, inner)
+        append_after_each_scan(users, inner)
         with pytest.raises(CommitConflict, match="since snapshot 0"):
             users.execute("INSERT OVERWRITE fresh SELECT u FROM fresh UNION ALL SELECT u FROM fresh")
     assert set(names(users, "fresh")) == {"other"}
@@ -66,13 +66,13 @@ def test_other_tables_and_named_snapshots_guard_nothing(users: SqlSession, monke
     """An earlier state is asked for by name: it is meant to replace what came since."""
     users.execute("CREATE TABLE copy (u STRING)")
     with monkeypatch.context() as inner:
-        append_behind_each_scan(users, inner)
+        append_after_each_scan(users, inner)
         users.execute("INSERT OVERWRITE copy SELECT u FROM users")
         users.execute("INSERT OVERWRITE users SELECT u FROM users VERSION AS OF 1")
     assert names(users) == ["a", "b"]
 
 
-def test_options_behind_the_name_guard_any_insert(users: SqlSession) -> None:
+def test_options_after_the_name_guard_any_insert(users: SqlSession) -> None:
     users.execute("INSERT INTO users /*+ OPTIONS('if-snapshot' = '1') */ VALUES ('c')")
     for key in ("if-snapshot", "if-unchanged"):
         for rows in ("VALUES ('d')", "SELECT u FROM users"):

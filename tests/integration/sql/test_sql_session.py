@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.errors import AlreadyExists, DataCorrupted, InvalidArgument, NotFound
 from lakelog.sql import SqlSession, create_sql_of
-from lakelog.sql.query import needed_columns, plan_select, pushed_filter
+from lakelog.sql.query.query import needed_columns, plan_select, pushed_filter
 
 ORDERS = """
     CREATE TABLE orders (
@@ -52,7 +52,7 @@ def test_databases(session: SqlSession) -> None:
         session.execute("SHOW TABLES")
 
 
-def test_an_insert_tells_what_it_wrote(session: SqlSession) -> None:
+def test_an_insert_returns_what_it_wrote(session: SqlSession) -> None:
     session.execute(ORDERS)
     wrote = session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5)")
     assert (wrote.table, wrote.snapshot_id) == ("shop.orders", 1)
@@ -373,7 +373,7 @@ def test_without_duckdb_the_extra_is_named(session: SqlSession, monkeypatch: pyt
     assert rows(session, "SHOW TABLES") == [("orders",)]
 
 
-def test_partitions_of_any_values_are_told_apart(session: SqlSession) -> None:
+def test_partitions_of_any_values_are_distinguished(session: SqlSession) -> None:
     session.execute("CREATE TABLE days (at TIMESTAMP_NTZ, n BIGINT) PARTITIONED BY (at)")
     times = pa.array([400_000_000_000_000_000, 0, None, 0], pa.timestamp("us"))  # The first one: the year 14645.
     session.catalog.table("shop.days").append(pa.table({"at": times, "n": [1, 2, 3, 4]}))

@@ -13,11 +13,11 @@ import structlog
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.sdk.catalog import Catalog
 from tests.given_session import GivenSession
 from writer.config import Config, parse_config
-from writer.ending import Ending
+from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline
 from writer.wiring import make_events, make_service, open_catalog
 
@@ -47,7 +47,7 @@ def test_changes_of_debezium_become_a_table(
     def send(op: str, before: dict[str, object] | None, after: dict[str, object] | None) -> None:
         producer.produce(topic, json.dumps({"before": before, "after": after, "op": op}).encode(), partition=0)
 
-    def run() -> Ending:
+    def run() -> ExitStatus:
         metastore, target = open_catalog(config, pipeline)
         return make_service(
             config, pipeline, metastore, target, make_events(), GivenSession(spark), structlog.get_logger()
@@ -72,7 +72,7 @@ def test_changes_of_debezium_become_a_table(
     assert isinstance(parsed, Config)
     config: Config = parsed
     pipeline = read_pipeline(file)
-    assert run() is Ending.FINE
+    assert run() is ExitStatus.FINE
     assert table.scan().to_arrow().to_pylist() == [cup]
     changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes().to_arrow().to_pylist()]
     assert sorted(changes) == [
@@ -87,8 +87,8 @@ def test_changes_of_debezium_become_a_table(
         message = {"before": None, "after": value[1], "op": value[0]}
         producer.produce(other, json.dumps(message).encode(), key=json.dumps({"id": key}).encode(), partition=1)
     producer.flush(30)
-    assert run() is Ending.FINE
+    assert run() is ExitStatus.FINE
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [cup, pot, mug]
-    told = json.loads(dict(table.snapshots().column("properties").to_pylist()[-1])["pipeline.offsets"])
-    assert [(each["topic"], each["offsets"]) for each in told] == [(topic, [7]), (other, [0, 3])]
+    reported = json.loads(dict(table.snapshots().column("properties").to_pylist()[-1])["pipeline.offsets"])
+    assert [(each["topic"], each["offsets"]) for each in reported] == [(topic, [7]), (other, [0, 3])]
     assert table.snapshots().column("identifier").to_pylist()[-1] == 2

@@ -15,20 +15,20 @@ import pyarrow.parquet as pq
 import pytest
 import structlog
 
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.table import Table
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from tests.given_session import GivenSession
 from writer.config import Config, parse_config
-from writer.ending import Ending
+from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline
 from writer.wiring import make_events, make_service, open_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakelog.format.work import Pipeline
+    from lakelog.format.jobs.work import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 _numbers = itertools.count(1)
@@ -59,7 +59,7 @@ class Lab:
         path = self.folder / "in" / name
         path.write_bytes(data.encode() if isinstance(data, str) else data)
 
-    def run(self, mode: str = "upsert", format_: str = "csv", more: str = "", source: str = "") -> Ending:
+    def run(self, mode: str = "upsert", format_: str = "csv", more: str = "", source: str = "") -> ExitStatus:
         file = self.folder / "p.yaml"
         file.write_text(
             f"name: {self.name}\ntable: {self.table.name}\nmode: {mode}\n"
@@ -109,14 +109,14 @@ def test_all_formats_give_the_same_rows(lab: Lab) -> None:
     for place, format_ in enumerate(["csv", "json", "parquet"]):
         lab.name = f"{lab.name}{place}"
         (lab.folder / "state").rename(lab.folder / f"state{place}") if place else None
-        assert lab.run(format_=format_, source=f'  pattern: "*.{format_}"') is Ending.FINE
+        assert lab.run(format_=format_, source=f'  pattern: "*.{format_}"') is ExitStatus.FINE
     assert lab.rows() == [{**values, "id": number} for number in (1, 2, 3)]
 
 
 def test_the_later_file_counts(lab: Lab) -> None:
     for number in range(12):
         lab.put(f"{number:02d}.csv", "id,name\n" + "".join(f"{row},file {number}\n" for row in range(number, 12)))
-    assert lab.run(source="  max_files_per_batch: 5") is Ending.FINE
+    assert lab.run(source="  max_files_per_batch: 5") is ExitStatus.FINE
     assert [row["name"] for row in lab.rows()] == [f"file {number}" for number in range(12)]
     snapshots = lab.table.snapshots()
     assert snapshots.column("identifier").to_pylist() == [0, 1, 2]
@@ -127,14 +127,14 @@ def test_row_kinds_and_deletes(lab: Lab) -> None:
     lab.put("1.csv", "id,op,name\n1,c,a\n2,c,b\n3,c,c\n")
     lab.put("2.csv", "id,op,name\n1,d,\n2,u,bb\n")
     more = "row_kind: {column: op, values: {c: +I, u: +U, d: -D}}\n"
-    assert lab.run(more=more) is Ending.FINE
+    assert lab.run(more=more) is ExitStatus.FINE
     assert lab.rows() == [{"id": 2, "name": "bb"}, {"id": 3, "name": "c"}]
     lab.name += "d"
     (lab.folder / "state").rename(lab.folder / "state1")
     for file in (lab.folder / "in").iterdir():
         file.unlink()
     lab.put("1.csv", "id\n3\n9\n")
-    assert lab.run(mode="delete") is Ending.FINE
+    assert lab.run(mode="delete") is ExitStatus.FINE
     assert lab.rows() == [{"id": 2, "name": "bb"}]
 
 
@@ -144,8 +144,8 @@ def test_batches_bring_the_changelog(lab: Lab, catalog: Catalog, producer: str) 
     lab.put("1.csv", "id,op,name\n1,c,a\n2,c,b\n3,c,c\n")
     lab.put("2.csv", "id,op,name\n1,d,\n2,u,bb\n2,u,bbb\n9,d,\n")
     more = "row_kind: {column: op, values: {c: +I, u: +U, d: -D}}\n"
-    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
-    told = [
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is ExitStatus.FINE
+    reported = [
         (row["_snapshot_id"], row["id"], row["_row_kind"], row["name"])
         for row in lab.table.changes(columns=["id", "name", "_row_kind", "_snapshot_id"]).to_arrow().to_pylist()
     ]
@@ -154,7 +154,7 @@ def test_batches_bring_the_changelog(lab: Lab, catalog: Catalog, producer: str) 
         "lookup": [(2, 1, "-D", "a"), (2, 2, "-U", "b"), (2, 2, "+U", "bbb")],
     }
     first = [(1, 1, "+I", "a"), (1, 2, "+I", "b"), (1, 3, "+I", "c")]
-    assert sorted(told, key=lambda row: row[:2]) == [*first, *wanted[producer]]
+    assert sorted(reported, key=lambda row: row[:2]) == [*first, *wanted[producer]]
     changelog = catalog.metastore.plan(PlanRequest(lab.table.uuid, InRange(0, 2), changelog=True)).files
     assert changelog.num_rows > 0, "the commits brought it themselves"
 
@@ -164,7 +164,7 @@ def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) ->
     lab.put("2.csv", "id,name\n1,a\nz,3\n2,b\n")
     lab.put("3.csv", b"\x00\xff")
     more = "bad_records: dead-letter\ndead_letters: ./dead\n"
-    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is ExitStatus.FINE
     assert [row["id"] for row in lab.rows()] == [1, 2]
     letters = [
         json.loads(line) for path in sorted((lab.folder / "dead").iterdir()) for line in path.read_text().splitlines()
@@ -177,7 +177,7 @@ def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) ->
     assert (report.last_batch_id, report.total_rows, report.dead_letter_rows) == (2, 2, 4)
     assert (report.state, report.position) == ("stopped", "3 of 3 files")
     lab.put("4.csv", "id,name\n3,c\n")
-    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is ExitStatus.FINE
     assert [row["id"] for row in lab.rows()] == [1, 2, 3]
 
 
@@ -189,17 +189,17 @@ def test_endings(lab: Lab, catalog: Catalog) -> None:
         return report().last_error
 
     lab.put("1.csv", "id,name\n1,a\nx,b\n")
-    assert lab.run() is Ending.BAD_RECORD
+    assert lab.run() is ExitStatus.BAD_RECORD
     assert (report().state, report().position, report().lag) == ("failed", "0 of 1 files", 1)
     assert f"{lab.folder}/in/1.csv, line 3: column 'id' has 'x'" in last_error()
     assert lab.rows() == []
-    assert lab.run(mode="append") is Ending.INVALID
+    assert lab.run(mode="append") is ExitStatus.INVALID
     assert "use mode: upsert" in last_error()
-    assert lab.run(source="  columns: {nmae: name}") is Ending.INVALID
+    assert lab.run(source="  columns: {nmae: name}") is ExitStatus.INVALID
     assert "source.columns.nmae" in last_error()
     grant = catalog.metastore.acquire_lease(f"pipeline/{lab.name}", "another", 60_000)
     assert grant.acquired
     catalog.metastore.release_lease(f"pipeline/{lab.name}", grant.epoch)
     lab.put("1.csv", "id,name\n1,a\n")
-    assert lab.run() is Ending.FINE
+    assert lab.run() is ExitStatus.FINE
     assert lab.rows() == [{"id": 1, "name": "a"}]

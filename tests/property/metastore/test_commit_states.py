@@ -1,7 +1,7 @@
 """Commits against a dict: real Postgres behind a proxy that loses answers, and connections that are killed.
 
 C1 to C5 and C8: whatever is lost and repeated, each identifier is applied once, snapshots are numbered without gaps, an
-attempt is either committed or doomed, and what the metastore says is certain is certain.
+attempt is either committed or aborted, and what the metastore says is certain is certain.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hypothesis.stateful import (
 
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import CommitConflict, Fenced, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import INPUT_GONE, CommitRequest, CommitResult
-from lakelog.format.plan import PlanRequest
-from lakelog.format.table import TableInfo
+from lakelog.format.commit.request import INPUT_GONE, CommitRequest, CommitResult
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import migrate
-from metastore.postgres.connections import libpq_url
+from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
 from tests.contract.metastore.making import compaction, make_change, make_file, make_table
@@ -127,7 +127,7 @@ class Commits(RuleBasedStateMachine):
                 assert self.states[attempt] == "committed"
             else:
                 assert self.states[attempt] != "committed"
-                self.states[attempt] = "doomed"
+                self.states[attempt] = "aborted"
             break
 
     @rule(target=applied, writer=st.sampled_from(WRITERS), identifier=st.integers(0, 6), attempt=attempts)
@@ -203,7 +203,7 @@ class Commits(RuleBasedStateMachine):
         if before is not None:
             assert result == before
             if attempt != result.attempt_id and self.states[attempt] == "open":
-                self.states[attempt] = "doomed"
+                self.states[attempt] = "aborted"
             return multiple((request, result))
         assert epoch == self.epochs[writer]
         assert self.states[attempt] == "open"
@@ -211,7 +211,7 @@ class Commits(RuleBasedStateMachine):
         if remove is not None and remove not in known.live:
             assert [dropped.reason for dropped in result.results[0].dropped] == [INPUT_GONE]
             assert result.results[0].snapshot_id is None
-            self.states[attempt] = "doomed"
+            self.states[attempt] = "aborted"
             known.results[writer, identifier] = result
             known.last[writer] = max(known.last.get(writer, -1), identifier)
             assert self.plan() == known.live

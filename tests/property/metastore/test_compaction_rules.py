@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit import BucketRef, Change, CompactionGroup, RemoveFiles
-from lakelog.format.commit_effects import place_moves
-from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, TableHead
-from lakelog.format.commit_rebase import Rebased, rebase_compaction
-from lakelog.format.files import DataFile
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.effects import place_moves
+from lakelog.format.commit.facts import CompactionFacts, FileFacts, OrderKey, TableHead
+from lakelog.format.commit.rebase import Rebased, rebase_compaction
+from lakelog.format.commit.request import BucketRef, Change, CompactionGroup, RemoveFiles
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import SnapshotKind
 
 BUCKET = BucketRef(b"", 0)
 Rows = dict[int, str | None]
@@ -75,7 +75,7 @@ class Bucket:
     stood: int = 0
 
     def ordered(self) -> list[FileFacts]:
-        return sorted(self.live, key=lambda file: (file.place, file.file_id))
+        return sorted(self.live, key=lambda file: (file.order_key, file.file_id))
 
     def read(self) -> object:
         """What a read returns: by key the last value, or without a key every row in order."""
@@ -91,14 +91,14 @@ class Bucket:
         path = f"f{self.next_id}"
         self.rows[path] = {key: f"{path}.{key}" if kept else None for key, kept in kinds.items()}
         self.log[path] = [f"{path}.{key}" for key in kinds]
-        place = Place(self.snapshot, 0, self.snapshot)
+        order_key = OrderKey(self.snapshot, 0, self.snapshot)
         low, high = (encoded(min(kinds)), encoded(max(kinds))) if self.keyed else (None, None)
-        self.live.append(FileFacts(self.next_id, path, b"", 0, place, 0, len(kinds), 1, low, high, 0))
+        self.live.append(FileFacts(self.next_id, path, b"", 0, order_key, 0, len(kinds), 1, low, high, 0))
         self.next_id += 1
 
     def write(self, group: Wanted, inputs: Sequence[FileFacts], name: str) -> list[DataFile]:
         """The outputs of a group; in several files where there are rows for them."""
-        ordered = sorted(inputs, key=lambda file: (file.place, file.file_id))
+        ordered = sorted(inputs, key=lambda file: (file.order_key, file.file_id))
         if not self.keyed:
             lines = [line for file in ordered for line in self.log[file.path]]
             cut = -(-len(lines) // group.outputs) or 1
@@ -109,7 +109,9 @@ class Bucket:
                 made.append(DataFile(path, b"", 0, 0, len(self.log[path]), 0, 1, None, None, 0))
             return made
         taken = {file.file_id for file in inputs}
-        older = [f for f in self.live if f.file_id not in taken and f.place <= max(file.place for file in inputs)]
+        older = [
+            f for f in self.live if f.file_id not in taken and f.order_key <= max(file.order_key for file in inputs)
+        ]
         merged: Rows = {}
         for file in ordered:
             merged.update(self.rows[file.path])
@@ -171,14 +173,14 @@ class Bucket:
         for file_id in gone:
             self.known[file_id] = replace(self.known[file_id], removed_snapshot=self.snapshot, removed_by="c")
         self.live = [file for file in self.live if file.file_id not in gone]
-        for file, place in zip(done.change.add_files, done.places, strict=True):
+        for file, order_key in zip(done.change.add_files, done.order_keys, strict=True):
             self.live.append(
                 FileFacts(
                     self.next_id,
                     file.path,
                     b"",
                     0,
-                    place,
+                    order_key,
                     file.level,
                     file.row_count,
                     1,
@@ -231,7 +233,7 @@ def test_no_compaction_that_stands_changes_a_read(keyed: bool) -> None:
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "append"])
 def test_control_without_the_order_a_read_changes(keyed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.format.commit_rebase.find_in_the_way", lambda *_, **__: None)
+    monkeypatch.setattr("lakelog.format.commit.rebase.find_in_the_way", lambda *_, **__: None)
 
     @settings(max_examples=2000, deadline=None, database=None)
     @given(actions)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.clock import SystemClock
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BucketRef,
     Change,
     CommitRequest,
@@ -20,17 +20,17 @@ from lakelog.format.commit import (
     RemovePartitions,
     RestoreState,
 )
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
-from metastore.entries import read_entries
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from metastore.memory import MemoryStore
-from metastore.packing import Packer
+from metastore.plans.entries import read_entries
+from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.making import SCHEMA, day, key, make_file
 
 DAY, ID = 1, 2
@@ -355,11 +355,11 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
 @pytest.fixture(autouse=True)
 def _small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a history of some files has chunks of several parts, merged and unmerged ranges."""
-    monkeypatch.setattr("metastore.planning._MAX_ROW_PLAN_FILES", -1)
-    monkeypatch.setattr("metastore.plan_parts.MAX_ENTRIES", 3)
-    monkeypatch.setattr("metastore.packing.MAX_ENTRIES", 2)
-    monkeypatch.setattr("metastore.packing.MAX_RANGE_ENTRIES", 8)
-    monkeypatch.setattr("metastore.packing.MAX_STEP_FILES", 12)
+    monkeypatch.setattr("metastore.plans.planning._MAX_ROW_PLAN_FILES", -1)
+    monkeypatch.setattr("metastore.plans.parts.MAX_ENTRIES", 3)
+    monkeypatch.setattr("metastore.plans.packing.MAX_ENTRIES", 2)
+    monkeypatch.setattr("metastore.plans.packing.MAX_RANGE_ENTRIES", 8)
+    monkeypatch.setattr("metastore.plans.packing.MAX_STEP_FILES", 12)
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,11 +6,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.keys import encode_values
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
-from lakelog.format.prune import may_match
-from metastore.statistics import decode_column, encode_statistics
+from lakelog.format.keys.encoding import encode_values
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.tables.prune import may_match
+from metastore.plans.statistics import decode_column, encode_statistics
 
 Row = tuple[float | None, str | None]
 TYPES = {1: pa.float64(), 2: pa.string()}

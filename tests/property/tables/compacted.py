@@ -6,23 +6,23 @@ import itertools
 from random import Random
 from typing import Final
 
-from compactor.bucket_work import Strategy, do_piece, list_bucket, plan_work, to_change
-from compactor.marks import to_marking_change
-from lakelog.catalog import Catalog
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup
+from compactor.compactions.bucket_work import Strategy, list_bucket, plan_work, run_rewrite_task, to_change
+from compactor.compactions.deletion_vectors import to_deletion_vector_change
+from lakelog.format.commit.request import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
-from lakelog.format.files import DataFile
-from lakelog.format.job import STRATEGY
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.jobs.job import STRATEGY
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
-from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
-from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.bucket_marks import pick_sections, write_marks
-from lakelog.storage.live_file import LiveFile, to_live_files
-from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
-from lakelog.storage.superseded import to_merge_policy
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.merging.bucket_vectors import build_deletion_vectors, pick_sections
+from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
+from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
+from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
 from tests.property.tables.history import History
 from tests.property.tables.model import SnapshotModel
 
@@ -43,14 +43,14 @@ class CompactedHistory(History):
 
     def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
         super().__init__(catalog, name, seed)
-        self.compactions = self.marks = 0
+        self.compactions = self.vectors = 0
         self._waiting: list[CommitRequest] = []
 
     def step(self) -> None:
         """One of a history's steps, and perhaps a compaction that begins or ends."""
         super().step()
         if self.random.random() < 0.7:
-            change = self.random.choice((rewrite_some, compact_some, mark_some))
+            change = self.random.choice((rewrite_some, compact_some, build_some))
             rewritten = change(self.table, self.random)
             if rewritten is not None:
                 self._waiting.append(rewritten)
@@ -63,7 +63,7 @@ class CompactedHistory(History):
         # What lost its race, against an overwrite or another compaction, is dropped.
         if result.snapshot_id is not None:
             self.compactions += 1
-            self.marks += bool(request.changes[0].groups[0].marks)
+            self.vectors += bool(request.changes[0].groups[0].vector_files)
             before = self.model.snapshots[-1]
             self.model.snapshots.append(
                 SnapshotModel("COMPACT", before.rows, [], [], set(), None, 0, before.watermark, {})
@@ -85,7 +85,7 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
         return None
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(work.info)
-    done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
+    done = [run_rewrite_task(store, work.info, attempt_id, rewrite_task) for rewrite_task in work.rewrite_tasks]
     return CommitRequest("compactor", next(identifiers), (to_change(work, done, work.moved),), attempt_id)
 
 
@@ -96,7 +96,7 @@ def commit_once(table: Table, request: CommitRequest) -> CommitResult:
     return result
 
 
-def mark_some(table: Table, random: Random) -> CommitRequest | None:
+def build_some(table: Table, random: Random) -> CommitRequest | None:
     """Finds which rows of a bucket are superseded, as it is now; what comes of it can be committed at any time."""
     metastore = table._catalog.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
@@ -111,9 +111,9 @@ def mark_some(table: Table, random: Random) -> CommitRequest | None:
     (partition, number), sections = random.choice(unmarked)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(info)
-    path = f"data/{attempt_id}/superseded-{number}.parquet"
-    marks = write_marks(store, info.schema, options, path, sections, lambda: None)
-    change = to_marking_change(info, BucketRef(partition, number), marks)
+    path = f"data/{attempt_id}/deletion-vectors-{number}.parquet"
+    vectors = build_deletion_vectors(store, info.schema, options, path, sections, lambda: None)
+    change = to_deletion_vector_change(info, BucketRef(partition, number), vectors)
     return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 

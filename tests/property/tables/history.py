@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Catalog
 from lakelog.results import WriteResult
+from lakelog.sdk.catalog import Catalog
 from tests.property.tables.columns import convert, to_arrow
 from tests.property.tables.conditions import EVERYTHING, Condition, Row, draw_condition
 from tests.property.tables.form import TableForm
@@ -318,11 +318,11 @@ class History(TableForm):
         wanted = [row for row in rows if condition.says(row) is True]
         shown = names if names is not None else [column.name for column in self.columns]
         projected = sorted_rows([{name: row[name] for name in shown} for row in wanted])
-        told = f"{self!r} at {snapshot_id}, columns {names}, filter {condition.sql}"
+        reported = f"{self!r} at {snapshot_id}, columns {names}, filter {condition.sql}"
         found = self.read(names, condition.sql, snapshot_id)
-        assert found.num_rows == len(wanted), told
+        assert found.num_rows == len(wanted), reported
         if shown:
-            assert sorted_rows(found.to_pylist()) == projected, told
+            assert sorted_rows(found.to_pylist()) == projected, reported
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

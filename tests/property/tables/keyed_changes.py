@@ -32,7 +32,7 @@ def check_keyed_changes(history: History, count: int) -> None:
         after = history.random.randrange(until)
         names = history.random.sample([*history.by_name], history.random.randrange(len(history.by_name) + 1))
         condition = draw_condition(history.random, history.columns, history.model.snapshots[until - 1].rows)
-        told = f"{history!r}: changes of {after + 1} to {until}, columns {names}, filter {condition.sql}"
+        reported = f"{history!r}: changes of {after + 1} to {until}, columns {names}, filter {condition.sql}"
         scan = history.table.changes(
             after, until, columns=[*names, "_row_kind", "_snapshot_id"], filter=condition.sql or None
         )
@@ -40,13 +40,13 @@ def check_keyed_changes(history: History, count: int) -> None:
         if history.producer == "none":
             assert isinstance(rows, NormalizedChanges)
             # Commits told together, one by one, and a large one by key ranges.
-            rows = dataclasses.replace(rows, told_rows=history.random.choice((1, 10, 100, 10**6)))
+            rows = dataclasses.replace(rows, emitted_rows=history.random.choice((1, 10, 100, 10**6)))
         found = pa.Table.from_batches(list(rows.read_batches()), scan.schema).to_pylist()
-        assert scan.count() == len(found), told
-        tell = _input if history.producer == "input" else _difference
-        wanted = [row for number in range(after + 1, until + 1) for row in tell(history, number, names, condition)]
-        assert sorted_rows(found) == sorted_rows(wanted), told
-        assert [row["_snapshot_id"] for row in found] == sorted(row["_snapshot_id"] for row in found), told
+        assert scan.count() == len(found), reported
+        emit = _input if history.producer == "input" else _difference
+        wanted = [row for number in range(after + 1, until + 1) for row in emit(history, number, names, condition)]
+        assert sorted_rows(found) == sorted_rows(wanted), reported
+        assert [row["_snapshot_id"] for row in found] == sorted(row["_snapshot_id"] for row in found), reported
 
 
 def _difference(history: History, number: int, names: list[str], condition: Condition) -> list[Row]:

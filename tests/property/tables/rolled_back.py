@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakelog.catalog import Catalog
-from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
+from lakelog.sdk.catalog import Catalog
 from tests.property.tables.compacted import CompactedHistory
 from tests.property.tables.conditions import Row
 from tests.property.tables.history import sorted_rows
@@ -102,8 +102,8 @@ class RolledBackHistory(CompactedHistory):
                 continue
             found = self.table.changes(number - 1, number).to_arrow().to_pylist()
             wanted = self._differences(snapshots[number - 2].rows if number > 1 else [], model.rows)
-            told = f"{self!r}: what snapshot {number} overwrote"
-            assert sorted_rows(found) == sorted_rows([row | {"_snapshot_id": number} for row in wanted]), told
+            reported = f"{self!r}: what snapshot {number} overwrote"
+            assert sorted_rows(found) == sorted_rows([row | {"_snapshot_id": number} for row in wanted]), reported
 
     def _differences(self, before: list[Row], rows: list[Row]) -> list[Row]:
         old, new = ({self.model.key_of(row): row for row in each} for each in (before, rows))

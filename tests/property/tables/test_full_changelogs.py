@@ -14,26 +14,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from compactor import telling
-from compactor.bucket_work import Strategy, do_piece, to_change
-from compactor.telling import plan_next
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import Metastore
+from compactor.compactions import changelog_emission
+from compactor.compactions.bucket_work import Strategy, run_rewrite_task, to_change
+from compactor.compactions.changelog_emission import plan_next
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict
-from lakelog.format import commit_rebase
-from lakelog.format.commit import BucketRef, CommitRequest
+from lakelog.format.commit import rebase as commit_rebase
+from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.compaction.plan import NoPlan
-from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.scan_planning import plan_scan
-from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import to_live_files
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.scan_planning import plan_scan
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.objects.stores import LocationStores
+from lakelog.storage.parquet.live_file import to_live_files
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.property.tables.compacted import commit_once, identifiers, rewrite_some
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "24"))
@@ -80,19 +80,19 @@ def test_the_changelog_leads_to_what_full_compactions_left(catalog: Catalog, see
     run(catalog, seed)
 
 
-def test_control_nothing_is_judged_by_what_was_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_rebase, "_find_untold", lambda *_: None)
+def test_control_nothing_is_judged_by_the_baseline(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_rebase, "_find_baseline_conflict", lambda *_: None)
     assert fails(catalog)
 
 
 def test_control_what_was_overwritten_is_forgotten(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = telling.plan_telling_work
+    plan = changelog_emission.plan_emission_work
 
-    def forget(live: Any, bucket: Any, strategy: Any, told: Any) -> Any:
+    def forget(live: Any, bucket: Any, strategy: Any, baseline: Any) -> Any:
         there = set(live.files["file_id"].to_pylist())
-        return plan(live, bucket, strategy, [file for file in told if file.file_id in there])
+        return plan(live, bucket, strategy, [file for file in baseline if file.file_id in there])
 
-    monkeypatch.setattr(telling, "plan_telling_work", forget)
+    monkeypatch.setattr(changelog_emission, "plan_emission_work", forget)
     assert fails(catalog)
 
 
@@ -121,7 +121,7 @@ def run(catalog: Catalog, seed: int) -> None:
     history = History(table, random)
     for _ in range(random.randrange(10, 30)):
         history.step()
-    history.tell_all()
+    history.emit_all()
     history.check()
 
 
@@ -159,7 +159,7 @@ class History:
         while self._waiting and self.random.random() < 0.7:
             commit_once(self.table, self._waiting.pop(self.random.randrange(len(self._waiting))))
 
-    def tell_all(self) -> None:
+    def emit_all(self) -> None:
         """Has everything told."""
         self._commit_waiting()
         if self.table.options.get("changelog-producer") != "full-compaction":
@@ -168,10 +168,12 @@ class History:
             self._compact(bucket, Strategy.FULL)
         # Nobody came before them.
         assert self._commit_waiting() == []
-        assert self._read_told(self._latest()) == self._read(self._latest())
+        assert self._read_baseline(self._latest()) == self._read(self._latest())
         # Nothing is left to tell.
-        live, told = (self.metastore.plan(PlanRequest(self.table.uuid, told=told)).files for told in (False, True))
-        assert sorted(live["file_id"].to_pylist()) == sorted(told["file_id"].to_pylist())
+        live, baseline = (
+            self.metastore.plan(PlanRequest(self.table.uuid, baseline=baseline)).files for baseline in (False, True)
+        )
+        assert sorted(live["file_id"].to_pylist()) == sorted(baseline["file_id"].to_pylist())
         self.table.alter(unset=[*PRODUCER, DEDUPLICATE])
 
     def _commit_waiting(self) -> list[str]:
@@ -196,7 +198,7 @@ class History:
                 else:
                     assert key not in known, f"snapshot {number} adds what is there already: {row}"
                     known[key] = value
-            assert known == self._read_told(number), f"snapshot {number}"
+            assert known == self._read_baseline(number), f"snapshot {number}"
 
     def _compact(self, bucket: BucketRef, strategy: Strategy) -> None:
         """Does what is planned now; it is committed sooner or later."""
@@ -205,7 +207,7 @@ class History:
             return
         attempt_id = self.metastore.stage_attempt([self.table.uuid], "compactor").attempt_id
         store = self.table._catalog.open_store(work.info)
-        done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
+        done = [run_rewrite_task(store, work.info, attempt_id, piece) for piece in work.pieces]
         change = to_change(work, done, work.moved)
         self._waiting.append(CommitRequest("compactor", next(identifiers), (change,), attempt_id))
 
@@ -238,14 +240,14 @@ class History:
         """All that have files, or had some that were told."""
         if self._latest() == 0:
             return []
-        plans = [self.metastore.plan(PlanRequest(self.table.uuid, told=told)) for told in (False, True)]
+        plans = [self.metastore.plan(PlanRequest(self.table.uuid, baseline=baseline)) for baseline in (False, True)]
         files = [file for plan in plans for file in to_live_files(plan.files)]
         return [BucketRef(*bucket) for bucket in sorted(group_by_bucket(files))]
 
     def _latest(self) -> int:
         return self.metastore.list_snapshots(self.table.uuid, limit=1).latest_snapshot_id
 
-    def _read(self, number: int, *, told: bool = False) -> Rows:
+    def _read(self, number: int, *, baseline: bool = False) -> Rows:
         info = self.metastore.get_table_by_uuid(self.table.uuid)
         scan = plan_scan(
             self.table._catalog,
@@ -256,13 +258,13 @@ class History:
             snapshot_id=number,
             timestamp=None,
             options=None,
-            told=told,
+            baseline=baseline,
         )
         return {(row["pt"], row["k"]): (row["v"], row["seq"]) for row in scan.to_arrow().to_pylist()}
 
-    def _read_told(self, number: int) -> Rows:
-        assert self.metastore.plan(PlanRequest(self.table.uuid, AtSnapshot(number), told=True)).snapshot is not None
-        return self._read(number, told=True)
+    def _read_baseline(self, number: int) -> Rows:
+        assert self.metastore.plan(PlanRequest(self.table.uuid, AtSnapshot(number), baseline=True)).snapshot is not None
+        return self._read(number, baseline=True)
 
     def _draw_rows(self) -> pa.Table:
         draw = self.random

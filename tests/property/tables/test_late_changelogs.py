@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.integration.compactor.attaching import make_service
 
 SCHEMA = pa.schema(
@@ -64,7 +64,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 def test_late_and_early_changelogs_are_the_same(catalog: Catalog, options: dict[str, str], seed: int) -> None:
     draw = random.Random(seed)
     producer = {"changelog-producer": "lookup"}
-    early, late = (
+    in_commit, late = (
         catalog.create_table(
             f"shop.{name}",
             SCHEMA,
@@ -72,17 +72,17 @@ def test_late_and_early_changelogs_are_the_same(catalog: Catalog, options: dict[
             partition_by=["pt"] if seed % 2 else [],
             options=options | producer | more,
         )
-        for name, more in (("early", {}), ("late", {"lookup-wait": "false"}))
+        for name, more in (("in_commit", {}), ("late", {"lookup-wait": "false"}))
     )
     for _ in range(25):
         step = draw.random()
         if step < 0.7:
             rows = _draw_rows(draw)
-            for table in (early, late):
+            for table in (in_commit, late):
                 table.write(rows)
         elif step < 0.8:
             rows = _draw_rows(draw).drop_columns(["_row_kind"])
-            for table in (early, late):
+            for table in (in_commit, late):
                 table.overwrite(rows)
         elif step < 0.9:
             option = draw.choice(["lookup-wait", "write-only"])
@@ -90,8 +90,8 @@ def test_late_and_early_changelogs_are_the_same(catalog: Catalog, options: dict[
         else:
             assert make_service(catalog.metastore).run() == 0
     assert make_service(catalog.metastore).run() == 0
-    assert _changes(late) == _changes(early)
-    assert catalog.metastore.list_snapshots(late.uuid).first_open_snapshot_id == 0
+    assert _changes(late) == _changes(in_commit)
+    assert catalog.metastore.list_snapshots(late.uuid).first_pending_snapshot_id == 0
 
 
 def _draw_rows(draw: random.Random) -> pa.Table:

@@ -12,11 +12,11 @@ import time
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.format.consumer import ConsumerPosition
-from lakelog.format.expiry import Pin
-from lakelog.format.plan import InRange, PlanRequest
-from lakelog.storage.live_file import to_live_files
+from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.retention.expiry import SnapshotLease
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.parquet.live_file import to_live_files
 from tests.property.tables.history import sorted_rows
 from tests.property.tables.test_random_expiry_of_rollbacks import ExpiringHistory
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
@@ -25,7 +25,7 @@ TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 
-class PinnedHistory(ExpiringHistory):
+class LeasedHistory(ExpiringHistory):
     """A history of which readers and consumers need parts for a while.
 
     Args:
@@ -63,7 +63,7 @@ class PinnedHistory(ExpiringHistory):
         if dice.random() < 0.3:
             name = dice.choice(("r1", "r2"))
             self.leases[name] = dice.randint(self.earliest, newest)
-            self._metastore.hold_snapshot(self.table.uuid, name, self.leases[name], 600_000)
+            self._metastore.lease_snapshot(self.table.uuid, name, self.leases[name], 600_000)
         if self.leases and dice.random() < 0.3:
             name = dice.choice([*self.leases])
             self._metastore.release_snapshot(self.table.uuid, name)
@@ -73,18 +73,18 @@ class PinnedHistory(ExpiringHistory):
         """Lets all but some expire that nobody needs, and deletes what goes with them."""
         self.note_files()
         wanted = max(len(self.model.snapshots) + 1 - kept, self.earliest)
-        pins = [*self.consumers.values(), *self.leases.values()]
+        leases = [*self.consumers.values(), *self.leases.values()]
         # Who needs a snapshot needs all behind it.
-        bound = min([wanted, *(max(pin, self.earliest) for pin in pins)])
+        bound = min([wanted, *(max(lease, self.earliest) for lease in leases)])
         found = self.table.expire_snapshots(older_than=int((time.time() + 86_400) * 1000), retain_last=kept)
         assert found.first_kept == bound
         assert bool(found.held_by) == (bound < wanted)
         self.held_back += bound < wanted
         self.earliest = bound
-        paths = self._metastore.list_doomed_files(self.table.uuid, 10_000)
+        paths = self._metastore.list_expired_files(self.table.uuid, 10_000)
         if paths:
             self.table._catalog.open_store(self.table.info).delete_many(paths)
-            self._metastore.forget_doomed_files(self.table.uuid, paths)
+            self._metastore.forget_expired_files(self.table.uuid, paths)
 
     def note_files(self) -> None:
         """Remembers all files that snapshots since the last time refer to."""
@@ -119,37 +119,37 @@ class PinnedHistory(ExpiringHistory):
 def find_paths(files: pa.Table) -> set[str]:
     """The files of a plan, and those that they name."""
     live = to_live_files(files)
-    return {file.path for file in live} | {file.superseded_path for file in live if file.superseded_path}
+    return {file.path for file in live} | {file.deletion_vector_path for file in live if file.deletion_vector_path}
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
 def test_what_is_pinned_stays(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
-    check(PinnedHistory(memory_catalog, f"random.p{seed}", seed))
+    check(LeasedHistory(memory_catalog, f"random.p{seed}", seed))
 
 
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 2, -FIRST_SEED))
 def test_so_it_does_in_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
-    check(PinnedHistory(served_catalog, f"random.p{-seed}", seed))
+    check(LeasedHistory(served_catalog, f"random.p{-seed}", seed))
 
 
-def test_control_without_pins_somebody_loses_what_is_needed(
+def test_control_without_snapshot_leases_somebody_loses_what_is_needed(
     memory_catalog: Catalog,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def load_no_pins(*_: object) -> list[Pin]:
+    async def load_no_snapshot_leases(*_: object) -> list[SnapshotLease]:
         return []
 
-    monkeypatch.setattr("metastore.expiry.load_pins", load_no_pins)
+    monkeypatch.setattr("metastore.retention.expiry.load_snapshot_leases", load_no_snapshot_leases)
     with pytest.raises(AssertionError, match="first_kept"):  # noqa: PT012 - the first that finds it
         for seed in range(FIRST_SEED, FIRST_SEED + 4):
-            check(PinnedHistory(memory_catalog, f"random.w{seed}", seed))
+            check(LeasedHistory(memory_catalog, f"random.w{seed}", seed))
 
 
-def check(history: PinnedHistory) -> None:
+def check(history: LeasedHistory) -> None:
     for _ in range(history.random.randrange(8, 16)):
         history.step()
         history.check_newest()
-    history.check_what_is_kept()
+    history.check_what_is_retained()
     history.check_tags()
     if history.model.snapshots:
         history.check_store()

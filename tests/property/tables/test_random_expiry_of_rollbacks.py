@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import SnapshotExpired
+from lakelog.sdk.catalog import Catalog
 from tests.property.tables.history import sorted_rows
 from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
@@ -52,12 +52,12 @@ class ExpiringHistory(RolledBackHistory):
         self.earliest = found.first_kept
         assert self.earliest == max(len(self.model.snapshots) + 1 - kept, self.earliest)
         metastore = self.table._catalog.metastore
-        paths = metastore.list_doomed_files(self.table.uuid, 10_000)
+        paths = metastore.list_expired_files(self.table.uuid, 10_000)
         if paths:
             self.table._catalog.open_store(self.table.info).delete_many(paths)
-            metastore.forget_doomed_files(self.table.uuid, paths)
+            metastore.forget_expired_files(self.table.uuid, paths)
 
-    def check_what_is_kept(self) -> None:
+    def check_what_is_retained(self) -> None:
         """Each snapshot shows what it held, or is said to have expired."""
         kept = set(self.targets())
         for number, model in enumerate(self.model.snapshots, 1):
@@ -83,5 +83,5 @@ def check(history: ExpiringHistory) -> None:
     for _ in range(history.random.randrange(8, 16)):
         history.step()
         history.check_newest()
-    history.check_what_is_kept()
+    history.check_what_is_retained()
     history.check_tags()

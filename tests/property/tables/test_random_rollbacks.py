@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.property.tables.keyed_changes import check_keyed_changes
 from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_compactions import LateHistory, SteppedClock

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.property.tables.history import History
 from tests.property.tables.keyed_changes import check_keyed_changes
 

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakelog
 import lakelog.spark
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.results import WriteResult
+from lakelog.sdk.catalog import Catalog
 from lakelog.spark.types import to_spark_schema
 from tests.property.tables.compacted import CompactedHistory
 from tests.property.tables.history import History

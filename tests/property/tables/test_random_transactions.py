@@ -15,10 +15,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.client.metastore import LatestSnapshot
-from lakelog.format.commit_order import CommitOrder
-from lakelog.format.snapshot import Snapshot
+from lakelog.client.metastore.metastore import LatestSnapshot
+from lakelog.format.commit.order import CommitOrder
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.sdk.catalog import Catalog
 from lakelog.streams.subscription import Subscription
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
@@ -157,7 +157,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     add = CommitOrder.add
 
     def add_alone(order: CommitOrder, table_uuid: str, snapshots: Sequence[Snapshot], *, more: bool = False) -> None:
-        add(order, table_uuid, [dataclasses.replace(each, siblings={}) for each in snapshots], more=more)
+        add(order, table_uuid, [dataclasses.replace(each, co_committed={}) for each in snapshots], more=more)
 
     monkeypatch.setattr(CommitOrder, "add", add_alone)
 

@@ -23,7 +23,7 @@ def test_who_is_frozen_for_long_loses_the_lease() -> None:
     assert max(order.lasts_s for order in orders if order.fault is Fault.FREEZE_PUBLISHER_SHORTLY) < 1.0
 
 
-def test_a_batch_is_the_same_whoever_writes_it_and_its_values_are_its_own() -> None:
+def test_a_batch_is_the_same_no_matter_who_writes_it_and_its_values_are_its_own() -> None:
     assert make_batch(1, "w", 3, keyed=True).equals(make_batch(1, "w", 3, keyed=True))
     values = [v for number in range(50) for v in make_batch(1, "w", number, keyed=True)["v"].to_pylist()]
     assert len(values) == len(set(values))

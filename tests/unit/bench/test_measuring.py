@@ -15,7 +15,7 @@ from bench.registry import load_workloads
 from bench.report import to_markdown, write_json
 
 
-def test_ours_and_the_reference_run_in_turn_behind_a_warm_up() -> None:
+def test_ours_and_the_reference_run_in_turn_after_a_warm_up() -> None:
     ran = []
 
     def work(name: str) -> Callable[[], int]:

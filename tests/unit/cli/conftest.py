@@ -8,18 +8,18 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output_format import OutputFormat
-from lakelog.cli.printer import Printer
-from lakelog.client.metastore import SnapshotPage, WatchEvent
+from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.printer import Printer
+from lakelog.client.metastore.metastore import SnapshotPage, WatchEvent
 from lakelog.errors import AlreadyExists, NotFound
-from lakelog.format.job import Job
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.job import Job
+from lakelog.format.jobs.work import Pipeline
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.sdk.catalog import Catalog
 
 CREATED_MS = 1_357_034_400_000  # 2013-01-01T10:00:00Z
 

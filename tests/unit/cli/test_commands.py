@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.client.metastore import WatchEvent
+from lakelog.client.metastore.metastore import WatchEvent
 from lakelog.errors import (
     AlreadyExists,
     CommitConflict,
@@ -20,7 +20,7 @@ from lakelog.errors import (
     SnapshotExpired,
     Unavailable,
 )
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
 
 from .conftest import Lake, make_snapshot
 
@@ -207,7 +207,7 @@ def test_tail_begins_with_the_newest_snapshot(lake: Lake) -> None:
     assert "The first 2 rows" in cut.err
 
 
-def test_tail_refuses_to_begin_behind_the_newest_snapshot_unless_it_waits(lake: Lake) -> None:
+def test_tail_refuses_to_begin_after_the_newest_snapshot_unless_it_waits(lake: Lake) -> None:
     lake.catalog.the_table.rows = CHANGES
     lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2)]
     refused = lake.run("tail", "shop.orders", "--after", "7")
@@ -217,7 +217,7 @@ def test_tail_refuses_to_begin_behind_the_newest_snapshot_unless_it_waits(lake: 
     assert "Snapshot 7" not in lake.run("tail", "shop.orders", "--after", "7", "--follow").err
 
 
-def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
+def test_tail_reports_snapshots_that_it_cannot_show(lake: Lake) -> None:
     lake.catalog.the_table.rows = CHANGES
     lake.catalog.the_table.overwrites = (2, 3)
     lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2), make_snapshot(3)]
@@ -225,13 +225,13 @@ def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
     assert "Snapshots 2, 3 overwrote rows" in lake.run("tail", "shop.orders", "--after", "0").err
     assert "overwrote" not in lake.run("tail", "shop.orders", "--after", "0", "--until", "1").err
     shown = lake.run("tail", "shop.orders", "--after", "0", "--until", "2", "-o", "json")
-    told = [json.loads(line) for line in shown.err.splitlines()]
-    assert [(each["kind"], each["message"][:26]) for each in told] == [("Warning", "Snapshot 2 overwrote rows;")]
+    reported = [json.loads(line) for line in shown.err.splitlines()]
+    assert [(each["kind"], each["message"][:26]) for each in reported] == [("Warning", "Snapshot 2 overwrote rows;")]
     assert "overwrote" not in shown.out
 
 
 def test_tail_follows_over_a_metastore_that_goes_and_returns(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.cli.tail._RETRY_S", 0.0)
+    monkeypatch.setattr("lakelog.cli.commands.rows.tail._RETRY_S", 0.0)
     lake.catalog.the_table.rows = CHANGES
     uuid = lake.metastore.tables["shop.orders"].table_uuid
     lake.metastore.events = [
@@ -375,7 +375,7 @@ def test_wrong_usage_is_one_line_with_where_to_look(lake: Lake, arguments: tuple
     assert len(wrong.err.splitlines()) == 1
 
 
-def test_options_may_stand_behind_the_command_and_win_there(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_may_stand_after_the_command_and_win_there(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKELOG_OUTPUT", "json")
     assert json.loads(lake.run("database", "list").out)
     assert lake.run("database", "list", "-o", "table").out.startswith("DATABASE")
@@ -388,6 +388,6 @@ def test_groups_alone_show_their_help(lake: Lake) -> None:
         assert shown.out.startswith("Usage: lakelog")
 
 
-def test_what_nobody_knows_is_told_in_whole_sentences(lake: Lake) -> None:
+def test_what_is_unknown_is_reported_in_whole_sentences(lake: Lake) -> None:
     assert lake.run("scna").err == "Error: No such command 'scna'. Did you mean 'scan'? See: lakelog --help\n"
     assert lake.run("scan").err == "Error: Missing argument 'DATABASE.TABLE'. See: lakelog scan --help\n"

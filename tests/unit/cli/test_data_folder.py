@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.data_folder import DataFolder, wait_for_port
-from lakelog.cli.up import find_pipeline_files
+from lakelog.cli.up.data_folder import DataFolder, wait_for_port
+from lakelog.cli.up.up import find_pipeline_files
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from lakelog.cli.data_folder import DataFolder
+from lakelog.cli.up.data_folder import DataFolder
 with DataFolder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
 from .conftest import Lake
 

@@ -35,13 +35,13 @@ def interrupted_at(module: str, *, ignored: bool = False) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("module", ["click", "pyarrow", "lakelog.cli.app", "lakelog.cli.database", "grpc"])
+@pytest.mark.parametrize("module", ["click", "pyarrow", "lakelog.cli.app", "lakelog.cli.commands.database", "grpc"])
 def test_an_early_interrupt_is_silent(module: str) -> None:
     done = interrupted_at(module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_interrupts_that_are_ignored_stay_so() -> None:
-    done = interrupted_at("lakelog.cli.database", ignored=True)
+    done = interrupted_at("lakelog.cli.commands.database", ignored=True)
     assert done.returncode == 5
     assert "No metastore answers" in done.stderr

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakelog.format.job import Job, JobState, to_bucket_scope
-from lakelog.format.keys import encode_partition
-from lakelog.format.table import TableName
+from lakelog.format.jobs.job import Job, JobState, to_bucket_scope
+from lakelog.format.keys.encoding import encode_partition
+from lakelog.format.tables.table import TableName
 from tests.unit.cli.conftest import Lake
 
 

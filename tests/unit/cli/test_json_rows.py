@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from lakelog.cli.json_rows import to_json_lines
+from lakelog.cli.output.json_rows import to_json_lines
 
 LOCAL = datetime(2013, 1, 1, 10, 0, 0, 5, UTC).replace(tzinfo=None)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.cli.kafka_choice import KafkaChoice, choose_kafka
+from lakelog.cli.up.kafka_choice import KafkaChoice, choose_kafka
 from lakelog.errors import InvalidArgument
 
 

@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from lakelog.cli.layout import Cell, Layout, cut_text, measure, plan_layout
+from lakelog.cli.output.layout import Cell, Layout, cut_text, measure, plan_layout
 
 
 def cells(*texts: str) -> list[Cell]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.log_state import LogInfo, PublishState
-from lakelog.format.table import TableName
+from lakelog.format.log.state import LogInfo, PublishState
+from lakelog.format.tables.table import TableName
 from lakelog.log.tally import LogFindings
-from lakelog.upkeep.log_status import LogStatus
+from lakelog.sdk.maintenance.log_status import LogStatus
 from tests.unit.cli.conftest import Lake
 
 INFO = LogInfo("a" * 32, TableName("shop", "orders"), "shop_orders", "id", 2, 5, False, {"log.system": "kafka"})
@@ -26,15 +26,15 @@ def log_lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     monkeypatch.setattr(lake.metastore, "restart_log", lambda uuid: restarted, raising=False)
     monkeypatch.setattr(lake.catalog, "open_store", lambda info: None, raising=False)
     monkeypatch.setattr(lake.table, "name", "shop.orders", raising=False)
-    monkeypatch.setattr("lakelog.cli.log._open_log", lambda info: None)
+    monkeypatch.setattr("lakelog.cli.commands.log._open_log", lambda info: None)
     return lake
 
 
 def show(lake: Lake, monkeypatch: pytest.MonkeyPatch, *found: LogStatus) -> None:
-    monkeypatch.setattr("lakelog.cli.log.load_log_status", lambda metastore, uuids, now_ms: list(found))
+    monkeypatch.setattr("lakelog.cli.commands.log.load_log_status", lambda metastore, uuids, now_ms: list(found))
 
 
-def test_status_tells_how_far_it_is_and_why_it_stands_still(log_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_shows_how_far_it_is_and_why_it_stands_still(log_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     behind = LogStatus(INFO, STATE, 2, 2, 1234, False, 61_000)
     stuck = replace(behind, state=replace(STATE, holder="", problem="the topic was cut"))
     alone = replace(behind, state=replace(STATE, holder=""))
@@ -67,16 +67,16 @@ def test_where_counting_stopped_there_may_be_more(log_lake: Lake, monkeypatch: p
         True,
     )
     assert document.keys().isdisjoint({"behind", "rows"})
-    monkeypatch.setattr("lakelog.cli.log.verify_log", lambda *_: FINE)
-    told = log_lake.run("log", "verify", "shop.orders").err
-    assert "Not published when this began: at least 1,000 snapshots" in told
+    monkeypatch.setattr("lakelog.cli.commands.log.verify_log", lambda *_: FINE)
+    reported = log_lake.run("log", "verify", "shop.orders").err
+    assert "Not published when this began: at least 1,000 snapshots" in reported
     # As many as were counted, and none behind them.
     show(log_lake, monkeypatch, replace(further, is_further=False))
     assert "1,000+" not in log_lake.run("log", "status", width=200).out
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "told"),
+    ("found", "code", "reported"),
     [
         (FINE, 0, ""),
         (
@@ -89,16 +89,16 @@ def test_where_counting_stopped_there_may_be_more(log_lake: Lake, monkeypatch: p
     ],
 )
 def test_verify_ends_with_a_code(
-    log_lake: Lake, monkeypatch: pytest.MonkeyPatch, found: LogFindings, code: int, told: str
+    log_lake: Lake, monkeypatch: pytest.MonkeyPatch, found: LogFindings, code: int, reported: str
 ) -> None:
     def verify(*_: Any) -> LogFindings:
         return found
 
-    monkeypatch.setattr("lakelog.cli.log.verify_log", verify)
+    monkeypatch.setattr("lakelog.cli.commands.log.verify_log", verify)
     show(log_lake, monkeypatch, LogStatus(INFO, STATE, 2, 2, 1234, False, 61_000))
     shown = log_lake.run("log", "verify", "shop.orders")
     assert shown.code == code
-    assert told in shown.err
+    assert reported in shown.err
     assert "Records read" in shown.out
     assert "Not published when this began: 2 snapshots" in shown.err
     document = json.loads(log_lake.run("log", "verify", "shop.orders", "-o", "json").out)
@@ -106,11 +106,11 @@ def test_verify_ends_with_a_code(
 
 
 def test_verify_says_nothing_of_a_log_that_is_not_behind(log_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.cli.log.verify_log", lambda *_: FINE)
+    monkeypatch.setattr("lakelog.cli.commands.log.verify_log", lambda *_: FINE)
     show(log_lake, monkeypatch, LogStatus(INFO, STATE, 0, 0, 0, False, 0))
     assert log_lake.run("log", "verify", "shop.orders").err == ""
 
 
-def test_restart_asks_and_tells_where_it_begins(log_lake: Lake) -> None:
+def test_restart_asks_and_shows_where_it_begins(log_lake: Lake) -> None:
     assert "generation 3" in log_lake.run("log", "restart", "shop.orders", "--yes").out
     assert log_lake.run("log", "restart", "shop.orders").code != 0

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import NotFound
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from tests.unit.cli.conftest import Lake
 
 SCHEMA = TableSchema(

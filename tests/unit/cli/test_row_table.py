@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelog.cli.commands.rows.sql import StatementRunner
+from lakelog.cli.commands.rows.statements import split_statements
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output_format import OutputFormat
-from lakelog.cli.printer import Printer
-from lakelog.cli.row_table import RowTable, _cells
-from lakelog.cli.sql import StatementRunner
-from lakelog.cli.statements import split_statements
+from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.printer import Printer
+from lakelog.cli.output.row_table import RowTable, _cells
 from lakelog.sql import SqlResult
 
 

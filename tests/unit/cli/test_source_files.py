@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.cli.source_files import detect_format, open_batches
+from lakelog.cli.input.source_files import detect_format, open_batches
 from lakelog.errors import InvalidArgument
 
 _ROWS = 600_000
@@ -78,12 +78,12 @@ def test_a_file_without_rows_is_one_batch_without_rows(tmp_path: Path, name: str
         ("x.parquet", "parquet"),
     ],
 )
-def test_a_name_tells_its_format(name: str, format_: str) -> None:
+def test_a_name_shows_its_format(name: str, format_: str) -> None:
     assert detect_format(name) == format_
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("x.gz", "does not tell its format"),
         ("x", "does not tell"),
@@ -91,6 +91,6 @@ def test_a_name_tells_its_format(name: str, format_: str) -> None:
         ("x.parquet.gz", "Unpack it"),
     ],
 )
-def test_a_name_that_tells_none(name: str, told: str) -> None:
-    with pytest.raises(InvalidArgument, match=told):
+def test_a_name_that_shows_no_format(name: str, reported: str) -> None:
+    with pytest.raises(InvalidArgument, match=reported):
         detect_format(name)

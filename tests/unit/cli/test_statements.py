@@ -1,6 +1,6 @@
 import pytest
 
-from lakelog.cli.statements import split_statements
+from lakelog.cli.commands.rows.statements import split_statements
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakelog.cli.status import _sum_up_jobs, _sum_up_logs
-from lakelog.format.job_queue import JobQueue
+from lakelog.cli.commands.status import _sum_up_jobs, _sum_up_logs
+from lakelog.format.jobs.queue import JobQueue
 
 
 @pytest.mark.parametrize(

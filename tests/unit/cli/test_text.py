@@ -1,6 +1,6 @@
 import pytest
 
-from lakelog.cli.text import clean_text, format_age, format_bytes, format_time, parse_time, plural
+from lakelog.cli.output.text import clean_text, format_age, format_bytes, format_time, parse_time, plural
 from lakelog.errors import InvalidArgument
 
 

@@ -10,10 +10,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lakelog.cli import text_blocks
-from lakelog.cli.csv_file import open_csv
-from lakelog.cli.json_file import open_json
-from lakelog.cli.json_rows import to_json_lines
+from lakelog.cli.input import text_blocks
+from lakelog.cli.input.csv_file import open_csv
+from lakelog.cli.input.json_file import open_json
+from lakelog.cli.output.json_rows import to_json_lines
 from lakelog.errors import InvalidArgument
 
 LOCAL = datetime(2013, 1, 1, 10, 0, 0, 5, UTC).replace(tzinfo=None)
@@ -98,7 +98,7 @@ def test_times_may_have_an_offset_and_decimals_be_numbers() -> None:
         (pa.struct({"x": pa.int32()}), '{"y": 1}', "without a field 'y'"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_line_and_column(
+def test_a_value_that_does_not_fit_is_reported_with_line_and_column(
     data_type: pa.DataType, value: str, needed: str
 ) -> None:
     text = f'{{"v": null}}\n\n{{"v": null}}\n{{"v": {value}}}\n{{"v": null}}\n'
@@ -118,7 +118,7 @@ def test_a_value_that_does_not_fit_is_told_with_line_and_column(
         ('{"v": 1, "v": 2}', "the key 'v' stands in it twice"),
     ],
 )
-def test_a_line_that_is_no_row_is_told(line: str, reason: str) -> None:
+def test_a_line_that_is_no_row_is_reported(line: str, reason: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         read(open_json, f'{{"v": 1}}\n{line}\n', pa.schema({"v": pa.int64()}))
     assert refused.value.message.startswith(f"f, line 2: {reason}")
@@ -136,14 +136,14 @@ SHOP = pa.schema({"id": pa.int64(), "item": pa.string()})
         ("\n", "f is empty: a CSV file begins with a line that names its columns."),
     ],
 )
-def test_what_does_not_fit_in_a_csv_file_is_told_with_its_line(text: str, message: str) -> None:
+def test_what_does_not_fit_in_a_csv_file_is_reported_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         read(open_csv, text, SHOP)
     assert refused.value.message == message
 
 
 @pytest.mark.parametrize("value", ["x", "1.234", "123.45"])
-def test_a_decimal_that_does_not_fit_is_told_with_its_column(value: str) -> None:
+def test_a_decimal_that_does_not_fit_is_reported_with_its_column(value: str) -> None:
     schema = pa.schema({"id": pa.int64(), "price": pa.decimal128(4, 2)})
     with pytest.raises(InvalidArgument) as refused:
         read(open_csv, f"id,price\n1,{value}\n", schema)

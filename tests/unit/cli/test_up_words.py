@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.up import check_pipeline_files, find_last_words
+from lakelog.cli.up.up import check_pipeline_files, find_last_words
 from lakelog.errors import InvalidArgument
 
 
@@ -22,7 +22,7 @@ from lakelog.errors import InvalidArgument
         ([], None),
     ],
 )
-def test_last_words_tell_why_something_ended(lines: list[str], words: str | None) -> None:
+def test_last_words_show_why_something_ended(lines: list[str], words: str | None) -> None:
     assert find_last_words(lines) == words
 
 

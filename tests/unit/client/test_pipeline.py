@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.grpc_pipeline import GrpcCommitPipeline
+from lakelog.client.grpc.pipeline import GrpcCommitPipeline
 from lakelog.clock import SystemClock
 from lakelog.errors import OutcomeUnknown
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 
 DAMAGED = types_pb2.Status(
@@ -50,7 +50,7 @@ def test_an_answer_that_means_nothing_leaves_the_outcome_open(
 ) -> None:
     stubs = SimpleNamespace(CommitStream=lambda requests, metadata: _Answers(requests, answer))
     connection: Any = SimpleNamespace(
-        session=lambda fresh, patience_s: SimpleNamespace(snapshots=stubs),
+        session=lambda fresh, max_unavailable_s: SimpleNamespace(snapshots=stubs),
         call_metadata=(),
         answered=lambda session: None,
         target="db:7450",

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from lakelog.client.plan_assembly import ORDER, assemble_files
+from lakelog.client.connection.plan_assembly import ORDER, assemble_files
 from lakelog.errors import DataCorrupted
-from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.tables.files import FILE_SCHEMA
 
 Row = tuple[int, bytes, int, int, int]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lakelog import errors
-from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy, call_repeatedly
+from lakelog.client.connection.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy, call_repeatedly
 
 
 class VirtualClock:
@@ -54,7 +54,7 @@ def repeat(
         policy=RetryPolicy(first_backoff_s=1, max_backoff_s=4),
         total_s=20,
         clock=clock or VirtualClock(),
-        draw=lambda: 1.0,
+        rng=lambda: 1.0,
         repeat_unknown=repeat_unknown,
         no_proof=no_proof,
     )
@@ -66,7 +66,7 @@ def test_waits_grow_up_to_their_bound() -> None:
     assert clock.slept_s == [1, 2, 4, 4, 4]
 
 
-def test_a_try_is_told_what_is_left() -> None:
+def test_a_try_receives_what_is_left() -> None:
     script = Script(*[errors.Unavailable("x")] * 2)
     repeat(script)
     assert script.left_s == [20, 19, 17]
@@ -111,7 +111,7 @@ def test_a_server_that_never_answered_is_not_tried_again_here() -> None:
     assert repeat(Script(errors.OutcomeUnknown("lost"), errors.Unavailable("x", reason=NOT_CONNECTED))) == "done"
 
 
-def test_what_became_of_the_call_is_not_hidden_by_nobody_answering_afterwards() -> None:
+def test_what_became_of_the_call_is_not_hidden_by_no_one_answering_afterwards() -> None:
     late = errors.Unavailable("Not within 30 s.", metadata={"status": "DEADLINE_EXCEEDED"})
     with pytest.raises(errors.Unavailable, match=r"^Not within 30 s\. Asking again: Nobody answers\.$") as error:
         repeat(Script(late, errors.Unavailable("Nobody answers.", reason=NOT_CONNECTED)))
@@ -119,7 +119,7 @@ def test_what_became_of_the_call_is_not_hidden_by_nobody_answering_afterwards() 
     assert error.value.metadata == late.metadata
 
 
-def test_for_how_long_it_was_tried_is_told() -> None:
+def test_for_how_long_it_was_tried_is_reported() -> None:
     away = [errors.Unavailable("The database is away.", reason="DATABASE_AWAY") for _ in range(9)]
     with pytest.raises(errors.Unavailable, match=r"^The database is away\. Tried 7 times in 19 s\.$") as error:
         repeat(Script(*away))

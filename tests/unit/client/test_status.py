@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from lakelog import errors
-from lakelog.client.status import (
+from lakelog.client.connection.status import (
     DETAILS_KEY,
     CallKind,
     from_proto_status,
@@ -75,7 +75,7 @@ def test_the_kinds_are_all_mapped() -> None:
     assert unavailable == [errors.Unavailable], "proxies repeat what is UNAVAILABLE"
 
 
-def test_whoever_is_not_recognized_gets_a_status_of_its_own() -> None:
+def test_anyone_who_is_not_recognized_gets_a_status_of_its_own() -> None:
     error = errors.PermissionDenied("no token", reason="UNAUTHENTICATED")
     assert to_wire_status(error).code is grpc.StatusCode.UNAUTHENTICATED
     assert type(over_the_wire(error)) is errors.PermissionDenied
@@ -164,7 +164,7 @@ def test_an_expired_deadline_is_named() -> None:
     assert "within the deadline of 2.5 s" in transport(grpc.StatusCode.DEADLINE_EXCEEDED, CallKind.READ).message
 
 
-def test_an_old_or_wrong_target_is_told_of() -> None:
+def test_an_old_or_wrong_target_is_reported() -> None:
     assert (
         "a metastore older than this client, which must be upgraded, or no lakelog metastore"
         in transport(grpc.StatusCode.UNIMPLEMENTED, CallKind.MUTATION).message

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.target import Target, TlsFiles, parse_target
+from lakelog.client.connection.target import Target, TlsFiles, parse_target
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import InvalidArgument
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from compactor.config import parse_config
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
 TARGET = {"LAKELOG_TARGET": "meta:7450"}
 
 
 def test_defaults() -> None:
     config = parse_config(["run"], TARGET)
-    assert (config.tables, config.once, config.lease_s, config.patience_s) == ((), False, 30.0, 300.0)
+    assert (config.tables, config.once, config.lease_s, config.max_unavailable_s) == ((), False, 30.0, 300.0)
     assert (config.metrics_port, config.metrics_host, config.log_level) == (None, "127.0.0.1", "info")
     assert config.connect.target == "meta:7450"
     assert (config.spark_master, config.spark_conf) == ("", {})

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from compactor.attendance import Attendance
-from compactor.duty import Control
-from compactor.ending import Ending
+from compactor.compactions.dedicated import DedicatedCompaction
+from compactor.executor import Control
+from compactor.exit_status import ExitStatus
 from compactor.metrics import Metrics
 from compactor.queue_watch import QueueWatch
 from compactor.service import Service, to_reason
@@ -27,9 +27,9 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from lakelog.format.job import Job, JobState
-from lakelog.format.job_queue import JobQueue, PlannedTable
-from lakelog.storage.stores import LocationStores
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.storage.objects.stores import LocationStores
 
 JOB = Job(7, "0" * 32, "shop.t", "changelog", "", JobState.LEASED, 0, {}, 1, "", "", 3, "me", 1000, 0, 0)
 
@@ -87,7 +87,7 @@ class FakeMetastore:
         self.closed.set()
 
 
-class FakeDuty:
+class FakeExecutor:
     def __init__(self, do: Callable[[Control], str]) -> None:
         self._do = do
 
@@ -99,16 +99,16 @@ def make(metastore: FakeMetastore, do: Callable[[Control], str] = lambda _: "did
     fields: dict[str, Any] = {
         "waiting": metastore,
         "find_tables": tuple,
-        "duties": {"changelog": FakeDuty(do)},
+        "executors": {"changelog": FakeExecutor(do)},
         "stores": LocationStores(),
         "holder": "me",
         "lease_s": 0.3,
-        "patience_s": 0.0,
+        "max_unavailable_s": 0.0,
         "once": True,
         "clock": SystemClock(),
         "metrics": Metrics(),
         "log": structlog.get_logger(),
-        "attendance": Attendance(metastore, structlog.get_logger()),  # type: ignore[arg-type]
+        "dedicated_compaction": DedicatedCompaction(metastore, structlog.get_logger()),  # type: ignore[arg-type]
         "queue": QueueWatch(metastore, SystemClock(), Metrics(), structlog.get_logger()),  # type: ignore[arg-type]
     }
     return Service(metastore, **{**fields, **more})  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def raising(error: Exception) -> Callable[[Control], str]:
 
 def test_a_job_that_went_well_is_finished_with_what_was_done() -> None:
     metastore = FakeMetastore(JOB, JOB)
-    assert make(metastore).run() is Ending.FINE
+    assert make(metastore).run() is ExitStatus.FINE
     assert metastore.calls == [("finish", 7, 3, "did it")] * 2
     assert metastore.left == [False, False]
 
@@ -132,9 +132,9 @@ def test_a_job_that_went_well_is_finished_with_what_was_done() -> None:
     ("error", "final"),
     [(DataCorrupted("x.parquet is damaged"), True), (Unavailable("away"), False), (RuntimeError("a bug"), False)],
 )
-def test_a_job_that_failed_is_told_of_and_the_service_goes_on(error: Exception, final: bool) -> None:
+def test_a_job_that_failed_is_reported_and_the_service_goes_on(error: Exception, final: bool) -> None:
     metastore = FakeMetastore(JOB, JOB)
-    assert make(metastore, raising(error)).run() is Ending.FINE
+    assert make(metastore, raising(error)).run() is ExitStatus.FINE
     assert [call[:1] + call[4:] for call in metastore.calls] == [("fail", final)] * 2
     assert str(error) in metastore.calls[0][3]
 
@@ -155,9 +155,9 @@ def test_what_may_pass_is_never_given_up(error: Exception, passing: bool) -> Non
 
 
 @pytest.mark.parametrize("error", [Fenced("another"), NotFound("dropped", reason="TABLE_NOT_FOUND")])
-def test_a_job_that_is_lost_is_told_to_nobody(error: LakelogError) -> None:
+def test_a_lost_job_is_not_reported(error: LakelogError) -> None:
     metastore = FakeMetastore(JOB)
-    assert make(metastore, raising(error)).run() is Ending.FINE
+    assert make(metastore, raising(error)).run() is ExitStatus.FINE
     assert metastore.calls == []
 
 
@@ -167,7 +167,7 @@ def test_what_else_is_missing_fails_the_job() -> None:
     assert metastore.calls[0][0] == "fail"
 
 
-def test_heartbeats_go_out_and_tell_when_the_job_is_lost() -> None:
+def test_heartbeats_go_out_and_notify_when_the_job_is_lost() -> None:
     metastore = FakeMetastore(JOB)
     metastore.heartbeat_error = Fenced("another does it")
 
@@ -199,12 +199,12 @@ def test_a_signal_ends_a_wait_at_once() -> None:
     service = make(metastore, once=False)
     threading.Timer(0.2, service.stop).start()
     began = time.monotonic()
-    assert service.run() is Ending.FINE
+    assert service.run() is ExitStatus.FINE
     assert time.monotonic() - began < 2
     assert metastore.closed.is_set()
 
 
-def test_a_signal_ends_a_job_behind_the_step_in_hand_and_gives_it_back() -> None:
+def test_a_signal_ends_a_job_after_the_step_in_hand_and_gives_it_back() -> None:
     metastore = FakeMetastore(JOB, JOB)
 
     def do(control: Control) -> str:
@@ -213,28 +213,28 @@ def test_a_signal_ends_a_job_behind_the_step_in_hand_and_gives_it_back() -> None
         return "half of it"
 
     service = make(metastore, do, once=False)
-    assert service.run() is Ending.FINE
+    assert service.run() is ExitStatus.FINE
     assert metastore.calls == [("finish", 7, 3, "half of it")]
     assert metastore.left == [True]
 
 
 def test_where_no_table_is_left_nothing_is_asked_for_and_a_signal_still_ends_it() -> None:
     metastore = FakeMetastore(JOB)
-    assert make(metastore, find_tables=lambda: None).run() is Ending.FINE
+    assert make(metastore, find_tables=lambda: None).run() is ExitStatus.FINE
     assert metastore.asked_for == [], "to ask for the jobs of no table is to ask for those of all"
     service = make(metastore, find_tables=lambda: None, once=False)
     threading.Timer(0.2, service.stop).start()
     began = time.monotonic()
-    assert service.run() is Ending.FINE
+    assert service.run() is ExitStatus.FINE
     assert time.monotonic() - began < 2
     assert service.is_healthy
     assert metastore.asked_for == []
 
 
 def test_a_metastore_that_is_away_for_too_long_ends_it() -> None:
-    assert make(FakeMetastore(Unavailable("away"))).run() is Ending.UNAVAILABLE
-    assert make(FakeMetastore(Unavailable("away"), JOB), patience_s=60.0).run() is Ending.FINE
-    assert make(FakeMetastore(PermissionDenied("no"))).run() is Ending.INVALID
+    assert make(FakeMetastore(Unavailable("away"))).run() is ExitStatus.UNAVAILABLE
+    assert make(FakeMetastore(Unavailable("away"), JOB), max_unavailable_s=60.0).run() is ExitStatus.FINE
+    assert make(FakeMetastore(PermissionDenied("no"))).run() is ExitStatus.INVALID
 
 
 def test_reasons_are_one_line_that_the_metastore_takes() -> None:
@@ -243,10 +243,10 @@ def test_reasons_are_one_line_that_the_metastore_takes() -> None:
     assert len(to_reason(ValueError("x" * 10_000))) == 2000
 
 
-def test_named_tables_are_planned_before_jobs_are_asked_for_behind_what_was_planned() -> None:
+def test_named_tables_are_planned_before_jobs_are_asked_for_after_what_was_planned() -> None:
     metastore = FakeMetastore(JOB, JOB)
     service = make(metastore, find_tables=lambda: ["a", "gone"], once=True)
-    assert service.run() is Ending.FINE
+    assert service.run() is ExitStatus.FINE
     planned = [call[1:] for call in metastore.calls if call[0] == "plan"]
     assert planned == [("a", 0), ("gone", 0), ("a", 3), ("gone", 0), ("a", 6), ("gone", 0)]
     # Of all tables nobody plans anything: it is done where commits are.
@@ -255,14 +255,14 @@ def test_named_tables_are_planned_before_jobs_are_asked_for_behind_what_was_plan
     assert not [call for call in other.calls if call[0] == "plan"]
 
 
-def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_nobody() -> None:
+def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_no_one() -> None:
     metastore, metrics = FakeMetastore(), Metrics()
     queues = [[JobQueue("compact", 2, 1, 1, 3, 4_000)], []]
     metastore.describe_queue = lambda: queues.pop(0)  # type: ignore[method-assign]
-    clock = StandingClock()
+    clock = StoppedClock()
     watch = QueueWatch(metastore, clock, metrics, structlog.get_logger())  # type: ignore[arg-type]
-    watch.look()
-    watch.look()
+    watch.poll()
+    watch.poll()
 
     def shown(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"lakelog_compactor_{name}", {"kind": "compact", **labels})
@@ -271,7 +271,7 @@ def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_nobody()
     assert [shown("queued_jobs", state=state) for state in states] == [2, 1, 1, 3]
     assert shown("oldest_due_seconds") == 4
     clock.now_s += 10
-    watch.look()
+    watch.poll()
     assert [shown("queued_jobs", state=state) for state in states] == [0, 0, 0, 0]
     assert shown("oldest_due_seconds") == 0
 
@@ -280,20 +280,20 @@ def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_nobody()
 
     metastore.describe_queue = fail  # type: ignore[method-assign]
     clock.now_s += 10
-    watch.look()
+    watch.poll()
 
 
-def test_a_queue_that_is_told_slowly_keeps_no_heartbeat_waiting() -> None:
-    metastore, told = FakeMetastore(JOB), threading.Event()
+def test_a_slow_queue_report_keeps_no_heartbeat_waiting() -> None:
+    metastore, reported = FakeMetastore(JOB), threading.Event()
 
     def describe_slowly() -> list[JobQueue]:
         # The first look, before there is a job, is answered at once.
         if metastore.calls:
-            told.wait(10)
+            reported.wait(10)
         return []
 
     metastore.describe_queue = describe_slowly  # type: ignore[method-assign]
-    clock = StandingClock()
+    clock = StoppedClock()
     watch = QueueWatch(metastore, clock, Metrics(), structlog.get_logger())  # type: ignore[arg-type]
 
     def do(_control: Control) -> str:
@@ -305,7 +305,7 @@ def test_a_queue_that_is_told_slowly_keeps_no_heartbeat_waiting() -> None:
         return "late"
 
     make(metastore, do, queue=watch).run()
-    told.set()
+    reported.set()
     assert metastore.calls[-1] == ("finish", 7, 3, "did it")
 
 
@@ -319,20 +319,20 @@ def test_a_table_that_cannot_be_planned_keeps_no_other_from_its_jobs() -> None:
         return plan(table_uuid, after)
 
     metastore.plan_compactions = plan_all_but_one  # type: ignore[method-assign]
-    assert make(metastore, find_tables=lambda: ["broken", "a"]).run() is Ending.FINE
+    assert make(metastore, find_tables=lambda: ["broken", "a"]).run() is ExitStatus.FINE
     assert [call for call in metastore.calls if call[0] != "finish"] == [("plan", "a", 0), ("plan", "a", 3)]
     assert metastore.calls[1] == ("finish", 7, 3, "did it")
 
 
 @pytest.mark.parametrize("error", [Unavailable("away"), PermissionDenied("no")])
-def test_a_metastore_that_does_not_plan_for_us_is_told_of_as_ever(error: LakelogError) -> None:
+def test_a_metastore_that_does_not_plan_for_us_is_reported_as_ever(error: LakelogError) -> None:
     metastore = FakeMetastore(JOB)
 
     def refuse(table_uuid: str, after: int) -> PlannedTable:
         raise error
 
     metastore.plan_compactions = refuse  # type: ignore[method-assign]
-    assert make(metastore, find_tables=lambda: ["a"]).run() is not Ending.FINE
+    assert make(metastore, find_tables=lambda: ["a"]).run() is not ExitStatus.FINE
 
 
 def test_write_amplification_counts_what_compactions_write_of_what_writers_brought() -> None:
@@ -347,7 +347,7 @@ def test_write_amplification_counts_what_compactions_write_of_what_writers_broug
     assert value("lakelog_compactor_compacted_bytes_total", {"direction": "read"}) == 280
 
 
-class StandingClock(SystemClock):
+class StoppedClock(SystemClock):
     now_s = 0.0
 
     def monotonic_s(self) -> float:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import structlog
 
-from compactor.ending import Ending, to_ending
+from compactor.exit_status import ExitStatus, to_exit_status
 from compactor.tables import NamedTables
 from lakelog.errors import NotFound, Unavailable
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
 A, B = TableName("shop", "a"), TableName("shop", "b")
 
@@ -60,13 +60,13 @@ def test_all_must_exist_at_the_start() -> None:
     metastore.error = None
     with pytest.raises(NotFound, match=r"^--tables names shop\.a, shop\.c, which do not exist\.") as missing:
         tables.find()
-    assert to_ending(missing.value) is Ending.MISSING
+    assert to_exit_status(missing.value) is ExitStatus.MISSING
     assert logged == []
     with pytest.raises(NotFound, match=r"^--tables names shop\.a, which does not exist\."):
         make(metastore, A)[0].find()
 
 
-def test_what_is_dropped_later_is_left_out_and_told_once() -> None:
+def test_what_is_dropped_later_is_left_out_and_reported_once() -> None:
     metastore = FakeMetastore(A, B)
     tables, logged = make(metastore, A, B)
     assert tables.find() == ["uuid of shop.a", "uuid of shop.b"]

@@ -76,7 +76,7 @@ def test_a_folder_that_no_demo_made_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "kept"
 
 
-def test_a_demos_folder_is_made_anew(tmp_path: Path) -> None:
+def test_a_demos_folder_is_recreated(tmp_path: Path) -> None:
     folder = make_fresh_folder(tmp_path / "demo")
     (folder / "old").write_text("gone", encoding="utf-8")
     assert not (make_fresh_folder(folder) / "old").exists()

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from lakelog.demo.story import Story
-from lakelog.format.work import Pipeline
+from lakelog.format.jobs.work import Pipeline
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
@@ -53,11 +53,11 @@ def test_a_file_gets_a_line_now_and_then_and_a_terminal_none(
     story._counting, story._plain = cast(Any, counting), None
     story._run_pipeline(cast(Any, SimpleNamespace(snapshots=lambda: [1])))
     lines = [line.strip() for line in out.getvalue().splitlines()]
-    told = [line for line in lines if line.startswith(("Spark is starting", "7 of 366 files"))]
+    reported = [line for line in lines if line.startswith(("Spark is starting", "7 of 366 files"))]
     if is_terminal:
-        assert told == []
+        assert reported == []
     else:
-        assert told == [
+        assert reported == [
             "Spark is starting",
             "Spark is starting: no file is read yet",
             *(f"7 of 366 files, {s} rows" for s in (30, 40)),

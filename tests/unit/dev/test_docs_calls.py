@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lakelog.catalog import Catalog
-from lakelog.scan import Scan
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.scan import Scan
+from lakelog.sdk.tables.table import Table
 
 _ROOT = Path(__file__).parents[3]
 _HANDLES = {"catalog": Catalog, "orders": Table, "scan": Scan}

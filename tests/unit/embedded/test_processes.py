@@ -27,12 +27,12 @@ def test_a_stop_asks_the_program_and_not_its_children(tmp_path: Path) -> None:
     assert log.read_text().splitlines() == ["ready", "finished with its child"]
 
 
-def test_how_it_ended_is_told_in_words(tmp_path: Path) -> None:
+def test_how_it_ended_is_reported_in_words(tmp_path: Path) -> None:
     process = ManagedProcess("p", ["sh", "-c", "kill -9 $$"], log=tmp_path / "log", waiting_codes={8: "make it"})
     process.start()
     process.wait(10)
-    assert (process.ending, process.was_killed) == ("was killed by signal 9 (SIGKILL)", True)
+    assert (process.exit_reason, process.was_killed) == ("was killed by signal 9 (SIGKILL)", True)
     other = ManagedProcess("p", ["sh", "-c", "exit 8"], log=tmp_path / "log", waiting_codes={8: "make it"})
     other.start()
     other.wait(10)
-    assert (other.ending, other.was_killed, other.waiting_words) == ("ended with exit code 8", False, "make it")
+    assert (other.exit_reason, other.was_killed, other.waiting_words) == ("ended with exit code 8", False, "make it")

@@ -33,7 +33,7 @@ class Fake:
         self.fails = False
         self.final_words: str | None = None
         self.waiting_words: str | None = None
-        self.ending = "ended with exit code 1"
+        self.exit_reason = "ended with exit code 1"
 
     def start(self) -> None:
         self.events.append(f"start {self.name}")
@@ -147,7 +147,7 @@ def test_what_runs_is_left_alone() -> None:
     assert fake.events == ["start a"]
 
 
-def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_ended_for_good_is_reported_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     clock = Time()
     fake = Fake("a", [])
     supervisor = Supervisor([fake], clock=clock)
@@ -170,7 +170,7 @@ def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptu
     assert fake.events == ["start a"] * 3
 
 
-def test_what_waits_for_somebody_is_tried_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_waits_for_somebody_is_tried_again_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = Time()
     fake = Fake("a", [])
     supervisor = Supervisor([fake], clock=clock)
@@ -187,12 +187,12 @@ def test_what_waits_for_somebody_is_tried_again_and_told_once(caplog: pytest.Log
     ]
 
 
-def test_how_it_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_how_it_ended_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     clock = Time()
     fake = Fake("a", [])
     supervisor = Supervisor([fake], clock=clock)
     supervisor.start()
-    fake.is_running, fake.ending = False, "was killed by signal 9 (SIGKILL)"
+    fake.is_running, fake.exit_reason = False, "was killed by signal 9 (SIGKILL)"
     for _ in range(4):
         look(supervisor)
         clock.sleep(0.25)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import parse_filter
+from lakelog.format.filter.condition import parse_filter
 
 SCHEMA = pa.schema(
     [

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.conditions import to_condition
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import parse_filter
+from lakelog.format.filter.condition import parse_filter
+from lakelog.sdk.conditions import to_condition
 
 _ROWS = pa.table(
     {

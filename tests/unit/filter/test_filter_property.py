@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lakelog.format import prune
-from lakelog.format.filter import parse_filter
-from lakelog.format.keys import encode_rows, encode_values
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.keys.encoding import encode_rows, encode_values
+from lakelog.format.tables import prune
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 
 from .conditions import (
     NUMBERS,
@@ -44,7 +44,7 @@ def bounds_of(file_rows: list[Row]) -> dict[int, tuple[int, bytes | None, bytes 
 
 
 def may_match(predicate: Predicate, bounds: dict[int, tuple[int, bytes | None, bytes | None]], count: int) -> bool:
-    """Whether a file may hold a match, by the words of `lakelog.format.predicate`."""
+    """Whether a file may hold a match, by the words of `lakelog.format.tables.predicate`."""
     if isinstance(predicate, AllOf):
         return all(may_match(operand, bounds, count) for operand in predicate.operands)
     if isinstance(predicate, AnyOf):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.format.filter import parse_filter
-from lakelog.format.keys import encode_key
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.keys.encoding import encode_key
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 
 SCHEMA = pa.schema(
     [
@@ -86,11 +86,11 @@ def test_predicates(sql: str, expected: Predicate | None) -> None:
     assert parse_filter(sql, SCHEMA).to_predicate(FIELD_IDS) == expected
 
 
-def test_columns_without_an_id_are_not_told() -> None:
+def test_columns_without_an_id_are_not_reported() -> None:
     assert parse_filter("id = 5 AND s = 'a'", SCHEMA).to_predicate({"s": 2}) == Comparison(2, Operator.IN, (text("a"),))
 
 
-def test_a_long_list_is_told_as_its_range() -> None:
+def test_a_long_list_is_reported_as_its_range() -> None:
     sql = "id IN (" + ", ".join(str(n) for n in range(3000)) + ")"
     assert parse_filter(sql, SCHEMA).to_predicate(FIELD_IDS) == AllOf(
         (

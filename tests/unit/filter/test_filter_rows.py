@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from lakelog.format.filter import parse_filter
+from lakelog.format.filter.condition import parse_filter
 
 UTC = datetime.UTC
 NAN = float("nan")
@@ -318,6 +318,6 @@ def test_deep_nesting_within_the_limit_is_evaluated() -> None:
 
 
 def test_importing_filters_brings_in_no_large_library() -> None:
-    code = "import sys, lakelog.format.filter; print([m for m in ('pandas', 'sqlglot', 'duckdb') if m in sys.modules])"
+    code = "import sys, lakelog.format.filter.condition; print([m for m in ('pandas', 'sqlglot', 'duckdb') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.bucket import assign_buckets, hash_columns
-from lakelog.format.sql_types import from_sql_type
+from lakelog.format.keys.bucket import assign_buckets, hash_columns
+from lakelog.format.types.sql_types import from_sql_type
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "bucket_vectors.json").read_text())
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch, check_schema, show_value
+from lakelog.format.types.cast import cast_batch, check_schema, show_value
 
 INSTANT = pa.timestamp("us", "UTC")
 
@@ -230,7 +230,7 @@ def test_types_that_mean_something_else_are_refused(given_type: pa.DataType, dat
         check_schema(pa.schema([("c", given_type)]), pa.schema([("c", data_type)]))
 
 
-def test_an_unknown_column_tells_which_one_is_near() -> None:
+def test_an_unknown_column_names_the_nearest_one() -> None:
     table = pa.schema([("id", pa.int64()), ("price", pa.int64()), ("prices", pa.int64())])
     with pytest.raises(InvalidArgument) as caught:
         check_schema(pa.schema([("id", pa.int64()), ("pricee", pa.int64()), ("zz", pa.int64())]), table)

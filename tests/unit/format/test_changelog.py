@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.changelog import ChangelogRules, find_difference, fold_commit, fold_commits
-from lakelog.format.commit import ANY_TIME, TimeWindow
-from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN, MergeRun
-from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.commit.request import ANY_TIME, TimeWindow
+from lakelog.format.merge.changelog import ChangelogRules, find_difference, fold_commit, fold_commits
+from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, MergeRun
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 
 KINDS = ("+I", "-U", "+U", "-D")
 COLUMNS = pa.schema([("p", pa.string()), ("k", pa.int32()), ("s", pa.int64()), ("v", pa.float64())])
@@ -47,17 +47,17 @@ class Model:
         before = {key: self.visible(key) for key in touched}
         for record in records:
             self.add(record)
-        told: list[tuple[Any, ...]] = []
+        reported: list[tuple[Any, ...]] = []
         for key in touched:
             old, new = before[key], self.visible(key)
             if old is not None and new is not None:
                 if not (self.rules.drop_equal and repr(self.compared(old)) == repr(self.compared(new))):
-                    told += [(*old, "-U"), (*new, "+U")]
+                    reported += [(*old, "-U"), (*new, "+U")]
             elif old is not None:
-                told.append((*old, "-D"))
+                reported.append((*old, "-D"))
             elif new is not None:
-                told.append((*new, "+I"))
-        return told
+                reported.append((*new, "+I"))
+        return reported
 
     def compared(self, values: Values) -> list[Any]:
         names = COLUMNS.names if self.rules.compared is None else self.rules.compared
@@ -115,7 +115,7 @@ ALL_RULES = st.builds(
 
 
 @given(COMMITS, st.integers(0, 5), ALL_RULES)
-def test_a_history_is_told_as_the_model_tells_it(
+def test_a_history_is_emitted_as_the_model_emits_it(
     history: list[tuple[list[list[Record]], int]], begun: int, rules: ChangelogRules
 ) -> None:
     model = Model(rules)
@@ -129,9 +129,9 @@ def test_a_history_is_told_as_the_model_tells_it(
         time += pause
         for record in (record for run in runs for record in run):
             record.time = time
-        told = model.commit([record for run in runs for record in run])
+        reported = model.commit([record for run in runs for record in run])
         if number >= begun:
-            expected.append(told)
+            expected.append(reported)
             commits.append([MergeRun(to_table(run), time, sorted_unique=False) for run in runs])
     if not any(commits):
         return
@@ -155,10 +155,10 @@ def test_the_rows_that_are_left_of_a_commit_are_the_ones_a_read_shows(
         tables = [MergeRun(to_table(run), time, sorted_unique=False) for run in runs]
         if not tables:
             continue
-        told = fold_commit(base, tables, rules)
-        assert repr(to_rows(told.changes)) == repr(to_rows(fold_commits(base, [tables], rules)[0]))
-        shown = [record for record, is_shown in zip(records, told.base_shown, strict=True) if is_shown]
-        for run, mask in zip(runs, told.shown, strict=True):
+        reported = fold_commit(base, tables, rules)
+        assert repr(to_rows(reported.changes)) == repr(to_rows(fold_commits(base, [tables], rules)[0]))
+        shown = [record for record, is_shown in zip(records, reported.base_shown, strict=True) if is_shown]
+        for run, mask in zip(runs, reported.shown, strict=True):
             shown += [record for record, is_shown in zip(run, mask, strict=True) if is_shown]
         winners = winners_of([*records, *(record for run in runs for record in run)], rules)
         assert {id(record) for record in shown} == {id(record) for record in winners if not record.takes_away}
@@ -167,7 +167,7 @@ def test_the_rows_that_are_left_of_a_commit_are_the_ones_a_read_shows(
         base = MergeRun(to_table(records).append_column(COMMIT_TIMESTAMP_COLUMN, times))
 
 
-def test_who_comes_late_behind_a_delete_is_decided_by_the_time_of_the_commit() -> None:
+def test_who_comes_late_after_a_delete_is_decided_by_the_time_of_the_commit() -> None:
     rules = ChangelogRules(("p", "k"), ("s",))
     delete = MergeRun(to_table([Record(("a", 1, 5, None), 3)]), 0)
     last = rules.delete_retention_ms
@@ -175,9 +175,9 @@ def test_who_comes_late_behind_a_delete_is_decided_by_the_time_of_the_commit() -
         for time_ms in (1, last, last + 1):
             window = TimeWindow(None, last) if time_ms <= last else TimeWindow(last)
             new = MergeRun(to_table([Record(("a", 1, sequence, 1.0), kind)]), time_ms)
-            told = fold_commit(delete, [new], rules)
-            assert told.window == (window if depends else ANY_TIME)
-            assert told.window.holds(time_ms)
+            reported = fold_commit(delete, [new], rules)
+            assert reported.window == (window if depends else ANY_TIME)
+            assert reported.window.holds(time_ms)
             assert fold_commit(delete, [new], ChangelogRules(("p", "k"))).window == ANY_TIME
 
 
@@ -196,7 +196,7 @@ def to_base(model: Model) -> MergeRun:
 
 
 @given(COMMITS, st.integers(0, 5))
-def test_where_the_first_row_stays_each_key_is_told_once(
+def test_where_the_first_row_stays_each_key_is_emitted_once(
     history: list[tuple[list[list[Record]], int]], begun: int
 ) -> None:
     state: dict[tuple[str, int], Values] = {}
@@ -245,13 +245,13 @@ def test_the_vectors_of_the_rules() -> None:
     first = run((10, 100, "+I"), (20, 200, "+I"), (40, 400, "+I"))
     second = run((10, 101, "+I"), (30, 300, "+I"), (10, 102, "+I"), (40, 0, "-D"))
     third = run((50, 1, "+I"), (50, 1, "-D"), (60, 1, "-D"))
-    told = fold_commits(None, [first, second, third], ChangelogRules(("k",)))
-    assert to_rows(told[0]) == [(10, 100, "+I"), (20, 200, "+I"), (40, 400, "+I")]
-    assert to_rows(told[1]) == [(10, 100, "-U"), (10, 102, "+U"), (30, 300, "+I"), (40, 400, "-D")]
-    assert to_rows(told[2]) == []
+    reported = fold_commits(None, [first, second, third], ChangelogRules(("k",)))
+    assert to_rows(reported[0]) == [(10, 100, "+I"), (20, 200, "+I"), (40, 400, "+I")]
+    assert to_rows(reported[1]) == [(10, 100, "-U"), (10, 102, "+U"), (30, 300, "+I"), (40, 400, "-D")]
+    assert to_rows(reported[2]) == []
 
 
-def test_equal_rows_are_told_unless_they_shall_be_dropped() -> None:
+def test_equal_rows_are_emitted_unless_they_shall_be_dropped() -> None:
     record = Record(("a", 1, None, float("nan")), 0)
     commits = [[MergeRun(to_table([record]))]] * 2
     kept = fold_commits(None, commits, RULES)
@@ -264,8 +264,8 @@ def test_equal_rows_are_told_unless_they_shall_be_dropped() -> None:
 def test_a_record_that_loses_by_its_sequence_leaves_the_row_as_it_was() -> None:
     rules = ChangelogRules(("p", "k"), ("s",))
     high, low = (MergeRun(to_table([Record(("a", 1, s, 0.0), 0)])) for s in (5, 4))
-    told = fold_commits(None, [[high], [low]], rules)
-    assert to_rows(told[1]) == [("a", 1, 5, 0.0, "-U"), ("a", 1, 5, 0.0, "+U")]
+    reported = fold_commits(None, [[high], [low]], rules)
+    assert to_rows(reported[1]) == [("a", 1, 5, 0.0, "-U"), ("a", 1, 5, 0.0, "+U")]
 
 
 def test_runs_without_kinds_are_inserts_beside_runs_with_kinds() -> None:
@@ -277,8 +277,8 @@ def test_runs_without_kinds_are_inserts_beside_runs_with_kinds() -> None:
 
 def test_commits_without_rows_have_empty_changelogs() -> None:
     empty, full = MergeRun(to_table([])), MergeRun(to_table([Record(("a", 1, None, 1.0), 0)]))
-    told = fold_commits(None, [[], [empty], [full], []], RULES)
-    assert [len(table) for table in told] == [0, 0, 1, 0]
+    reported = fold_commits(None, [[], [empty], [full], []], RULES)
+    assert [len(table) for table in reported] == [0, 0, 1, 0]
     assert fold_commits(None, [], RULES) == []
     with pytest.raises(InvalidArgument, match="None of the commits has a run"):
         fold_commits(None, [[]], RULES)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.commit_order import STRETCH_ROWS, Commit, CommitOrder
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.commit.order import STRETCH_ROWS, Commit, CommitOrder
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 
 TABLES = ("a", "b", "c", "d")
 
@@ -44,13 +44,13 @@ def make_history(
                     removed_files=0,
                     writer="w",
                     identifier=number,
-                    siblings={other: n for other, n in ids.items() if other != table},
+                    co_committed={other: n for other, n in ids.items() if other != table},
                 )
             )
     return history
 
 
-def told(commits: Sequence[Commit]) -> list[str]:
+def reported(commits: Sequence[Commit]) -> list[str]:
     return [" ".join(f"{table}{each.snapshot_id}" for table, each in commit.snapshots.items()) for commit in commits]
 
 
@@ -63,27 +63,27 @@ def test_commits_come_in_the_order_of_their_times() -> None:
     history = make_history(["a", "b", "ab", "b", "a"])
     order = follow("ab")
     order.add("b", history["b"])
-    assert told(order.take()) == ["b1"], "b2 waits for its other half"
+    assert reported(order.take()) == ["b1"], "b2 waits for its other half"
     order.add("a", history["a"])
-    assert told(order.take()) == ["a1", "a2 b2", "b3", "a3"]
+    assert reported(order.take()) == ["a1", "a2 b2", "b3", "a3"]
     assert order.take() == []
 
 
-def test_only_what_stands_behind_a_waiting_commit_waits() -> None:
+def test_only_what_stands_after_a_waiting_commit_waits() -> None:
     history = make_history(["ab", "c", "cd", "a", "d"])
     order = follow()
     for table in "acd":
         order.add(table, history[table])
-    assert told(order.take()) == ["c1", "c2 d1", "d2"], "a1 waits for b1, and a2 for a1; nothing else does"
+    assert reported(order.take()) == ["c1", "c2 d1", "d2"], "a1 waits for b1, and a2 for a1; nothing else does"
     order.add("b", history["b"])
-    assert told(order.take()) == ["a1 b1", "a2"]
+    assert reported(order.take()) == ["a1 b1", "a2"]
 
 
 def test_only_tables_that_are_followed_count() -> None:
     history = make_history(["abc", "bc"])
     order = follow("ad")
     order.add("a", history["a"])
-    assert told(order.take()) == ["a1"]
+    assert reported(order.take()) == ["a1"]
 
 
 def test_what_is_done_already_is_not_waited_for() -> None:
@@ -91,7 +91,7 @@ def test_what_is_done_already_is_not_waited_for() -> None:
     order = CommitOrder({"a": (1, "a1"), "b": (2, "b2")})
     order.add("a", history["a"])
     order.add("b", history["b"])
-    assert told(order.take()) == ["a2", "a3 b3"]
+    assert reported(order.take()) == ["a2", "a3 b3"]
 
 
 def test_a_commit_that_was_begun_comes_first() -> None:
@@ -101,7 +101,7 @@ def test_a_commit_that_was_begun_comes_first() -> None:
     order.add("b", history["b"])
     assert order.take() == []
     order.add("a", history["a"])
-    assert told(order.take()) == ["a2 b1", "c1"]
+    assert reported(order.take()) == ["a2 b1", "c1"]
 
 
 def test_a_table_far_behind_leaves_the_others_their_turn() -> None:
@@ -109,8 +109,8 @@ def test_a_table_far_behind_leaves_the_others_their_turn() -> None:
     order = follow("ab")
     order.add("a", history["a"])
     order.add("b", history["b"])
-    assert told(order.take()) == ["a1", "a2", "b1"]
-    assert told(order.take()) == ["a3", "a4"]
+    assert reported(order.take()) == ["a1", "a2", "b1"]
+    assert reported(order.take()) == ["a3", "a4"]
     alone = follow("a")
     alone.add("a", history["a"])
     assert len(alone.take()) == 4
@@ -121,8 +121,8 @@ def test_one_answer_has_one_schema_a_table() -> None:
     order = follow("ab")
     for table in "ab":
         order.add(table, history[table])
-    assert told(order.take()) == ["a1"], "b1 comes with a2, which has another schema than a1"
-    assert told(order.take()) == ["a2 b1", "a3", "b2"]
+    assert reported(order.take()) == ["a1"], "b1 comes with a2, which has another schema than a1"
+    assert reported(order.take()) == ["a2 b1", "a3", "b2"]
 
 
 def test_a_watermark_ends_tables_and_what_was_committed_with_them() -> None:
@@ -130,7 +130,7 @@ def test_a_watermark_ends_tables_and_what_was_committed_with_them() -> None:
     order = follow(last_watermark_ms=5)
     for table in "cabd":
         order.add(table, history[table])
-    assert told(order.take()) == ["a1", "b1", "c1", "d1"]
+    assert reported(order.take()) == ["a1", "b1", "c1", "d1"]
     assert not order.has_ended
     order.end("d")
     assert order.has_ended, "c2 came together with b3, behind the end of b"
@@ -143,15 +143,15 @@ def test_more_than_it_keeps_is_asked_for_again() -> None:
     order = follow("ab", max_known=2)
     order.add("a", history["a"][:3])
     order.add("a", history["a"][3:])
-    assert told(order.take()) == ["a1", "a2"]
+    assert reported(order.take()) == ["a1", "a2"]
     assert order.list_wanted() == [("a", 2)]
     order.add("a", history["a"][2:5], more=True)
-    assert told(order.take()) == ["a3", "a4"]
+    assert reported(order.take()) == ["a3", "a4"]
     order.add("a", history["a"][4:])
-    assert told(order.take()) == ["a5"]
+    assert reported(order.take()) == ["a5"]
     assert order.list_wanted() == []
     order.add("b", history["b"])
-    assert told(order.take()) == ["a6 b1"]
+    assert reported(order.take()) == ["a6 b1"]
     assert order.list_wanted() == [("a", 6)]
 
 
@@ -186,9 +186,9 @@ def test_whatever_comes_first_all_commits_come_whole_and_in_order(data: st.DataO
                 following = history[each][done[each]]
                 assert any(
                     done[other] + 1 < n or n > min(sent[other], len(history[other]))
-                    for other, n in following.siblings.items()
+                    for other, n in following.co_committed.items()
                 )
-    assert sorted(told(shown)) == sorted(told([_to_commit(history, number) for number in range(len(commits))]))
+    assert sorted(reported(shown)) == sorted(reported([_to_commit(history, number) for number in range(len(commits))]))
     for table in TABLES:
         ids = [commit.snapshots[table].snapshot_id for commit in shown if table in commit.snapshots]
         assert ids == list(range(1, len(history[table]) + 1))

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from lakelog.errors import CommitConflict, InvalidArgument
-from lakelog.format.commit import (
+from lakelog.format.commit.effects import apply_change, place_files
+from lakelog.format.commit.facts import CompactionFacts, FileFacts, OrderKey, RemovedTotals, RestoredTotals, TableHead
+from lakelog.format.commit.rebase import Rebased, rebase_compaction
+from lakelog.format.commit.request import (
     LEVEL_TAKEN,
     OUT_OF_ORDER,
     SCHEMA_NEWER,
@@ -18,12 +21,9 @@ from lakelog.format.commit import (
     CommitRequest,
     CompactionGroup,
 )
-from lakelog.format.commit_effects import apply_change, place_files
-from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, RemovedTotals, RestoredTotals, TableHead
-from lakelog.format.commit_rebase import Rebased, rebase_compaction
-from lakelog.format.commit_rules import check_fit
-from lakelog.format.files import DataFile
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.rules import check_compatible
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import SnapshotKind
 
 ATTEMPT = "a" * 32
 BUCKET = BucketRef(b"", 0)
@@ -40,10 +40,10 @@ def draw(picture: str, schema_id: int = 0) -> list[FileFacts]:
         level, _, rest = word[1:].partition(":")
         ordinal, _, rest = rest.partition("@")
         snapshot, _, keys = rest.partition("[")
-        place = Place(int(snapshot), int(ordinal), int(snapshot))
+        order_key = OrderKey(int(snapshot), int(ordinal), int(snapshot))
         low, high = (keys[0].encode(), keys[2].encode()) if keys else (None, None)
         number = ord(word[0]) - ord("a") + 1
-        files.append(FileFacts(number, word[0], b"", 0, place, int(level), 10, 1, low, high, schema_id))
+        files.append(FileFacts(number, word[0], b"", 0, order_key, int(level), 10, 1, low, high, schema_id))
     return files
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_moves_overlaps_nothing_of_its_group() -> None:
 def test_outputs_have_the_latest_place_of_their_inputs_and_ids_of_their_own() -> None:
     live = draw("a0:0@3[a-d] b0:4@5[a-d] c0:0@7[a-d]")
     done = judge(live, "ba", 2, "a-b c-d")
-    assert done.places == (Place(5, 4, 5), Place(5, 4, 5))
+    assert done.order_keys == (OrderKey(5, 4, 5), OrderKey(5, 4, 5))
     request = CommitRequest("c", 1, (done.change,), ATTEMPT)
     after, snapshot = apply_change(request, done, HEAD, RestoredTotals(RemovedTotals(2, 20, 2)), 0, "u")
     assert snapshot is not None
@@ -172,7 +172,7 @@ def test_a_compaction_that_took_long_may_have_an_earlier_schema() -> None:
     assert done.dropped == ()
     files = (replace(done.change.add_files[0], schema_id=2),)
     change = replace(done.change, add_files=files)
-    check_fit(change, head, ATTEMPT)
+    check_compatible(change, head, ATTEMPT)
     # Whoever reads that snapshot reads it as the one before.
     request = CommitRequest("c", 1, (change,), ATTEMPT)
     _, snapshot = apply_change(
@@ -181,11 +181,11 @@ def test_a_compaction_that_took_long_may_have_an_earlier_schema() -> None:
     assert snapshot is not None
     assert snapshot.schema_id == 3
     with pytest.raises(InvalidArgument, match="was written with schema 2, but its commit says 1"):
-        check_fit(replace(change, schema_id=1), head, ATTEMPT)
+        check_compatible(replace(change, schema_id=1), head, ATTEMPT)
     with pytest.raises(CommitConflict, match="written with schema 4, but the table has schema 3"):
-        check_fit(replace(change, schema_id=4), head, ATTEMPT)
+        check_compatible(replace(change, schema_id=4), head, ATTEMPT)
     with pytest.raises(CommitConflict, match="written with schema 2, but the table has schema 3"):
-        check_fit(replace(change, kind=SnapshotKind.APPEND), head, ATTEMPT)
+        check_compatible(replace(change, kind=SnapshotKind.APPEND), head, ATTEMPT)
 
 
 def test_no_column_is_lost_by_an_earlier_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_no_column_is_lost_by_an_earlier_schema(monkeypatch: pytest.MonkeyPatch)
     # What only moves is not written anew.
     assert judge(live, "a", 1, "a-d", schema_id=1).dropped == ()
     assert judge(draw("a0:0@1", schema_id=2), "", 1, moves="a", schema_id=1).dropped == ()
-    monkeypatch.setattr("lakelog.format.commit_rebase._find_newer", lambda *_: None)
+    monkeypatch.setattr("lakelog.format.commit.rebase._find_newer", lambda *_: None)
     lost = judge(live, "ab", 1, "a-d", schema_id=1)
     assert not lost.dropped, "control: without the check values of schema 2 are written as schema 1 has them"
 
@@ -204,10 +204,11 @@ def test_no_column_is_lost_by_an_earlier_schema(monkeypatch: pytest.MonkeyPatch)
 def test_many_files_are_judged_in_no_time() -> None:
     """The head is locked meanwhile: ten thousand files of which half are rewritten, and a run of as many that stay."""
     runs = [
-        replace(draw("a0:0@1[a-z]")[0], file_id=n, place=Place(n, 0, 0), path=str(n)) for n in range(10_001, 20_001)
+        replace(draw("a0:0@1[a-z]")[0], file_id=n, order_key=OrderKey(n, 0, 0), path=str(n))
+        for n in range(10_001, 20_001)
     ]
     stay = [
-        replace(runs[0], file_id=n, place=Place(1, 0, 0), level=5, min_key=b"%05d" % n, max_key=b"%05d" % n)
+        replace(runs[0], file_id=n, order_key=OrderKey(1, 0, 0), level=5, min_key=b"%05d" % n, max_key=b"%05d" % n)
         for n in range(1, 10_001)
     ]
     taken = tuple(range(10_001, 15_001))
@@ -223,7 +224,8 @@ def test_many_groups_of_one_bucket_are_judged_in_no_time() -> None:
     """A bucket that was loaded in order, each file of which moves by itself."""
     name = draw("a0:0@1[a-z]")[0]
     files = [
-        replace(name, file_id=n, place=Place(n, 0, 0), min_key=b"%05d" % n, max_key=b"%05d" % n) for n in range(1, 5001)
+        replace(name, file_id=n, order_key=OrderKey(n, 0, 0), min_key=b"%05d" % n, max_key=b"%05d" % n)
+        for n in range(1, 5001)
     ]
     groups = tuple(CompactionGroup(BUCKET, moves=(n,), level=5) for n in range(1, 1001))
     started_s = time.process_time()

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.format.due_job import is_asked_for, merge_due, plan_due, take_delay
-from lakelog.format.job import (
+from lakelog.format.jobs.due_job import is_requested, merge_due, plan_due, take_delay
+from lakelog.format.jobs.job import (
     COMPACT,
     DUE,
     FULL,
@@ -80,14 +80,14 @@ def test_what_is_more_than_due_but_was_not_asked_for_is_not_weakened_and_not_tak
     full = due({STRATEGY: FULL})
     behind = plan_due(job, full, 0).payload
     assert behind[STRATEGY] == FULL
-    assert not is_asked_for(behind)
+    assert not is_requested(behind)
     # What is due besides does not weaken it, and what is asked for makes it a request.
     waiting = replace(job, requested=behind)
     again = plan_due(waiting, due(), 0).payload
-    assert (again[STRATEGY], is_asked_for(again)) == (FULL, False)
-    assert is_asked_for(plan_request(waiting, {STRATEGY: MINOR}))
+    assert (again[STRATEGY], is_requested(again)) == (FULL, False)
+    assert is_requested(plan_request(waiting, {STRATEGY: MINOR}))
     asked = replace(job, requested={STRATEGY: MINOR})
-    assert is_asked_for(plan_due(asked, full, 0).payload)
+    assert is_requested(plan_due(asked, full, 0).payload)
     assert plan_due(asked, full, 0).payload[STRATEGY] == FULL
     # It does it behind the end, or with what was not done, and knows no more who wanted it.
     assert take_delay(behind, 0) == ({STRATEGY: FULL}, 0)
@@ -102,7 +102,7 @@ def test_what_several_planners_make_due_is_one_job() -> None:
     assert merge_due([]) == []
 
 
-def test_other_kinds_of_jobs_have_what_they_are_told() -> None:
+def test_other_kinds_of_jobs_have_their_arguments() -> None:
     job = replace(make_job(JobState.DONE, {}), kind="expire")
-    told = DueJob(1, "expire", "", 0, {"until": "3"}, 500)
-    assert plan_due(job, told, 0) == told
+    planned = DueJob(1, "expire", "", 0, {"until": "3"}, 500)
+    assert plan_due(job, planned, 0) == planned

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.equality import equal_rows, equal_values
+from lakelog.format.merge.equality import equal_rows, equal_values
 
 NESTED = pa.struct(
     [("a", pa.list_(pa.field("element", pa.float64()))), ("b", pa.map_(pa.string(), pa.list_(pa.int32())))]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.format.index_ranges import IndexRanges
+from lakelog.format.keys.index_ranges import IndexRanges
 
 NUMBERS = st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=12)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.job import (
+from lakelog.format.jobs.job import (
     COMPACT,
     DUE,
     FULL,
@@ -19,7 +19,7 @@ from lakelog.format.job import (
     take_requested,
     to_bucket_scope,
 )
-from lakelog.format.keys import MAX_PARTITION_BYTES
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 
 
 @pytest.mark.parametrize(

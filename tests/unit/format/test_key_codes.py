@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.format.key_codes import are_exact, find_key_codes
+from lakelog.format.keys.codes import are_exact, find_key_codes
 
 TEXTS = st.text(max_size=20) | st.sampled_from(
     ["", "\x00", "\x00\x00", "a\x00", "x" * 127, "x" * 128, "x" * 129, "x" * 300]

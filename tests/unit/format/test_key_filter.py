@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.format.key_codes import find_key_codes
-from lakelog.format.key_filter import KeyFilter, hash_codes, make_filter
+from lakelog.format.keys.bloom_filter import KeyFilter, hash_codes, make_filter
+from lakelog.format.keys.codes import find_key_codes
 
 KEYS = {
     "rising": lambda numbers: pa.array(numbers),

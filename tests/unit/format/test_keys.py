@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.keys import (
+from lakelog.format.keys.encoding import (
     decode_key,
     decode_partition,
     encode_key,

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.merge import MergeRun, find_superseded, merge_batch
-from lakelog.format.ordering import comparable_keys
+from lakelog.format.keys.ordering import comparable_keys
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows, merge_batch
 
 RETRACTS = (1, 3)
 
@@ -75,14 +75,14 @@ def to_runs(runs: list[list[Row]], key_types: list[pa.DataType], sequence_types:
 def found(
     runs: list[list[Row]], key_types: list[pa.DataType], sequence_types: list[pa.DataType], **options: Any
 ) -> Any:
-    positions = find_superseded(
+    indices = find_deleted_rows(
         to_runs(runs, key_types, sequence_types),
         [f"k{i}" for i in range(len(key_types))],
         [f"s{i}" for i in range(len(sequence_types))],
         **options,
     )
-    assert all(part.dtype == np.int64 for part in positions)
-    return [part.tolist() for part in positions]
+    assert all(part.dtype == np.int64 for part in indices)
+    return [part.tolist() for part in indices]
 
 
 BASE_DATE = dt.date(2020, 1, 1)
@@ -190,8 +190,8 @@ def test_a_merged_batch_is_sorted_and_holds_the_winners(key: str, data: st.DataO
     ]
     table = to_runs([run], key_types, [pa.int64()])[0].table.append_column("place", pa.array([r.place[1] for r in run]))
     names = [f"k{i}" for i in range(len(key_types))]
-    superseded = set(model([run], keep_deletes=True)[0])
-    winners = sorted((row.key, row.place[1]) for row in run if row.place[1] not in superseded)
+    deleted = set(model([run], keep_deletes=True)[0])
+    winners = sorted((row.key, row.place[1]) for row in run if row.place[1] not in deleted)
     assert merge_batch(table, names, ["s0"])["place"].to_pylist() == [place for _, place in winners]
     last = {row.key: row.place[1] for row in run}
     assert merge_batch(table, names)["place"].to_pylist() == [last[k] for k in sorted(last)]
@@ -224,14 +224,14 @@ def test_a_sorted_unique_batch_is_handed_back_as_it_is() -> None:
 
 def test_record_batches_are_runs_too() -> None:
     older, newer = pa.record_batch({"k": [1, 2]}), pa.record_batch({"k": [2, 3]})
-    assert [p.tolist() for p in find_superseded([MergeRun(older), MergeRun(newer)], ["k"])] == [[1], []]
+    assert [p.tolist() for p in find_deleted_rows([MergeRun(older), MergeRun(newer)], ["k"])] == [[1], []]
     assert merge_batch(pa.record_batch({"k": [2, 1]}), ["k"]).to_pydict() == {"k": [1, 2]}
 
 
 def test_no_rows_and_no_runs() -> None:
     empty = pa.table({"k": pa.array([], pa.string())})
-    assert find_superseded([], ["k"]) == []
-    assert [p.tolist() for p in find_superseded([MergeRun(empty), MergeRun(empty)], ["k"])] == [[], []]
+    assert find_deleted_rows([], ["k"]) == []
+    assert [p.tolist() for p in find_deleted_rows([MergeRun(empty), MergeRun(empty)], ["k"])] == [[], []]
     assert merge_batch(empty, ["k"]).num_rows == 0
 
 
@@ -240,19 +240,19 @@ def test_a_compacted_run_keeps_the_commit_times_of_its_deletes() -> None:
     old = pa.table({"k": [1, 2], "s": [5, 5], "_row_kind": pa.array([3, 3], pa.int8()), "_commit_timestamp": [0, None]})
     late = pa.table({"k": [1, 2], "s": [4, 4]})
     runs = [MergeRun(old, 100), MergeRun(late, 105)]
-    assert [p.tolist() for p in find_superseded(runs, ["k"], ["s"], delete_retention_ms=10)] == [[0, 1], [1]]
+    assert [p.tolist() for p in find_deleted_rows(runs, ["k"], ["s"], delete_retention_ms=10)] == [[0, 1], [1]]
 
 
 def test_errors_name_the_column() -> None:
     run = MergeRun(pa.table({"k": [1]}))
     with pytest.raises(InvalidArgument, match="Run 1 of a merge has no column 'k'"):
-        find_superseded([run, MergeRun(pa.table({"x": [1]}))], ["k"])
+        find_deleted_rows([run, MergeRun(pa.table({"x": [1]}))], ["k"])
     with pytest.raises(InvalidArgument, match=r"'k' has different types.*int32, int64"):
-        find_superseded([run, MergeRun(pa.table({"k": pa.array([1], pa.int32())}))], ["k"])
+        find_deleted_rows([run, MergeRun(pa.table({"k": pa.array([1], pa.int32())}))], ["k"])
     with pytest.raises(InvalidArgument, match="1 NULLs"):
         sort_order(pa.table({"k": [1, None]}), ["k"])
     with pytest.raises(DataCorrupted, match="_row_kind"):
-        find_superseded([MergeRun(pa.table({"k": [1], "_row_kind": pa.array([9], pa.int8())}))], ["k"])
+        find_deleted_rows([MergeRun(pa.table({"k": [1], "_row_kind": pa.array([9], pa.int8())}))], ["k"])
 
 
 def test_many_rows_of_one_key_in_one_batch() -> None:
@@ -266,7 +266,7 @@ def test_many_rows_of_one_key_in_one_batch() -> None:
     )
     late = pa.table({"k": [0], "s": [-1], "_row_kind": pa.array([0], pa.int8())})
     runs = [MergeRun(hot, 0, sorted_unique=False), MergeRun(late, 50)]
-    superseded = find_superseded(runs, ["k"], ["s"], delete_retention_ms=10)
-    assert len(superseded[0]) == 100_000
-    assert superseded[1].tolist() == []
-    assert find_superseded(runs, ["k"], ["s"], delete_retention_ms=60)[1].tolist() == [0]
+    deleted = find_deleted_rows(runs, ["k"], ["s"], delete_retention_ms=10)
+    assert len(deleted[0]) == 100_000
+    assert deleted[1].tolist() == []
+    assert find_deleted_rows(runs, ["k"], ["s"], delete_retention_ms=60)[1].tolist() == [0]

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.format.keys import encode_partition
-from lakelog.format.partition_expiry import PartitionFiles, find_expired, read_time_ms, show_partition
-from lakelog.format.schema import TableSchema
+from lakelog.format.keys.encoding import encode_partition
+from lakelog.format.retention.partition_expiry import PartitionFiles, find_expired, read_time_ms, show_partition
+from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import TableOptions
 
 DAY_MS = 86_400_000

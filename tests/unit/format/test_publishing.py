@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log_state import PublishReport, SnapshotOffsets
-from lakelog.format.publishing import Progress, apply_report
+from lakelog.format.log.publishing import Progress, apply_report
+from lakelog.format.log.state import PublishReport, SnapshotOffsets
 
 UUIDS = {number: f"{number:032x}" for number in range(1, 10)}
 
@@ -22,23 +22,23 @@ def report(*snapshots: SnapshotOffsets, next_index: int = 0, next_uuid: str = ""
 
 
 def test_snapshots_and_a_part_of_the_next() -> None:
-    progress, told = apply_report(
+    progress, reported = apply_report(
         "t", Progress(0), report(offsets(1, 5, 0), offsets(2, 7, 3), next_index=40, next_uuid=UUIDS[3]), UUIDS
     )
     assert progress == Progress(2, UUIDS[2], (7, 3), 40, UUIDS[3])
-    assert told == [offsets(1, 5, 0), offsets(2, 7, 3)]
-    progress, told = apply_report("t", progress, report(next_index=90, next_uuid=UUIDS[3]), UUIDS)
-    assert (progress.snapshot_id, progress.next_index, told) == (2, 90, [])
+    assert reported == [offsets(1, 5, 0), offsets(2, 7, 3)]
+    progress, reported = apply_report("t", progress, report(next_index=90, next_uuid=UUIDS[3]), UUIDS)
+    assert (progress.snapshot_id, progress.next_index, reported) == (2, 90, [])
     progress, _ = apply_report("t", progress, report(offsets(3, 9, 9)), UUIDS)
     assert progress == Progress(3, UUIDS[3], (9, 9))
 
 
-def test_what_was_told_stays() -> None:
+def test_the_baseline_stays() -> None:
     first = report(offsets(1, 5), next_index=40, next_uuid=UUIDS[2])
     second = report(offsets(2, 9), offsets(3, 10))
     known, _ = apply_report("t", Progress(0), first, UUIDS)
-    again, told = apply_report("t", known, first, UUIDS)
-    assert (again, told) == (known, [])
+    again, reported = apply_report("t", known, first, UUIDS)
+    assert (again, reported) == (known, [])
     known, _ = apply_report("t", known, second, UUIDS)
     for late in (first, second, report(next_index=50, next_uuid=UUIDS[3])):
         assert apply_report("t", known, late, UUIDS) == (known, [])
@@ -48,14 +48,14 @@ def test_what_was_told_stays() -> None:
 
 def test_offsets_never_go_back_and_partitions_may_come() -> None:
     known = Progress(1, UUIDS[1], (5, 8))
-    progress, told = apply_report("t", known, report(offsets(2, 6, 7), offsets(3, 6, 9, 1), offsets(4, 7)), UUIDS)
-    assert [each.offsets for each in told] == [(6, 8), (6, 9, 1), (7, 9, 1)]
+    progress, reported = apply_report("t", known, report(offsets(2, 6, 7), offsets(3, 6, 9, 1), offsets(4, 7)), UUIDS)
+    assert [each.offsets for each in reported] == [(6, 8), (6, 9, 1), (7, 9, 1)]
     assert progress.offsets == (7, 9, 1)
 
 
-def test_who_knows_only_the_last_may_tell_it_alone() -> None:
-    progress, told = apply_report("t", Progress(2, UUIDS[2], (1,)), report(offsets(7, 4)), UUIDS)
-    assert (progress, told) == (Progress(7, UUIDS[7], (4,)), [offsets(7, 4)])
+def test_only_the_last_may_be_reported_alone() -> None:
+    progress, reported = apply_report("t", Progress(2, UUIDS[2], (1,)), report(offsets(7, 4)), UUIDS)
+    assert (progress, reported) == (Progress(7, UUIDS[7], (4,)), [offsets(7, 4)])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.rowkind import RowKind, decode_kinds, encode_kinds, is_retract
+from lakelog.format.types.rowkind import RowKind, decode_kinds, encode_kinds, is_retract
 
 TEXTS = ["+I", "-U", "+U", "-D", "+I"]
 

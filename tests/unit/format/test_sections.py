@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.format.sections import KeyRange, do_meet, find_depth, split_sections
+from lakelog.format.merge.sections import KeyRange, do_meet, find_depth, split_sections
 
 POINTS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: bytes([n])))
 RANGES = st.lists(

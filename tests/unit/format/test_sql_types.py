@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.sql_types import from_sql_type, to_sql_type
-from lakelog.format.types import canonical_type
+from lakelog.format.types.sql_types import from_sql_type, to_sql_type
+from lakelog.format.types.types import canonical_type
 
 PRIMITIVES = st.sampled_from(
     [

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.files import ColumnStatistics
-from lakelog.format.keys import encode_key, encode_values
-from lakelog.format.statistics import BOUND_LENGTH, MAX_STATISTICS_COLUMNS, StatisticsCollector
+from lakelog.format.keys.encoding import encode_key, encode_values
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.statistics import BOUND_LENGTH, MAX_STATISTICS_COLUMNS, StatisticsCollector
 
 
 def collect(fields: dict[str, int], *batches: pa.Table | pa.RecordBatch) -> tuple[ColumnStatistics, ...]:

@@ -5,7 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from lakelog.format.time_text import to_time_texts
+from lakelog.format.types.time_text import to_time_texts
 
 
 @pytest.mark.parametrize(

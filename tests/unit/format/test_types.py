@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.types import (
+from lakelog.format.types.types import (
     MAX_FIELDS,
     MAX_TYPE_DEPTH,
     canonical_schema,

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import check_schema
-from lakelog.format.statistics import StatisticsCollector
+from lakelog.format.tables.statistics import StatisticsCollector
+from lakelog.format.types.cast import check_schema
 
 _NAMES = [f"c{number}" for number in range(300)]
 

@@ -6,7 +6,7 @@ from typing import cast
 
 from confluent_kafka import Producer
 
-from lakelog.log.kafka.producing import flush_records
+from lakelog.log.kafka.sending.producing import flush_records
 
 
 class SlowProducer:
@@ -30,7 +30,7 @@ def test_all_that_is_answered_for_is_waited_for() -> None:
     assert producer.waits_s[0] <= 0.001 < producer.waits_s[-1] <= 0.1
 
 
-def test_what_is_not_answered_for_in_time_is_told() -> None:
+def test_what_is_not_answered_for_in_time_is_reported() -> None:
     producer = SlowProducer(10**6)
     assert flush_records(cast(Producer, producer), 0.0) == 3
     assert len(producer.waits_s) == 1

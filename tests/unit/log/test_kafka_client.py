@@ -15,15 +15,15 @@ from confluent_kafka import KafkaError, KafkaException
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
 from lakelog.log.kafka.admin import KafkaTopicAdmin
 from lakelog.log.kafka.errors import to_lakelog_error
-from lakelog.log.kafka.evidence import SendEvidence, find_doubt
 from lakelog.log.kafka.polling import Poller
-from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.sending.duplicate_check import DuplicateSendCheck, find_duplicate_risk
+from lakelog.log.kafka.sending.producer import KafkaProducer
 from lakelog.log.kafka.settings import (
     KafkaSettings,
-    to_early_config,
     to_reader_config,
     to_sender_config,
     to_transactional_config,
+    to_uncommitted_config,
 )
 
 SETTINGS = KafkaSettings({"bootstrap.servers": "b:1", "compression.type": "zstd", "sasl.password": "hush"}, 5000)
@@ -35,52 +35,52 @@ def make_report(**counts: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("count", ["disconnects", "txretries", "req_timeouts", "txerrs", "rxerrs", "rxcorriderrs"])
-def test_each_count_is_a_doubt(count: str) -> None:
-    assert find_doubt(make_report(), frozenset()) == ""
-    assert find_doubt(make_report(**{count: 1}), frozenset()) == f"two has {count} = 1"
+def test_each_count_is_a_duplicate_risk(count: str) -> None:
+    assert find_duplicate_risk(make_report(), frozenset()) == ""
+    assert find_duplicate_risk(make_report(**{count: 1}), frozenset()) == f"two has {count} = 1"
 
 
-def test_a_broker_that_is_gone_is_a_doubt() -> None:
-    assert find_doubt(make_report(), frozenset(("one", "two"))) == ""
-    assert "of three" in find_doubt(make_report(), frozenset(("one", "three")))
+def test_a_broker_that_is_gone_is_a_duplicate_risk() -> None:
+    assert find_duplicate_risk(make_report(), frozenset(("one", "two"))) == ""
+    assert "of three" in find_duplicate_risk(make_report(), frozenset(("one", "three")))
 
 
 def test_a_report_counts_only_when_it_was_begun_later() -> None:
-    evidence = SendEvidence()
-    evidence.note_statistics(json.dumps(make_report()))
+    duplicate_check = DuplicateSendCheck()
+    duplicate_check.on_statistics(json.dumps(make_report()))
     moment_ns = time.monotonic_ns()
-    assert evidence.find_doubt_since(moment_ns) == "no statistics came"
+    assert duplicate_check.find_duplicate_risk_since(moment_ns) == "no statistics came"
     time.sleep(0.001)
-    evidence.note_statistics(json.dumps(make_report()))
-    assert evidence.find_doubt_since(moment_ns) == ""
+    duplicate_check.on_statistics(json.dumps(make_report()))
+    assert duplicate_check.find_duplicate_risk_since(moment_ns) == ""
     # Of a clock that is not ours: it may have been begun at any time.
-    evidence.note_statistics(json.dumps({**make_report(), "ts": time.time_ns() // 1000}))
-    assert evidence.find_doubt_since(moment_ns) == "no statistics came"
+    duplicate_check.on_statistics(json.dumps({**make_report(), "ts": time.time_ns() // 1000}))
+    assert duplicate_check.find_duplicate_risk_since(moment_ns) == "no statistics came"
 
 
 def test_a_connection_is_waited_for() -> None:
-    evidence = SendEvidence()
-    assert not evidence.wait_for_connection(0.01)
+    duplicate_check = DuplicateSendCheck()
+    assert not duplicate_check.wait_for_connection(0.01)
     report = make_report()
     report["brokers"] = {"a/1": {"state": "CONNECT", "nodeid": 1}, "b/bootstrap": {"state": "UP", "nodeid": -1}}
-    evidence.note_statistics(json.dumps(report))
-    assert not evidence.wait_for_connection(0.01)
+    duplicate_check.on_statistics(json.dumps(report))
+    assert not duplicate_check.wait_for_connection(0.01)
     report["brokers"]["a/1"]["state"] = "UP"
-    evidence.note_statistics(json.dumps(report))
-    assert evidence.wait_for_connection(0)
+    duplicate_check.on_statistics(json.dumps(report))
+    assert duplicate_check.wait_for_connection(0)
 
 
-def test_a_doubt_stays() -> None:
-    evidence = SendEvidence()
-    evidence.note_statistics(json.dumps(make_report(disconnects=1)))
-    assert evidence.find_doubt_since(0) == "two has disconnects = 1"
-    evidence.note_statistics(json.dumps(make_report()))
-    assert evidence.find_doubt_since(0) == "two has disconnects = 1"
-    evidence = SendEvidence()
-    evidence.note_error(KafkaError(KafkaError._TRANSPORT))
-    evidence.note_statistics(json.dumps(make_report()))
-    assert "_TRANSPORT" in evidence.find_doubt_since(0)
-    assert evidence.last_error is not None
+def test_a_duplicate_risk_stays() -> None:
+    duplicate_check = DuplicateSendCheck()
+    duplicate_check.on_statistics(json.dumps(make_report(disconnects=1)))
+    assert duplicate_check.find_duplicate_risk_since(0) == "two has disconnects = 1"
+    duplicate_check.on_statistics(json.dumps(make_report()))
+    assert duplicate_check.find_duplicate_risk_since(0) == "two has disconnects = 1"
+    duplicate_check = DuplicateSendCheck()
+    duplicate_check.on_error(KafkaError(KafkaError._TRANSPORT))
+    duplicate_check.on_statistics(json.dumps(make_report()))
+    assert "_TRANSPORT" in duplicate_check.find_duplicate_risk_since(0)
+    assert duplicate_check.last_error is not None
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_configurations() -> None:
     sending = to_sender_config(SETTINGS)
     assert (sending["acks"], sending["enable.idempotence"], sending["compression.type"]) == ("all", True, "zstd")
     assert sending["batch.size"] == 5000 < sending["message.max.bytes"]
-    assert (sending["linger.ms"], to_early_config(SETTINGS)["linger.ms"]) == ("5", "1")
+    assert (sending["linger.ms"], to_uncommitted_config(SETTINGS)["linger.ms"]) == ("5", "1")
     patient = KafkaSettings({**SETTINGS.properties, "linger.ms": "7"})
-    assert (to_sender_config(patient)["linger.ms"], to_early_config(patient)["linger.ms"]) == ("7", "7")
+    assert (to_sender_config(patient)["linger.ms"], to_uncommitted_config(patient)["linger.ms"]) == ("7", "7")
     publishing = to_transactional_config(SETTINGS, "id")
     assert (publishing["transactional.id"], publishing["retry.backoff.ms"]) == ("id", 1)
 
@@ -171,14 +171,14 @@ def test_a_producer_asks_again_until_it_is_connected(monkeypatch: pytest.MonkeyP
     """What has answered is let go, and the client connects to no broker before it has something to ask."""
     asked = 0
 
-    def ask(client: Any, topic: str, evidence: SendEvidence, servers: str) -> int:
+    def ask(client: Any, topic: str, duplicate_check: DuplicateSendCheck, servers: str) -> int:
         nonlocal asked
         asked += 1
         state = "INIT" if asked < 3 else "UP"
-        evidence.note_statistics(json.dumps({"brokers": {"b:1/1": {"state": state, "nodeid": 1}}}))
+        duplicate_check.on_statistics(json.dumps({"brokers": {"b:1/1": {"state": state, "nodeid": 1}}}))
         return 1
 
-    monkeypatch.setattr("lakelog.log.kafka.producer.ask_partitions", ask)
+    monkeypatch.setattr("lakelog.log.kafka.sending.producer.request_partitions", ask)
     monkeypatch.setattr(KafkaProducer, "_init_transactions", lambda self, client: None)
     monkeypatch.setattr(KafkaProducer, "_read_position", lambda self: None)
     with contextlib.closing(KafkaProducer(SETTINGS, "t", "id", "group")) as producer:

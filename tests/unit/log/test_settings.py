@@ -68,7 +68,7 @@ def test_a_stream_from_a_log_that_cannot_give_it_is_refused() -> None:
         choose_log(asked, first_row)
 
 
-def test_clients_are_told_what_the_options_say(tmp_path: Path) -> None:
+def test_clients_receive_what_the_options_say(tmp_path: Path) -> None:
     (tmp_path / "pw").write_text("hunter2\n")
     options = {
         **LOG,
@@ -104,11 +104,11 @@ def test_a_secret_is_read_again_each_time(tmp_path: Path) -> None:
 
 def test_an_unknown_secret_says_where_it_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
-    for name, told in (
+    for name, reported in (
         ("missing", "LAKELOG_SECRET_missing, or as the file missing"),
         ("empty", "secret:empty' is empty"),
     ):
-        with pytest.raises(InvalidArgument, match=told) as caught:
+        with pytest.raises(InvalidArgument, match=reported) as caught:
             Secrets({}, str(tmp_path)).resolve(name)
         assert caught.value.reason == "UNKNOWN_SECRET"
 

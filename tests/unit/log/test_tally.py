@@ -140,7 +140,7 @@ def test_what_the_topic_no_longer_keeps_is_not_lost() -> None:
     assert (found.expired, found.lost) == (2, 1)
 
 
-def test_rows_behind_the_first_one_that_is_kept_are_lost() -> None:
+def test_rows_after_the_first_one_that_is_kept_are_lost() -> None:
     assert count([ALL[1], ALL[2], ALL[4]], starts=(1, 0)).lost == 1
 
 

@@ -70,12 +70,12 @@ def test_what_does_not_fit_is_named_with_a_remedy(spec: TopicSpec, state: TopicS
         assert part in problems[0]
 
 
-def test_all_problems_are_told() -> None:
+def test_all_problems_are_reported() -> None:
     state = replace(make_state(SPEC, max_message_bytes="1000", cleanup_policy="compact"), partitions=1)
     assert len(check_topic(SPEC, state)) == 3
 
 
-def test_a_shorter_retention_is_told_to_who_asked_for_it() -> None:
+def test_a_shorter_retention_is_reported_to_the_caller() -> None:
     (problem,) = check_retention(SPEC, make_state(SPEC, retention_ms="999"))
     assert "retention.ms is 999, and 'log.retention' asks for 1000 ms" in problem
     assert check_retention(SPEC, make_state(SPEC, retention_ms="-1")) == []

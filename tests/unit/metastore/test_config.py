@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.client.target import Target
+from lakelog.client.connection.target import Target
 from metastore.config import MigrateConfig, ServeConfig, parse_command
 from metastore.server.startup import StartupFailure, show_database_url, to_libpq_url
 

@@ -13,14 +13,14 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
-from lakelog.format.commit import Change, CommitRequest, CommitResult, RemoveEverything
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo, TableName
-from metastore.limits import Limits
+from lakelog.format.commit.request import Change, CommitRequest, CommitResult, RemoveEverything
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
-from metastore.records import GroupRecords
 from metastore.service import MetastoreService
-from metastore.store import Transaction, TransactionAborted
+from metastore.store.limits import Limits
+from metastore.store.records import GroupRecords
+from metastore.store.transaction import Transaction, TransactionAborted
 
 
 class FailingStore(MemoryStore):

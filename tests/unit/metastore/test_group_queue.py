@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metastore.group_queue import GroupQueue
+from metastore.commits.group_queue import GroupQueue
 
 
 @dataclass(eq=False)

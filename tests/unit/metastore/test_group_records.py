@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakelog.format.commit_facts import AttemptState, Place, PlacedChangelogFile, PlacedFile
-from lakelog.format.files import DataFile
-from metastore.postgres.group_records import group_statements
-from metastore.records import GroupRecords
+from lakelog.format.commit.facts import AttemptState, OrderKey, PlacedChangelogFile, PlacedFile
+from lakelog.format.tables.files import DataFile
+from metastore.postgres.commits.group_records import group_statements
+from metastore.store.records import GroupRecords
 
 
 def make_file(partition: bytes) -> DataFile:
@@ -15,7 +15,7 @@ def make_file(partition: bytes) -> DataFile:
 def count(partition: bytes, with_changelog: bool) -> int:
     records = GroupRecords(attempts={"0" * 32: AttemptState.COMMITTED})
     for number in range(1, 4):
-        records.files.append((1, PlacedFile(number, make_file(partition), number, Place(number, 0, 0))))
+        records.files.append((1, PlacedFile(number, make_file(partition), number, OrderKey(number, 0, 0))))
         if with_changelog:
             records.changelog_files.append((1, PlacedChangelogFile(make_file(partition), number, 0, 0)))
     return len(group_statements(records))

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from metastore import metrics
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from lakelog.clock import SystemClock
-from lakelog.format.commit import Change, CommitRequest, RemoveFiles
-from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
-from metastore.entries import read_entries
+from lakelog.format.commit.request import Change, CommitRequest, RemoveFiles
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from metastore.memory import MemoryStore
-from metastore.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
-from metastore.records import Chunk, Packed
+from metastore.plans.entries import read_entries
+from metastore.plans.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
 from metastore.service import MetastoreService
+from metastore.store.records import Chunk, Packed
 from tests.contract.metastore.making import make_file
 
 
@@ -51,7 +51,7 @@ def test_a_full_range_is_never_merged_again() -> None:
     assert drawn([full], files(101, 101 + MAX_RANGE_ENTRIES), [], 10**6) == f"(100, {10**6}] of [] less []"
 
 
-def test_what_was_removed_is_noted_or_packed_anew() -> None:
+def test_what_was_removed_is_noted_or_packed_again() -> None:
     chunks = [chunk(1, 0, 100, 100), chunk(2, 100, 200, 100, without=(150,))]
     assert drawn(chunks, [], [(7, 7), (8, 8)], 201) == "chunk 1 less (7, 8)"
     assert drawn(chunks, [], [(160, 160)], 201) == "chunk 2 less (150, 160)"
@@ -72,8 +72,8 @@ def test_ranges_stay_gapless_when_one_is_emptied() -> None:
 
 
 def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metastore.planning._MAX_ROW_PLAN_FILES", -1)
-    monkeypatch.setattr("metastore.packing.MAX_RANGE_ENTRIES", 8)
+    monkeypatch.setattr("metastore.plans.planning._MAX_ROW_PLAN_FILES", -1)
+    monkeypatch.setattr("metastore.plans.packing.MAX_RANGE_ENTRIES", 8)
 
     async def main() -> None:
         store = MemoryStore(SystemClock())

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.keys import encode_key
-from metastore.partitions import check_partition
+from lakelog.format.keys.encoding import encode_key
+from metastore.tables.partitions import check_partition
 
 
 def test_what_writers_encode_is_taken() -> None:

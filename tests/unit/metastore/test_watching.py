@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.clock import SystemClock
 from lakelog.errors import ResourceExhausted
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableInfo, TableName
-from metastore.limits import Limits
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
+from metastore.store.limits import Limits
 
 
 async def make(store: MemoryStore, **limits: int) -> tuple[MetastoreService, TableInfo]:
@@ -85,7 +85,7 @@ def test_commits_of_another_metastore_are_found_by_looking() -> None:
     asyncio.run(main())
 
 
-def test_commits_of_another_metastore_behind_what_is_remembered_are_found() -> None:
+def test_commits_of_another_metastore_after_what_is_remembered_are_found() -> None:
     async def main() -> None:
         store = MemoryStore(SystemClock())
         service, table = await make(store)

@@ -87,7 +87,7 @@ def test_the_page_is_current() -> None:
         ("consumer.expiration-times", "consumer.expiration-time"),
     ],
 )
-def test_a_slip_of_the_pen_is_told_the_option_that_was_meant(slip: str, meant: str) -> None:
+def test_a_misspelled_option_names_the_one_that_was_meant(slip: str, meant: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Option '{slip}' is unknown\. Did you mean '{meant}'\?"):
         find_option(slip, Scope.TABLE)
 
@@ -100,7 +100,7 @@ def test_a_slip_of_the_pen_is_told_the_option_that_was_meant(slip: str, meant: s
         ("kafka.sasl.user", "'kafka.sasl.username'"),
     ],
 )
-def test_an_option_of_a_refused_family_is_told_those_with_a_name_like_it(key: str, meant: str) -> None:
+def test_an_option_of_a_refused_family_names_those_like_it(key: str, meant: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Leave it out, or did you mean {meant}\?$") as refused:
         find_option(key, Scope.TABLE)
     assert refused.value.reason == "REFUSED_OPTION"

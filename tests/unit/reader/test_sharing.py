@@ -11,12 +11,12 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, Unavailable
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.logs import set_up_logs
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.logging_setup import set_up_logging
 from metastore.inprocess import InProcessMetastore
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
-from reader.streams.runner import RunTerms, Shared, StreamRunner
+from reader.streams.runner import RunOptions, Shared, StreamRunner
 from reader.streams.spec import Sink, SinkType, Source, Stream
 
 pytestmark = pytest.mark.usefixtures("kept_logs")
@@ -27,18 +27,18 @@ class Instance:
 
     def __init__(self, metastore: InProcessMetastore, name: str, count: int, *, wait: bool = True) -> None:
         self.shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
-        self.taken: dict[str, LeaseKeeper] = {}
+        self.taken: dict[str, LeaseRenewer] = {}
         self.refused: list[Unavailable] = []
-        log = set_up_logs("error")
+        log = set_up_logging("error")
 
         def take(stream: Stream) -> None:
-            def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
-                return LeaseKeeper(
+            def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseRenewer:
+                return LeaseRenewer(
                     metastore,
                     stream.lease,
                     name,
                     duration_s=30.0,
-                    patience_s=5.0,
+                    max_unavailable_s=5.0,
                     clock=SystemClock(),
                     log=log,
                     on_lost=on_lost,
@@ -46,7 +46,7 @@ class Instance:
 
             runner = StreamRunner(
                 stream,
-                RunTerms(once=False, wait_for_lease=wait, patience_s=5.0),
+                RunOptions(once=False, wait_for_lease=wait, max_unavailable_s=5.0),
                 self.shared,
                 metastore=metastore,
                 make_lease=make_lease,
@@ -56,7 +56,7 @@ class Instance:
             )
             lease = make_lease(lambda error: None)
             try:
-                if runner._take_lease(lease):
+                if runner._acquire_lease(lease):
                     self.taken[stream.name] = lease
             except Unavailable as error:
                 self.refused.append(error)
@@ -97,7 +97,7 @@ def test_those_that_start_together_share(metastore: InProcessMetastore) -> None:
         second.end()
 
 
-def test_who_does_not_wait_is_told_who_runs_it(metastore: InProcessMetastore) -> None:
+def test_a_start_without_waiting_names_the_holder(metastore: InProcessMetastore) -> None:
     first = Instance(metastore, "first", 1)
     wait_until(lambda: len(first.taken) == 1)
     second = Instance(metastore, "second", 1, wait=False)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.table import TableName
-from lakelog.serving.logs import set_up_logs
+from lakelog.format.tables.table import TableName
+from lakelog.serving.logging_setup import set_up_logging
 from metastore.inprocess import InProcessMetastore
 from reader.streams.checking import check_stream
 from reader.streams.metrics import StreamMetrics
@@ -215,7 +215,7 @@ def test_options_that_contradict_each_other(
     assert raised.value.message.count("\n") == 0, "told once"
 
 
-def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:
+def reported(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:
     offset = json.dumps({"table": table_uuid, "snapshot": snapshot_id, "uuid": ""})
     return {"batchId": batch_id, "numInputRows": rows, "sources": [{"endOffset": offset}]}
 
@@ -225,14 +225,14 @@ def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcess
     table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
     stream = make(Source("shop.keyed"), Sink(TABLE, "shop.copy"))
     for _ in range(2):
-        progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logs("error"))
+        progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logging("error"))
         grant = metastore.acquire_lease(stream.lease, "test", 10_000)
         progress.lead(grant.epoch)
         progress.running()
         (before,) = metastore.list_pipelines()
         for number in (1, 1, 2):
             snapshot_id = int(before.position.removeprefix("snapshot ") or 0) + number
-            progress.see(told(number, 5, snapshot_id, table_uuid))
+            progress.see(reported(number, 5, snapshot_id, table_uuid))
         progress.ended(None)
         metastore.release_lease(stream.lease, grant.epoch)
     (found,) = metastore.list_pipelines()
@@ -246,10 +246,10 @@ def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcess
 
 
 @pytest.mark.usefixtures("kept_logs")
-def test_progress_tells_of_each_batch_of_the_rows_that_a_stream_begins_with(metastore: InProcessMetastore) -> None:
+def test_progress_shows_each_batch_of_the_rows_that_a_stream_begins_with(metastore: InProcessMetastore) -> None:
     table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
     stream = make(Source("shop.keyed"), Sink(TABLE, "shop.rows"))
-    progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logs("error"))
+    progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logging("error"))
     progress.lead(metastore.acquire_lease(stream.lease, "test", 10_000).epoch)
     positions = []
     for number, more in enumerate(({"rows": True, "files-done": 3, "files": 7}, {"rows": True, "files-done": 6}, {})):

@@ -15,9 +15,9 @@ from lakelog.errors import (
     SnapshotExpired,
     Unavailable,
 )
-from lakelog.serving.ending import CHECKPOINT_MISFIT
+from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 from reader.__main__ import main
-from reader.streams.ending import FUNCTION_FAILED, Ending, to_ending
+from reader.streams.exit_status import FUNCTION_FAILED, ExitStatus, to_exit_status
 from reader.streams.reading import read_stream, read_streams
 from reader.streams.spec import SinkType
 
@@ -95,7 +95,7 @@ def test_a_sink_says_whether_columns_may_be_missing(tmp_path: Path, more: str, f
         ("sink: {", "sinks: {", "sink: it is missing; it says where rows go"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, old: str, new: str, problem: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, old: str, new: str, problem: str) -> None:
     assert old in WHOLE
     with pytest.raises(InvalidArgument, match=problem):
         read_stream(write(tmp_path, WHOLE.replace(old, new)))
@@ -123,25 +123,25 @@ def test_files_and_folders_together(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "[", "a.yaml")
     good = write(tmp_path, WHOLE)
-    assert main(["check", "--file-only", str(tmp_path)]) == Ending.INVALID
+    assert main(["check", "--file-only", str(tmp_path)]) == ExitStatus.INVALID
     said = capsys.readouterr()
     assert said.out == f"{good}: stream 'orders-copy' is written as it should be.\n"
     assert said.err.startswith(f"{tmp_path / 'a.yaml'}:1:")
 
 
 def test_each_end_has_an_exit_code() -> None:
-    cases: list[tuple[BaseException, Ending]] = [
-        (ValueError(), Ending.FAILED),
-        (LakelogError("x"), Ending.FAILED),
-        (InvalidArgument("x"), Ending.INVALID),
-        (InvalidArgument("x", reason=FUNCTION_FAILED), Ending.FUNCTION_FAILED),
-        (InvalidArgument("x", reason=CHECKPOINT_MISFIT), Ending.CHECKPOINT),
-        (Fenced("x"), Ending.FENCED),
-        (Unavailable("x", reason="LEASE_HELD"), Ending.HELD),
-        (HistoryDiverged("x"), Ending.CHECKPOINT),
-        (SnapshotExpired("x"), Ending.CHECKPOINT),
-        (Unavailable("x"), Ending.UNAVAILABLE),
-        (NotFound("x"), Ending.MISSING),
+    cases: list[tuple[BaseException, ExitStatus]] = [
+        (ValueError(), ExitStatus.FAILED),
+        (LakelogError("x"), ExitStatus.FAILED),
+        (InvalidArgument("x"), ExitStatus.INVALID),
+        (InvalidArgument("x", reason=FUNCTION_FAILED), ExitStatus.FUNCTION_FAILED),
+        (InvalidArgument("x", reason=CHECKPOINT_MISFIT), ExitStatus.CHECKPOINT),
+        (Fenced("x"), ExitStatus.FENCED),
+        (Unavailable("x", reason="LEASE_HELD"), ExitStatus.HELD),
+        (HistoryDiverged("x"), ExitStatus.CHECKPOINT),
+        (SnapshotExpired("x"), ExitStatus.CHECKPOINT),
+        (Unavailable("x"), ExitStatus.UNAVAILABLE),
+        (NotFound("x"), ExitStatus.MISSING),
     ]
-    for error, ending in cases:
-        assert to_ending(error) is ending
+    for error, exit_status in cases:
+        assert to_exit_status(error) is exit_status

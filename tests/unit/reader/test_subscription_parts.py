@@ -14,29 +14,29 @@ from lakelog.streams.batch import StreamBatch
 from lakelog.streams.wire import RowsDecoder, RowsEncoder
 from reader.config import RunConfig, ServeConfig, parse_config
 from reader.subscriptions.requests import to_start
-from reader.subscriptions.room import Room
+from reader.subscriptions.send_window import SendWindow
 
 
-def test_room_is_what_the_client_has_not_taken() -> None:
-    room = Room(100, 3)
-    assert [room.enter(90), room.enter(90)] == [1, 2]
+def test_the_send_window_is_what_the_client_has_not_taken() -> None:
+    window = SendWindow(100, 3)
+    assert [window.enter(90), window.enter(90)] == [1, 2]
     found: list[int] = []
-    waiting = threading.Thread(target=lambda: found.append(room.enter(1)))
+    waiting = threading.Thread(target=lambda: found.append(window.enter(1)))
     waiting.start()
     waiting.join(0.1)
     assert waiting.is_alive(), "180 bytes are on their way"
-    room.taken(1)
+    window.taken(1)
     waiting.join(5)
-    assert (found, room.sent_bytes) == ([3], 91)
-    assert room.enter(0) == 4
-    waiting = threading.Thread(target=lambda: found.append(room.enter(0)))
+    assert (found, window.sent_bytes) == ([3], 91)
+    assert window.enter(0) == 4
+    waiting = threading.Thread(target=lambda: found.append(window.enter(0)))
     waiting.start()
     waiting.join(0.1)
     assert waiting.is_alive(), "three messages are on their way"
-    room.close()
+    window.close()
     waiting.join(5)
     assert found == [3, 0]
-    assert room.enter(0) == 0
+    assert window.enter(0) == 0
 
 
 def test_batches_come_back_as_they_were_in_messages_of_bounded_size() -> None:

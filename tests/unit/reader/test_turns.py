@@ -6,24 +6,26 @@ import threading
 
 import pytest
 
-from lakelog.format.work import LeaseGrant
+from lakelog.format.jobs.work import LeaseGrant
 from reader.streams.runner import Shared
 
 
-def test_who_is_told_to_stop_while_it_waits_for_its_turn_asks_for_nothing() -> None:
+def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
     shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
     taken = LeaseGrant(True, 1, "me", 1000)
-    assert shared.ask_in_turn(lambda: taken) is taken
+    assert shared.request_in_turn(lambda: taken) is taken
     threading.Timer(0.05, shared.stopping.set).start()
-    assert shared.ask_in_turn(lambda: pytest.fail("it was asked")) is None
+    assert shared.request_in_turn(lambda: pytest.fail("it was asked")) is None
 
 
-def test_whoever_has_given_its_lease_back_need_not_let_others_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_process_that_has_given_its_lease_back_need_not_let_others_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
     pauses: list[float | None] = []
     monkeypatch.setattr(shared.stopping, "wait", pauses.append)
     for _ in range(2):
-        shared.ask_in_turn(lambda: LeaseGrant(True, 1, "me", 1000))
-    shared.give_back()
-    shared.ask_in_turn(lambda: LeaseGrant(False, 1, "other", 1000))
+        shared.request_in_turn(lambda: LeaseGrant(True, 1, "me", 1000))
+    shared.release()
+    shared.request_in_turn(lambda: LeaseGrant(False, 1, "other", 1000))
     assert pauses == [0.0, 0.5, 0.5]

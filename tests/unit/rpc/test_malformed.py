@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit import Change, CommitRequest, RemoveFiles
-from lakelog.format.files import ColumnStatistics, DataFile
-from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.commit.request import Change, CommitRequest, RemoveFiles
+from lakelog.format.tables.files import ColumnStatistics, DataFile
+from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_request
 from lakelog.rpc.messages import parse
 from lakelog.rpc.plan import from_proto_plan_request

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given, settings
 
-from lakelog.format.commit import (
+from lakelog.format.commit.request import (
     BucketRef,
     Change,
     ChangeResult,
@@ -30,14 +30,14 @@ from lakelog.format.commit import (
     TimeWindow,
     WriterProgress,
 )
-from lakelog.format.files import ColumnStatistics, DataFile
-from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
-from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
-from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.tag import Tag
-from lakelog.format.work import LeaseGrant, Pipeline
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.files import ColumnStatistics, DataFile
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.rpc.commit import (
     from_proto_commit_request,
     from_proto_commit_result,
@@ -144,9 +144,9 @@ changes = st.builds(
             tuples(int64),
             int32,
             int32,
-            marks=tuples(int64),
-            superseded_path=text,
-            witnesses=tuples(int64),
+            vector_files=tuples(int64),
+            deletion_vector_path=text,
+            covered_files=tuples(int64),
         )
     ),
     window=st.builds(TimeWindow, optional(int64), optional(int64)),
@@ -207,7 +207,7 @@ snapshots = st.builds(
     identifier=int64,
     properties=properties,
     changelog=changelog_states,
-    siblings=st.dictionaries(text, int64, max_size=3),
+    co_committed=st.dictionaries(text, int64, max_size=3),
     log=log_contents,
     attempt_id=text,
     sent_offsets=sent_offsets,
@@ -319,4 +319,4 @@ def test_an_absent_bound_and_an_empty_one_differ() -> None:
     assert change.add_files[0].min_key == b""
     assert change.add_files[0].max_key is None
     assert change.add_files[0].statistics == (column,)
-    assert change.add_files[0].superseded_path is None
+    assert change.add_files[0].deletion_vector_path is None

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InternalError
-from lakelog.format.commit_facts import AttemptState
-from lakelog.format.dropped import DroppedTable, RestoredTable
-from lakelog.format.log_state import LogInfo
-from lakelog.format.partition_expiry import PartitionFiles, PartitionPage
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.format.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.log.state import LogInfo
+from lakelog.format.retention.dropped import DroppedTable, RestoredTable
+from lakelog.format.retention.partition_expiry import PartitionFiles, PartitionPage
+from lakelog.format.retention.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.rpc.dropped import from_proto_dropped, from_proto_restored, to_proto_dropped, to_proto_restored
 from lakelog.rpc.log import from_proto_log, to_proto_log
 from lakelog.rpc.table_files import (

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.storage.stores import LocationStores
+from lakelog.sdk.catalog import Catalog
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import NotFound
-from lakelog.format.commit import StagedAttempt
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
+from lakelog.format.commit.request import StagedAttempt
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.writes.attempts_ahead import AttemptsAhead
 
 INFO = TableInfo(
@@ -47,7 +47,7 @@ class CountingMetastore:
         return StagedAttempt(first, (INFO,), tuple(further))
 
 
-class StandingClock:
+class StoppedClock:
     """Time passes when a test says so."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ def metastore() -> CountingMetastore:
 
 
 @pytest.fixture
-def clock() -> StandingClock:
-    return StandingClock()
+def clock() -> StoppedClock:
+    return StoppedClock()
 
 
 @pytest.fixture
-def ahead(metastore: Any, clock: StandingClock) -> AttemptsAhead:
+def ahead(metastore: Any, clock: StoppedClock) -> AttemptsAhead:
     return AttemptsAhead(metastore, clock)
 
 
@@ -93,7 +93,7 @@ def test_one_write_opens_one_attempt_and_many_in_a_row_ask_ever_less_often(
 
 
 def test_an_attempt_that_waited_too_long_is_not_used(
-    ahead: AttemptsAhead, metastore: CountingMetastore, clock: StandingClock
+    ahead: AttemptsAhead, metastore: CountingMetastore, clock: StoppedClock
 ) -> None:
     take(ahead, 4)
     assert metastore.counts == [1, 2, 4]
@@ -105,7 +105,7 @@ def test_an_attempt_that_waited_too_long_is_not_used(
 
 
 def test_who_writes_now_and_then_opens_one_each_time(
-    ahead: AttemptsAhead, metastore: CountingMetastore, clock: StandingClock
+    ahead: AttemptsAhead, metastore: CountingMetastore, clock: StoppedClock
 ) -> None:
     for _ in range(5):
         take(ahead)

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 
 _SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("dt", pa.string()), ("item", pa.string())])
 _THERE = {"id": 1, "dt": "a", "item": "tea"}

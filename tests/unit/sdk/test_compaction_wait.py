@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from lakelog.cli.failures import ExitCode, exit_code_of
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import JobFailed, Unavailable
-from lakelog.format.job import COMPACT, MAX_ATTEMPTS, Job, JobState
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.upkeep.compaction_request import RequestedCompaction
-from lakelog.upkeep.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.upkeep.compaction_wait import CompactionProgress, wait_for_compactions
+from lakelog.format.jobs.job import COMPACT, MAX_ATTEMPTS, Job, JobState
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
+from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
+from lakelog.sdk.maintenance.compaction_wait import CompactionProgress, wait_for_compactions
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([("id", pa.int64())])), (), ())
 INFO = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA, {}, 0, 0, "")
@@ -59,24 +59,24 @@ def wait(
     at: Callable[[float], Job], timeout_s: float = 100.0, asked: Job = DUE
 ) -> tuple[BucketCompaction, Clock, list[CompactionProgress]]:
     clock = Clock()
-    told: list[CompactionProgress] = []
+    reported: list[CompactionProgress] = []
     bucket = BucketCompaction({}, 0, 3, 300, CompactionState.REQUESTED, "Asked for.", 1)
     requested = RequestedCompaction(INFO, CompactionResult("shop.orders", 1, pa.schema([]), (bucket,)), {0: asked})
     metastore = cast(Metastore, Jobs(at, clock))
-    (result,) = wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=clock, tell=told.append)
-    return result.buckets[0], clock, told
+    (result,) = wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=clock, report=reported.append)
+    return result.buckets[0], clock, reported
 
 
-def test_it_asks_in_pauses_that_grow_until_the_job_was_done_behind_the_request() -> None:
-    bucket, clock, told = wait(lambda time_s: DONE if time_s > 30 else LEASED if time_s > 10 else DUE)
+def test_it_asks_in_pauses_that_grow_until_the_job_was_done_after_the_request() -> None:
+    bucket, clock, reported = wait(lambda time_s: DONE if time_s > 30 else LEASED if time_s > 10 else DUE)
     assert (bucket.state, bucket.outcome) == (CompactionState.DONE, "rewrote it")
     assert clock.slept[0] == 0.05
     assert clock.slept == sorted(clock.slept)
     assert max(clock.slept) == 2.0
     assert len(clock.slept) < 30
-    assert told[0] == CompactionProgress(1, 0, 0)
-    assert CompactionProgress(1, 0, 1) in told
-    assert told[-1] == CompactionProgress(1, 1, 0)
+    assert reported[0] == CompactionProgress(1, 0, 0)
+    assert CompactionProgress(1, 0, 1) in reported
+    assert reported[-1] == CompactionProgress(1, 1, 0)
 
 
 @pytest.mark.parametrize("state", [JobState.DUE, JobState.LEASED], ids=["due again", "being done again"])
@@ -108,7 +108,7 @@ def test_a_job_that_is_being_done_is_progress_however_long_it_takes() -> None:
     [DUE, replace(LEASED, remaining_ms=0), replace(DUE, epoch=5, attempts=2, reason="away", remaining_ms=1000)],
     ids=["waits", "abandoned", "rests"],
 )
-def test_what_nobody_does_is_no_progress(job: Job) -> None:
+def test_what_no_one_does_is_no_progress(job: Job) -> None:
     with pytest.raises(Unavailable, match="nothing went on for 100 s") as error:
         wait(lambda _: job)
     assert error.value.reason == "COMPACTION_WAITS"

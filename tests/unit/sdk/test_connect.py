@@ -12,7 +12,7 @@ import lakelog
 from lakelog.arguments import parse_table_name, to_epoch_ms, to_option_texts
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 
 
 def test_arguments_go_before_the_environment() -> None:
@@ -40,7 +40,7 @@ def test_arguments_go_before_the_environment() -> None:
     assert read_connect_settings({"LAKELOG_TOKEN": ""}, target="a:1", tls=True).token is None
 
 
-def test_without_a_target_the_remedy_is_told() -> None:
+def test_without_a_target_the_remedy_is_named() -> None:
     with pytest.raises(InvalidArgument, match=r"localhost:7450.*LAKELOG_TARGET"):
         read_connect_settings({})
     with pytest.raises(InvalidArgument, match="tls=False"):

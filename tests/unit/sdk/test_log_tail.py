@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.client.metastore import WatchEvent
+from lakelog.client.metastore.metastore import WatchEvent
 from lakelog.errors import NotFound, Unavailable
-from lakelog.format.log_state import LogInfo, SnapshotOffsets
-from lakelog.format.table import TableName
+from lakelog.format.log.state import LogInfo, SnapshotOffsets
+from lakelog.format.tables.table import TableName
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.log.records import EncodedRecords, TopicSpec
-from lakelog.streams import log_tail
-from lakelog.streams.early_events import END, EarlyEvents
-from lakelog.streams.log_tail import Arrived, LogTail
+from lakelog.streams.log import tail as log_tail
+from lakelog.streams.log.tail import Arrived, LogTail
+from lakelog.streams.uncommitted.events import END, UncommittedEvents
 
 ATTEMPT = "a" * 32
 
@@ -52,14 +52,14 @@ class World:
         self._closed = threading.Event()
         self._changed = threading.Condition()
         self._sent = 0
-        tail = LogTail(self.logs, "t", "shop.orders", lambda _: MemoryLog(self.cluster), insists=False)  # type: ignore[arg-type]
+        tail = LogTail(self.logs, "t", "shop.orders", lambda _: MemoryLog(self.cluster), requires_log=False)  # type: ignore[arg-type]
         self._thread = threading.Thread(target=tail.run, args=(self._put, self._closed), daemon=True)
 
     def send(self, partition: int = 0, topic: str = "topic") -> None:
         values = pa.array([b"{}"], pa.binary())
         records = EncodedRecords(partition, None, values, np.zeros(1, np.int8), np.array([self._sent]))
         self._sent += 1
-        MemoryLog(self.cluster).open_early_sender(topic).send(records, ATTEMPT)
+        MemoryLog(self.cluster).open_uncommitted_sender(topic).send(records, ATTEMPT)
 
     def _put(self, arrived: Arrived) -> None:
         with self._changed:
@@ -84,14 +84,14 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(log_tail, "_FETCH_S", 0.01)
-    monkeypatch.setattr(log_tail, "_LOOK_S", 0.05)
+    monkeypatch.setattr(log_tail, "_POLL_S", 0.05)
     monkeypatch.setattr(log_tail, "_REST_S", 0.05)
     found = World()
     yield found
     found.close()
 
 
-def test_it_begins_behind_the_newest_snapshot_that_is_in_the_log(world: World) -> None:
+def test_it_begins_after_the_newest_snapshot_that_is_in_the_log(world: World) -> None:
     for _ in range(3):
         world.send()
     world.logs.known = SnapshotOffsets(1, "u", (2,))
@@ -109,7 +109,7 @@ def test_it_begins_at_the_beginning_where_nothing_is_known(world: World) -> None
     world.wait_for(1)
 
 
-def test_it_begins_at_the_end_where_what_is_known_lies_behind(world: World) -> None:
+def test_it_begins_at_the_end_where_what_is_known_lies_before(world: World) -> None:
     world.send()
     world.logs.known = SnapshotOffsets(9, "u", (1 << 40,))
     world.follow()
@@ -141,7 +141,7 @@ def test_brokers_that_were_away_are_read_on_where_it_stood(world: World, caplog:
     assert caplog.text.count("rows come with their commits for a while") == 2, "and again once they were there again"
 
 
-def test_a_log_that_was_cut_is_read_on_behind_it(world: World) -> None:
+def test_a_log_that_was_cut_is_read_on_after_it(world: World) -> None:
     world.send()
     world.follow()
     world.wait_for(0)
@@ -153,11 +153,11 @@ def test_a_log_that_was_cut_is_read_on_behind_it(world: World) -> None:
         assert world._changed.wait_for(lambda: 2 in world.indexes, 10)
 
 
-def test_a_log_that_was_cut_under_its_reader_goes_on_behind_the_newest_snapshot(
+def test_a_log_that_was_cut_under_its_reader_goes_on_after_the_newest_snapshot(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who looks anew meanwhile finds the cut before he reads there.
-    monkeypatch.setattr(log_tail, "_LOOK_S", 60.0)
+    monkeypatch.setattr(log_tail, "_POLL_S", 60.0)
 
     def cut() -> None:
         for _ in range(4):
@@ -171,8 +171,8 @@ def test_a_log_that_was_cut_under_its_reader_goes_on_behind_the_newest_snapshot(
     world.wait_for(0, 4)
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning(world: World) -> None:
-    def make_anew() -> None:
+def test_a_topic_that_was_recreated_is_read_from_its_beginning(world: World) -> None:
+    def recreate() -> None:
         world.admin.delete_topic("topic")
         world.admin.create_topic(TopicSpec("topic", 1))
         world.logs.info = replace(world.logs.info, topic_id="another", generation=2)
@@ -181,7 +181,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(world: World) -> 
 
     for _ in range(2):
         world.send()
-    world.then = make_anew
+    world.then = recreate
     world.follow()
     world.wait_for(0, 1, 2, 3)
 
@@ -233,7 +233,7 @@ class ScriptedTail:
 
 
 def test_snapshots_and_records_take_turns() -> None:
-    with EarlyEvents(ScriptedWatch(20), ScriptedTail(20)) as events:  # type: ignore[arg-type]
+    with UncommittedEvents(ScriptedWatch(20), ScriptedTail(20)) as events:  # type: ignore[arg-type]
         taken = []
         for _ in range(40):
             event = events.take(10)
@@ -247,17 +247,17 @@ def test_snapshots_and_records_take_turns() -> None:
 
 
 def test_records_may_be_taken_first() -> None:
-    with EarlyEvents(ScriptedWatch(1), ScriptedTail(1)) as events:  # type: ignore[arg-type]
+    with UncommittedEvents(ScriptedWatch(1), ScriptedTail(1)) as events:  # type: ignore[arg-type]
         assert events.take_arrived(10) is not None
         assert events.take_arrived(0.01) is None
         assert isinstance(events.take(10), WatchEvent)
 
 
 @pytest.mark.parametrize("of_watch", [True, False])
-def test_what_ends_one_of_them_is_raised_behind_what_came(of_watch: bool) -> None:
+def test_what_ends_one_of_them_is_raised_after_what_came(of_watch: bool) -> None:
     error = NotFound("Dropped.") if of_watch else Unavailable("Away.")
     watch = ScriptedWatch(1, error if of_watch else None)
-    with EarlyEvents(watch, ScriptedTail(0, None if of_watch else error)) as events:  # type: ignore[arg-type]
+    with UncommittedEvents(watch, ScriptedTail(0, None if of_watch else error)) as events:  # type: ignore[arg-type]
         assert isinstance(events.take(10), WatchEvent)
         with pytest.raises(type(error)):
             events.take(10)
@@ -265,6 +265,6 @@ def test_what_ends_one_of_them_is_raised_behind_what_came(of_watch: bool) -> Non
 
 def test_a_watch_that_is_closed_ends_them() -> None:
     watch = ScriptedWatch(0)
-    with EarlyEvents(watch, ScriptedTail(0)) as events:  # type: ignore[arg-type]
+    with UncommittedEvents(watch, ScriptedTail(0)) as events:  # type: ignore[arg-type]
         watch.close()
         assert events.take(10) is END

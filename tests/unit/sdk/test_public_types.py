@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 import lakelog
+from lakelog.sdk.maintenance.tags import Tags
+from lakelog.sdk.transaction import TransactionTable
 from lakelog.sql import SqlSession
 from lakelog.streams.consumers import Consumers
-from lakelog.transaction import TransactionTable
-from lakelog.upkeep.tags import Tags
 from tests.unit.sdk import typed_program
 
 _CLASSES = (
@@ -68,7 +68,7 @@ def test_all_that_is_offered_is_there_and_found_only_when_asked_for() -> None:
         "assert 'pyarrow' not in sys.modules\n"
         "assert set(lakelog.__all__) <= set(dir(lakelog))\n"
         "for name in lakelog.__all__: assert getattr(lakelog, name) is not None\n"
-        "from lakelog.table import Table\n"
+        "from lakelog.sdk.tables.table import Table\n"
         "assert lakelog.Table is Table\n"
         "try:\n    lakelog.nothing\n"
         "except AttributeError as error: assert 'nothing' in str(error)\n"

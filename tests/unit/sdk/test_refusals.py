@@ -12,10 +12,10 @@ import pyarrow.dataset
 import pytest
 
 import lakelog
-from lakelog.catalog import Catalog
-from lakelog.cli.schema_text import parse_columns
+from lakelog.cli.output.schema_text import parse_columns
 from lakelog.clock import show_time
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string())])
 
@@ -50,7 +50,7 @@ def test_a_write_has_no_argument_that_is_misspelt(catalog: Catalog) -> None:
     assert table.scan().count() == 0
 
 
-def test_a_range_is_told_in_the_words_of_changes(catalog: Catalog) -> None:
+def test_a_range_is_described_in_the_words_of_changes(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(InvalidArgument, match=r"until=2 lies before after=5.*Swap them"):
         table.changes(after=5, until=2)
@@ -94,7 +94,7 @@ def test_columns_that_are_there_twice_are_named_alone() -> None:
 
 
 @pytest.mark.parametrize("bucket", ["x", "0", "-2", "70000"])
-def test_bucket_tells_its_values(catalog: Catalog, bucket: Any) -> None:
+def test_bucket_shows_its_values(catalog: Catalog, bucket: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"from 1 to 65536, or -1"):
         catalog.create_table("shop.t", _SCHEMA, options={"bucket": bucket})
 
@@ -136,13 +136,13 @@ def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:
     del ended
 
 
-def test_a_gap_names_the_call_that_tells_where_a_writer_is(catalog: Catalog) -> None:
+def test_a_gap_names_the_call_that_returns_the_last_identifier(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(CommitConflict, match=r"catalog\.last_identifier\('w', 'shop\.t'\)"):
         table.append(pa.table({"id": [1], "dt": ["a"]}), writer="w", identifier=5, previous_identifier=4)
 
 
-def test_a_query_for_a_column_that_is_not_there_tells_the_columns(catalog: Catalog) -> None:
+def test_a_query_for_a_column_that_is_not_there_names_the_columns(catalog: Catalog) -> None:
     catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(InvalidArgument, match=r'"nope" not found in FROM clause\. The columns: shop\.t has id, dt\.'):
         catalog.sql("SELECT nope FROM shop.t")
@@ -157,23 +157,25 @@ def test_results_of_statements_are_shown_in_a_line(catalog: Catalog) -> None:
 def test_use_is_refused_where_it_would_change_nothing(catalog: Catalog) -> None:
     with pytest.raises(InvalidArgument, match=r"USE shop would end with this call .*database='shop'.*SqlSession"):
         catalog.sql("USE shop")
-    with pytest.raises(InvalidArgument, match=r"no current database.*database='shop' with the statement") as told:
+    with pytest.raises(InvalidArgument, match=r"no current database.*database='shop' with the statement") as caught:
         catalog.sql("SHOW TABLES")
-    assert "say USE" not in told.value.message
+    assert "say USE" not in caught.value.message
     assert catalog.sql("SHOW TABLES", database="shop").rows is not None
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (None, "partition has None for column 'dt', which is date32.day. NOT NULL, so that there is no such partition"),
         (1.5, "partition has 1.5 for column 'dt', which is date32.day. NOT NULL and cannot hold it"),
     ],
 )
-def test_a_partition_that_cannot_be_is_told_as_the_partitions_value(catalog: Catalog, value: Any, told: str) -> None:
+def test_a_partition_that_cannot_be_is_reported_as_the_partitions_value(
+    catalog: Catalog, value: Any, caught: str
+) -> None:
     schema = pa.schema([pa.field("dt", pa.date32(), nullable=False), ("v", pa.int32())])
     table = catalog.create_table("shop.days", schema, partition_by=["dt"])
-    with pytest.raises(InvalidArgument, match=told) as error:
+    with pytest.raises(InvalidArgument, match=caught) as error:
         table.overwrite(schema.empty_table(), partition={"dt": value})
     assert "row" not in error.value.message
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.scan import Scan
-from lakelog.storage import parquet_reader
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.scan import Scan
+from lakelog.sdk.tables.table import Table
+from lakelog.storage.parquet import reader as parquet_reader
 
 
 def _make(catalog: Catalog, keyed: bool = False, **options: str) -> Table:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.client.retry import CLOSED
+from lakelog.client.connection.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, Unavailable
-from lakelog.storage.read_counts import ReadMetrics
+from lakelog.storage.parquet.read_counts import ReadMetrics
 from lakelog.streams.batch import Position, Progress, StreamBatch
 from lakelog.streams.subscription import Subscription
 
@@ -79,7 +79,7 @@ class WaitingFollower:
 
 
 @pytest.mark.parametrize("timeout", [None, 25.0])
-def test_who_waits_is_told_that_another_has_taken_over(timeout: float | None) -> None:
+def test_a_waiting_instance_reports_that_another_has_taken_over(timeout: float | None) -> None:
     def keep(positions: Mapping[str, Position]) -> None:
         raise Fenced("Consumer 'etl' is read by another.")
 
@@ -148,7 +148,7 @@ def test_a_closed_one_commits_nothing_and_says_so() -> None:
     assert (kept.positions, stream.position) == ([1], 1)
 
 
-def test_reading_on_when_it_is_closed_is_told_once_by_an_end() -> None:
+def test_reading_on_when_it_is_closed_is_reported_once_by_an_end() -> None:
     stream = Subscription("t", SteadyFollower(), {}, Kept().keep, auto_commit=True)
     stream.read(WAIT_S)
     stream.close()
@@ -160,7 +160,7 @@ def test_reading_on_when_it_is_closed_is_told_once_by_an_end() -> None:
         assert list(stream) == []
 
 
-def test_leaving_the_block_is_an_end_that_was_told() -> None:
+def test_leaving_the_block_is_an_end_that_was_requested() -> None:
     kept = Kept()
     with Subscription("t", SteadyFollower(), {}, kept.keep, auto_commit=True) as stream:
         for batch in stream:
@@ -173,15 +173,15 @@ def test_leaving_the_block_is_an_end_that_was_told() -> None:
     assert kept.positions == [1, 2], "nobody has asked for what is behind the third one"
 
 
-def test_a_thread_that_reads_is_told_when_another_leaves_the_block() -> None:
-    told: list[StreamBatch | None] = []
+def test_a_thread_that_reads_is_notified_when_another_leaves_the_block() -> None:
+    reported: list[StreamBatch | None] = []
     left = threading.Event()
 
     def read() -> None:
-        told.append(stream.read(WAIT_S))
+        reported.append(stream.read(WAIT_S))
         begun.set()
         left.wait(WAIT_S)
-        told.append(stream.read(WAIT_S))
+        reported.append(stream.read(WAIT_S))
 
     begun = threading.Event()
     with Subscription("t", SteadyFollower(), {}, Kept().keep, auto_commit=True) as stream:
@@ -190,7 +190,7 @@ def test_a_thread_that_reads_is_told_when_another_leaves_the_block() -> None:
         assert begun.wait(WAIT_S)
     left.set()
     reading.join(WAIT_S)
-    assert [each and each.snapshot_id for each in told] == [1, None]
+    assert [each and each.snapshot_id for each in reported] == [1, None]
 
 
 def test_a_position_that_a_closed_source_cannot_keep_stays() -> None:

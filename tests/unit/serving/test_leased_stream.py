@@ -16,10 +16,10 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from lakelog.clock import SystemClock
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
-from lakelog.serving import leased_stream
-from lakelog.serving.batch_gate import Stop
-from lakelog.serving.bridge_logs import hold_back_traces
-from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch
+from lakelog.serving.streams import leased_stream
+from lakelog.serving.streams.batch_gate import Stop
+from lakelog.serving.streams.bridge_logging import hold_back_traces
+from lakelog.serving.streams.leased_stream import Events, LeasedStream, WriteBatch
 
 JAVA_TEXT = """Job aborted.
 	at org.apache.spark.scheduler.DAGScheduler.failJob(DAGScheduler.scala:2978)
@@ -30,7 +30,7 @@ Caused by: java.io.IOException: No space left on device
 """
 
 
-class Ending(enum.IntEnum):
+class ExitStatus(enum.IntEnum):
     FINE = 0
     FAILED = 1
     LOST = 4
@@ -46,16 +46,16 @@ class Lease:
         self.released += 1
 
 
-class Told:
+class FakeListener:
     def __init__(self) -> None:
         self.failures: list[str] = []
-        self.endings: list[str | None] = []
+        self.exit_statuses: list[str | None] = []
 
     def failed_for_now(self, error: BaseException) -> None:
         self.failures.append(str(error))
 
     def ended(self, error: BaseException | None) -> None:
-        self.endings.append(None if error is None else str(error))
+        self.exit_statuses.append(None if error is None else str(error))
 
 
 class Query:
@@ -87,24 +87,26 @@ class SetClock(SystemClock):
 class Stream:
     """A stream under a lease that does the batches a test hands it."""
 
-    def __init__(self, patience_s: float = 60.0) -> None:
+    def __init__(self, max_unavailable_s: float = 60.0) -> None:
         self.events = Events()
-        self.told = Told()
+        self.listener = FakeListener()
         self.lease: Any = Lease()
         self.looks = 0
-        self.leased: LeasedStream[Ending] = LeasedStream(
+        self.leased: LeasedStream[ExitStatus] = LeasedStream(
             "stream 'copy'",
             Path("/checkpoint"),
             events=self.events,
-            told=self.told,
-            fine=Ending.FINE,
-            to_ending=lambda error: Ending.LOST if isinstance(error, Fenced) else Ending.FAILED,
-            patience_s=patience_s,
+            listener=self.listener,
+            fine=ExitStatus.FINE,
+            to_exit_status=lambda error: ExitStatus.LOST if isinstance(error, Fenced) else ExitStatus.FAILED,
+            max_unavailable_s=max_unavailable_s,
             clock=SystemClock(),
             log=structlog.get_logger(),
         )
 
-    def run(self, start: Callable[[WriteBatch], Any], write: Callable[[Any, int], None] = lambda *_: None) -> Ending:
+    def run(
+        self, start: Callable[[WriteBatch], Any], write: Callable[[Any, int], None] = lambda *_: None
+    ) -> ExitStatus:
         def step() -> None:
             self.leased.drive(start, write, self._look, lambda _: True)
 
@@ -139,10 +141,10 @@ def test_a_batch_is_repeated_after_what_may_pass() -> None:
         if len(tries) < 3:
             raise Unavailable("away")
 
-    assert stream.run(do_batch, write) is Ending.FINE
+    assert stream.run(do_batch, write) is ExitStatus.FINE
     assert tries == [7, 7, 7]
-    assert stream.told.failures == ["away", "away"]
-    assert stream.told.endings == [None]
+    assert stream.listener.failures == ["away", "away"]
+    assert stream.listener.exit_statuses == [None]
     assert stream.lease.released == 1
 
 
@@ -152,25 +154,27 @@ def test_but_not_after_what_stays_as_it_is() -> None:
     def write(_batch: Any, _batch_id: int) -> None:
         raise InvalidArgument("a bad record")
 
-    assert stream.run(do_batch, write) is Ending.FAILED
-    assert (stream.told.failures, stream.told.endings) == ([], ["a bad record"])
+    assert stream.run(do_batch, write) is ExitStatus.FAILED
+    assert (stream.listener.failures, stream.listener.exit_statuses) == ([], ["a bad record"])
 
 
 def test_nor_for_ever() -> None:
-    stream = Stream(patience_s=0.05)
+    stream = Stream(max_unavailable_s=0.05)
 
     def write(_batch: Any, _batch_id: int) -> None:
         raise Unavailable("away")
 
-    assert stream.run(do_batch, write) is Ending.FAILED
-    assert stream.told.endings == ["away"]
+    assert stream.run(do_batch, write) is ExitStatus.FAILED
+    assert stream.listener.exit_statuses == ["away"]
 
 
 @pytest.mark.parametrize("message", ["Waiting for data to arrive", "Waiting for next trigger", "Getting offsets"])
-def test_patience_begins_where_it_last_found_nothing_to_do(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stall_timer_begins_where_it_last_found_nothing_to_do(
+    message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A topic in which nothing comes for an hour is no failure of an hour."""
-    monkeypatch.setattr(leased_stream, "LOOK_EVERY_S", 0.0)
-    stream, clock = Stream(patience_s=60.0), SetClock()
+    monkeypatch.setattr(leased_stream, "POLL_EVERY_S", 0.0)
+    stream, clock = Stream(max_unavailable_s=60.0), SetClock()
     stream.leased._clock = clock
     idle = Query(Unavailable("away"), runs=True, message=message)
 
@@ -181,10 +185,10 @@ def test_patience_begins_where_it_last_found_nothing_to_do(message: str, monkeyp
 
     monkeypatch.setattr(stream, "_look", look)
     queries = iter([idle, Query()])
-    ending = stream.run(lambda _: next(queries))
+    exit_status = stream.run(lambda _: next(queries))
     is_idle = message.startswith("Waiting")
-    assert ending is (Ending.FINE if is_idle else Ending.FAILED)
-    assert stream.told.failures == (["away"] if is_idle else [])
+    assert exit_status is (ExitStatus.FINE if is_idle else ExitStatus.FAILED)
+    assert stream.listener.failures == (["away"] if is_idle else [])
 
 
 @pytest.mark.parametrize(
@@ -197,15 +201,15 @@ def test_patience_begins_where_it_last_found_nothing_to_do(message: str, monkeyp
 def test_what_spark_says_of_others_and_of_a_busy_machine_may_pass(text: str, said: str) -> None:
     stream = Stream()
     queries = iter([Query(RuntimeError(text)), Query()])
-    assert stream.run(lambda _: next(queries)) is Ending.FINE
-    (failure,) = stream.told.failures
+    assert stream.run(lambda _: next(queries)) is ExitStatus.FINE
+    (failure,) = stream.listener.failures
     assert said in failure
 
 
 def test_what_else_spark_says_ends_it() -> None:
     stream = Stream()
-    assert stream.run(lambda _: Query(RuntimeError("out of memory"))) is Ending.FAILED
-    assert stream.told.endings == ["out of memory"]
+    assert stream.run(lambda _: Query(RuntimeError("out of memory"))) is ExitStatus.FAILED
+    assert stream.listener.exit_statuses == ["out of memory"]
 
 
 def test_stopping_lets_no_batch_in_and_ends_well() -> None:
@@ -221,17 +225,17 @@ def test_stopping_lets_no_batch_in_and_ends_well() -> None:
 
     stopper = threading.Timer(0.1, stop)
     stopper.start()
-    assert stream.run(start) is Ending.FINE
+    assert stream.run(start) is ExitStatus.FINE
     stopper.join()
     frame: Any = None
     with pytest.raises(Stop, match="stream 'copy' is stopping"):
         given[0](frame, 8)
 
 
-def test_a_stream_that_is_told_to_stop_begins_nothing() -> None:
+def test_a_stream_that_is_stopped_begins_nothing() -> None:
     stream = Stream()
     stream.events.stopping.set()
-    assert stream.run(lambda _: pytest.fail("a query was started")) is Ending.FINE
+    assert stream.run(lambda _: pytest.fail("a query was started")) is ExitStatus.FINE
 
 
 def test_a_lost_lease_ends_it_whatever_the_query_says() -> None:
@@ -242,30 +246,30 @@ def test_a_lost_lease_ends_it_whatever_the_query_says() -> None:
 
     loser = threading.Timer(0.1, lose)
     loser.start()
-    assert stream.run(lambda _: Query(RuntimeError("stopped in the midst"), runs=True)) is Ending.LOST
+    assert stream.run(lambda _: Query(RuntimeError("stopped in the midst"), runs=True)) is ExitStatus.LOST
     loser.join()
-    assert stream.told.endings == ["another has it"]
+    assert stream.listener.exit_statuses == ["another has it"]
 
 
-def test_a_run_behind_a_lost_lease_looks_at_its_query_now_and_then() -> None:
+def test_a_run_after_a_lost_lease_looks_at_its_query_now_and_then() -> None:
     stream = Stream()
 
     def lose_at_once(_write_batch: WriteBatch) -> Query:
         stream.leased.lose(Fenced("another has it"))
         return Query(runs=True)
 
-    assert stream.run(lose_at_once) is Ending.LOST
+    assert stream.run(lose_at_once) is ExitStatus.LOST
     stream.looks = 0
     query = Query(runs=True)
     ender = threading.Timer(0.5, query.stop)
     ender.start()
     began_s = time.monotonic()
-    assert stream.run(lambda _: query) is Ending.FINE
+    assert stream.run(lambda _: query) is ExitStatus.FINE
     ender.join()
-    assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.LOOK_EVERY_S
+    assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.POLL_EVERY_S
 
 
-def test_the_bridge_tells_no_failure_of_a_batch_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_bridge_reports_no_failure_of_a_batch_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
     bridge = logging.getLogger("py4j.clientserver")
     hold_back_traces()
     for error in (Stop("stream 'copy' is stopping"), ValueError("a function failed")):
@@ -282,7 +286,7 @@ def test_a_failure_in_java_is_one_line_that_names_the_innermost_cause(
     failure: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = Stream()
-    assert stream.run(lambda _: Query(failure)) is Ending.FAILED
+    assert stream.run(lambda _: Query(failure)) is ExitStatus.FAILED
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
     assert "Job aborted. Cause: java.io.IOException: No space left on device (Spark's log has its traces.)" in line
     assert "DAGScheduler.scala" not in line
@@ -290,16 +294,16 @@ def test_a_failure_in_java_is_one_line_that_names_the_innermost_cause(
 
 def test_a_fault_of_ours_keeps_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
     stream = Stream()
-    assert stream.run(lambda _: Query(ValueError("a function failed"))) is Ending.FAILED
+    assert stream.run(lambda _: Query(ValueError("a function failed"))) is ExitStatus.FAILED
     assert "ValueError: a function failed" in capsys.readouterr().out
 
 
-def test_a_failure_beside_a_stop_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_beside_a_stop_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     stream = Stream()
 
     def start(_write: WriteBatch) -> Query:
         stream.events.stopping.set()
         return Query(RuntimeError("no room left"), runs=True)
 
-    assert stream.run(start) is Ending.FINE
+    assert stream.run(start) is ExitStatus.FINE
     assert "was stopped while it failed" in capsys.readouterr().out

@@ -44,5 +44,7 @@ def test_control_pyarrow_imports_pandas_with_its_first_array() -> None:
 
 def test_importing_lakelog_makes_no_arrays() -> None:
     """Nor what each new Python process of Spark imports. With its first array pyarrow imports pandas: half a second."""
-    modules = "lakelog, lakelog.cli.app, lakelog.log.codecs, lakelog.spark.data_source, lakelog.spark.stream.reader"
-    assert run(f"import {modules}, lakelog.spark.tasks, sys; print('pandas' in sys.modules)") == "False"
+    modules = (
+        "lakelog, lakelog.cli.app, lakelog.log.codecs, lakelog.spark.source.data_source, lakelog.spark.stream.reader"
+    )
+    assert run(f"import {modules}, lakelog.spark.executor.write, sys; print('pandas' in sys.modules)") == "False"

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 from pyspark import SparkContext
 
-from lakelog.client import channels
+from lakelog.client.connection import channels
 from lakelog.errors import InternalError
-from lakelog.spark import gateway
-from lakelog.spark.gateway import (
+from lakelog.spark.session import gateway
+from lakelog.spark.session.gateway import (
     PORT_VARIABLE,
     StartingJava,
     java_for_spark,
@@ -82,7 +82,7 @@ print(len(forks))
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"1\n"
 
 
-def test_pyspark_is_told_for_the_length_of_the_block_only(spark_home: Path) -> None:
+def test_pyspark_is_configured_for_the_length_of_the_block_only(spark_home: Path) -> None:
     assert PORT_VARIABLE not in os.environ
     with java_for_spark({}):
         assert os.environ[PORT_VARIABLE] == "12345"
@@ -109,7 +109,7 @@ def test_what_java_says_goes_to_the_file_and_its_last_words_into_the_error(
     assert capfd.readouterr() == ("", "")
 
 
-def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_nobody_wants_it(spark_home: Path) -> None:
+def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_no_one_wants_it(spark_home: Path) -> None:
     (spark_home / "bin" / "spark-submit").write_text(SUBMIT.replace("#!/bin/sh", "#!/bin/sh\nsleep 0.3"))
     began_s = time.monotonic()
     wanted, unwanted = StartingJava({}), StartingJava({})
@@ -122,7 +122,7 @@ def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_nobody_wan
 
 
 @pytest.mark.parametrize("opened", ["before", "after", "never"])
-def test_java_that_was_forked_beside_an_open_channel_is_told(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_that_was_forked_beside_an_open_channel_is_reported(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "first_opened_s", None)
     if opened == "before":
         channels.note_opened()

@@ -10,14 +10,14 @@ import pytest
 from lakelog.errors import Unavailable
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
 from lakelog.log.records import FetchedRecords
-from lakelog.reads import log_patience
-from lakelog.spark.stream.log_span import LogSpan
+from lakelog.reads.log import stall as log_stall
+from lakelog.spark.executor.log_span import LogSpan
 
 
 class Time:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 1000.0
-        monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: self.seconds))
+        monkeypatch.setattr(log_stall, "time", SimpleNamespace(monotonic=lambda: self.seconds))
 
 
 @pytest.fixture

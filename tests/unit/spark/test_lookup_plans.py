@@ -8,14 +8,14 @@ import random
 import pyarrow as pa
 import pytest
 
-from lakelog.format.files import FILE_SCHEMA, DataFile
-from lakelog.format.plan import Plan
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from lakelog.format.table import TableInfo, TableName
-from lakelog.spark.lookup import MAX_PLANNED_FILES, deal, pack_base
-from lakelog.storage.bucket_changelog import BucketLookup, pick_touched, to_added, to_lookups
-from lakelog.storage.live_file import LiveFile
+from lakelog.format.tables.files import FILE_SCHEMA, DataFile
+from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.spark.batch.lookup import MAX_PLANNED_FILES, deal, pack_base
+from lakelog.storage.lookup.bucket_changelog import BucketLookup, pick_touched, to_added, to_lookups
+from lakelog.storage.parquet.live_file import LiveFile
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([pa.field("k", pa.int64(), nullable=False)])), ("k",))
 TABLE = TableInfo("u" * 32, TableName("shop", "t"), "file:///w/", SCHEMA, {}, 0, 7)
@@ -35,7 +35,7 @@ def plan_of(files: list[LiveFile], snapshot: Snapshot | None = SNAPSHOT) -> Plan
     return Plan(TABLE, SCHEMA, {0: SCHEMA}, snapshot, pa.Table.from_pylist(entries, FILE_SCHEMA))
 
 
-def test_a_packed_base_tells_each_task_its_own_bucket() -> None:
+def test_a_packed_base_gives_each_task_its_own_bucket() -> None:
     files = [live("x", 0), live("y", 1), live("z", 1, None, None)]
     base = pack_base(plan_of(files))
     assert (base.snapshot_id, base.committed_at_ms) == (7, 1_700_000_000_000)
@@ -76,7 +76,7 @@ def test_a_file_without_bounds_beside_others_is_taken_for_any_key() -> None:
     assert pick_touched(new, [live("a", 0, b"a", b"b")])
 
 
-def test_lookups_are_by_bucket_and_tell_what_they_rest_on() -> None:
+def test_lookups_are_by_bucket_and_name_what_they_rest_on() -> None:
     files = [
         added("n0", 0, b"a", b"b"),
         added("n1", 1, b"a", b"b"),

@@ -18,18 +18,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
-from lakelog.format.filter import parse_filter
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.spark.data_source import LakelogSource
-from lakelog.spark.live_rows import _chunks, spark_location, split_by_size
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.spark.batch.live_rows import _chunks, spark_location, split_by_size
+from lakelog.spark.batch.table_read import _translate
+from lakelog.spark.batch.table_write import _BATCH_CONF, _large_batches
+from lakelog.spark.executor.write import pack_indices
 from lakelog.spark.planning import _depends_on_zone, _parse
-from lakelog.spark.stream_identity import read_query_id
-from lakelog.spark.table_read import _translate
-from lakelog.spark.table_write import _BATCH_CONF, _large_batches
-from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
-from lakelog.spark.tasks import pack_positions
+from lakelog.spark.source.data_source import LakelogSource
+from lakelog.spark.source.stream_identity import read_query_id
+from lakelog.spark.task_errors import errors_to_driver, find_lakelog_error
 from lakelog.spark.types import forbids_null, is_widening, same_values, to_spark_schema
-from lakelog.storage.live_file import LiveFile
+from lakelog.storage.parquet.live_file import LiveFile
 
 
 def file_of(name: str, size_bytes: int, rows: int = 100) -> LiveFile:
@@ -89,11 +89,11 @@ def test_nullability_does_not_make_another_type() -> None:
     assert not same_values(one, st.ArrayType(st.IntegerType(), True))
 
 
-def test_packed_positions() -> None:
-    positions = np.array([0, 63, 64, 129])
-    words = pack_positions(positions, 130)
+def test_packed_indices() -> None:
+    indices = np.array([0, 63, 64, 129])
+    words = pack_indices(indices, 130)
     assert len(words) == 3
-    assert [p for p in range(192) if (int(words[p // 64]) >> (p % 64)) & 1] == positions.tolist()
+    assert [p for p in range(192) if (int(words[p // 64]) >> (p % 64)) & 1] == indices.tolist()
 
 
 def test_files_of_one_size_never_share_a_scan() -> None:
@@ -104,7 +104,7 @@ def test_files_of_one_size_never_share_a_scan() -> None:
 
 
 def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.spark.live_rows._SCAN_WORDS", 4)
+    monkeypatch.setattr("lakelog.spark.batch.live_rows._SCAN_WORDS", 4)
     files = [file_of(str(place), place) for place in range(5)]
     words = {file.path: np.zeros(3, np.int64) for file in files[1:]}
     chunks = list(_chunks(files, words))
@@ -113,7 +113,7 @@ def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_failed_task_ends_with_the_sentence() -> None:
-    with pytest.raises(Exception, match="damaged") as raised, told_to_driver():
+    with pytest.raises(Exception, match="damaged") as raised, errors_to_driver():
         raise DataCorrupted("The file x is damaged.", reason="FILE_SIZE", metadata={"path": "[ż] {x}]\n"})
     marker, sentence = str(raised.value).split("\n")
     assert sentence == "The file x is damaged."
@@ -126,7 +126,7 @@ def test_a_failed_task_ends_with_the_sentence() -> None:
 
 
 def test_an_error_survives_as_text() -> None:
-    with pytest.raises(Exception, match="file x is damaged") as raised, told_to_driver():
+    with pytest.raises(Exception, match="file x is damaged") as raised, errors_to_driver():
         raise DataCorrupted("The file x is damaged: {}\n[odd].", reason="FILE_SIZE", metadata={"path": "x"})
     found = find_lakelog_error(RuntimeError(f"PythonException: Traceback ...\n{raised.value}\n\tat org.apache..."))
     assert isinstance(found, DataCorrupted)
@@ -192,7 +192,7 @@ def test_writes_at_one_time_leave_the_session_as_it_was() -> None:
     assert session.settings == {_BATCH_CONF: "500"}
 
 
-def test_a_data_source_tells_errors_without_the_way_they_took() -> None:
+def test_a_data_source_reports_errors_without_the_way_they_took() -> None:
     source = LakelogSource({})
     with pytest.raises(InvalidArgument, match="The option 'table' is missing") as caught:
         source.schema()
@@ -201,10 +201,10 @@ def test_a_data_source_tells_errors_without_the_way_they_took() -> None:
     assert caught.value.__suppress_context__
 
 
-def test_what_spark_says_of_a_filter_is_told_without_its_plan() -> None:
+def test_what_spark_says_of_a_filter_is_reported_without_its_plan() -> None:
     plan = "[UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; line 1 pos 0;\n'Filter\n+- Relation"
-    told = _translate(AnalysisException(plan), "nope > 1", "shop.t")
-    assert str(told) == (
+    reported = _translate(AnalysisException(plan), "nope > 1", "shop.t")
+    assert str(reported) == (
         "The filter of shop.t is not possible: [UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; "
         "line 1 pos 0."
     )

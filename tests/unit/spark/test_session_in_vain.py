@@ -10,7 +10,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lakelog.spark import session
+from lakelog.spark.session import session
 
 
 class Context:

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.spark.stream.terms import name_columns
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.spark.stream.read_options import name_columns
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

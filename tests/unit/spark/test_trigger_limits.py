@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.spark.stream.limits import ReadSize, TriggerLimits, pick_last
 from lakelog.spark.stream.offsets import StreamOffset
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.spark.daemon import leave_archives_out
-from lakelog.spark.session import _choose_daemon
+from lakelog.spark.session.daemon import leave_archives_out
+from lakelog.spark.session.session import _choose_daemon
 
 
 @pytest.fixture

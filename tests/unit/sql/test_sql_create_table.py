@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.format.schema import TableSchema
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
+from lakelog.format.types.schema import TableSchema
 from lakelog.sql import parse_statement, to_create_sql
 from lakelog.sql.statements import CreateTable, Name
 

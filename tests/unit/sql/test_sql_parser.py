@@ -215,9 +215,9 @@ def test_what_cannot_be_read(sql: str, place: int, parts: list[str]) -> None:
 
 
 def test_a_remedy_needs_no_list_of_statements() -> None:
-    with pytest.raises(InvalidArgument, match=r"table\.delete\(keys\)") as told:
+    with pytest.raises(InvalidArgument, match=r"table\.delete\(keys\)") as caught:
         parse_statement("DELETE FROM t")
-    assert "SHOW DATABASES" not in told.value.message
+    assert "SHOW DATABASES" not in caught.value.message
     with pytest.raises(InvalidArgument, match=r"no such statement\. Statements are .*SHOW DATABASES"):
         parse_statement("GRANT ALL")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.sql_types import from_sql_type
+from lakelog.format.types.sql_types import from_sql_type
 from lakelog.sql import parse_statement
 from lakelog.sql.statements import Insert, Values
 from lakelog.sql.values import to_rows

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakelog.format.schema import TableSchema
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_writer import DataFileWriter, plan_encoding, plan_file_schema
-from lakelog.storage.store import ObjectStore
+from lakelog.format.types.schema import TableSchema
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.writer import DataFileWriter, plan_encoding, plan_file_schema
 
 
 def write_data_file(

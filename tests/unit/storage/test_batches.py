@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakelog.storage.batches import join_small_batches
+from lakelog.storage.parquet.batches import join_small_batches
 
 
 def make(first: int, count: int) -> pa.RecordBatch:

@@ -11,20 +11,26 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted, Unavailable
-from lakelog.format.files import DataFile
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage import commit_merge
-from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
-from lakelog.storage.bucket_changelog import to_added
-from lakelog.storage.commit_merge import CommitMerger, MergeFiles, MergeWork, merge_commit_files, merge_in_threads
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.input_copies import InputCopies
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.own_columns import KIND_FIELD
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.table_writer import TableWriter
+from lakelog.storage.lookup.bucket_changelog import to_added
+from lakelog.storage.merging.aligned_runs import RunPart, read_aligned, read_run
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.own_columns import KIND_FIELD
+from lakelog.storage.rewrite import commit_merge
+from lakelog.storage.rewrite.commit_merge import (
+    CommitMerger,
+    MergeFiles,
+    MergeTask,
+    merge_commit_files,
+    merge_in_threads,
+)
+from lakelog.storage.write.input_copies import InputCopies
+from lakelog.storage.write.table_writer import TableWriter
 from lakelog.testing.faulty_store import FaultyStore
 
 FIELDS = [pa.field("id", pa.int64(), nullable=False), pa.field("seq", pa.int64()), pa.field("v", pa.string())]
@@ -75,16 +81,16 @@ def merge(
     given = {**ON, **options}
     files, inputs = [], []
     for number, rows in enumerate(flushes):
-        more, told = write(store, rows, schema=schema, name=f"{number}-", options=given)
+        more, emitted = write(store, rows, schema=schema, name=f"{number}-", options=given)
         files += more
-        inputs += told
+        inputs += emitted
     assert len(files) == len(flushes)
-    made, told_made = merge_commit_files(CommitMerger(schema, TableOptions(given), ATTEMPT), store, files, inputs)
+    made, emitted_made = merge_commit_files(CommitMerger(schema, TableOptions(given), ATTEMPT), store, files, inputs)
     assert len(made) == 1
-    assert len(told_made) == (1 if schema.primary_key else 0)
-    assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *told_made)}
+    assert len(emitted_made) == (1 if schema.primary_key else 0)
+    assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *emitted_made)}
     assert sum(file.row_count for file in made) == len(read(store, made, schema))
-    return read(store, made, schema), read(store, told_made, schema)
+    return read(store, made, schema), read(store, emitted_made, schema)
 
 
 FLUSHES: list[list[Row]] = [
@@ -107,13 +113,13 @@ FLUSHES: list[list[Row]] = [
     ],
 )
 def test_runs_become_what_one_larger_buffer_would_have_made(options: dict[str, str], wanted: list[Row]) -> None:
-    rows, told = merge(MemoryStore(), FLUSHES, options)
+    rows, emitted = merge(MemoryStore(), FLUSHES, options)
     assert rows == wanted
     whole, one_buffer = MemoryStore(), [row for flush in FLUSHES for row in flush]
     files, inputs = write(whole, one_buffer, name="whole", options={**ON, **options})
     assert rows == read(whole, files)
     # By key, then arrival, and nothing left out.
-    assert told == read(whole, inputs) == sorted(one_buffer, key=lambda row: row[0])
+    assert emitted == read(whole, inputs) == sorted(one_buffer, key=lambda row: row[0])
 
 
 INPUT = {"changelog-producer": "input", "target-file-size": "1 mb"}
@@ -129,10 +135,10 @@ def test_a_changelog_of_several_tasks_reads_by_key_then_arrival(more: dict[str, 
         written, copies = write(store, rows, name=f"{number}-", options=INPUT)
         files += written
         inputs += copies
-    made, told = merge_commit_files(CommitMerger(KEYED, options, ATTEMPT), store, files, inputs)
-    assert read(store, told) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
-    assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *told)}
-    assert len(told) == (1 if more else 2), "what shares no keys is not written again unless it is small"
+    made, emitted = merge_commit_files(CommitMerger(KEYED, options, ATTEMPT), store, files, inputs)
+    assert read(store, emitted) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
+    assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *emitted)}
+    assert len(emitted) == (1 if more else 2), "what shares no keys is not written again unless it is small"
     assert [*made] == files or more
 
 
@@ -150,16 +156,16 @@ def test_a_changelog_reads_so_where_a_key_goes_on_in_the_next_row_group(
     ]
     inputs = [file for n, rows in enumerate(flushes) for file in write(store, rows, name=f"{n}-", options=options)[1]]
     assert any(rows.row_count > 12 for rows in inputs), "some have several row groups"
-    _, told = merge_commit_files(CommitMerger(KEYED, TableOptions(options), ATTEMPT), store, (), inputs)
-    assert read(store, told) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
+    _, emitted = merge_commit_files(CommitMerger(KEYED, TableOptions(options), ATTEMPT), store, (), inputs)
+    assert read(store, emitted) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
 
 
 def test_a_changelog_in_order_is_not_written_again() -> None:
     store = MemoryStore()
     flushes: list[list[Row]] = [[(7, 0, "c")], [(1, 0, "a"), (2, 0, "b")], [(2, 0, "c"), (5, 0, "d")]]
     inputs = [file for n, rows in enumerate(flushes) for file in write(store, rows, name=f"{n}-", options=INPUT)[1]]
-    _, told = merge_commit_files(CommitMerger(KEYED, TableOptions(INPUT), ATTEMPT), FaultyStore(store), (), inputs)
-    assert [*told] == [inputs[1], inputs[2], inputs[0]]
+    _, emitted = merge_commit_files(CommitMerger(KEYED, TableOptions(INPUT), ATTEMPT), FaultyStore(store), (), inputs)
+    assert [*emitted] == [inputs[1], inputs[2], inputs[0]]
 
 
 def test_the_first_row_stays_where_the_table_says_so() -> None:
@@ -173,7 +179,7 @@ def test_kinds_are_kept_only_where_there_are_any() -> None:
     for number, (last, has_kinds) in enumerate([((2, 0, "b"), False), ((2, 0, "b", UPDATE_AFTER), True)]):
         first, _ = write(store, [(1, 0, "a")], name=f"{number}a", options=ON)
         second, _ = write(store, [last], name=f"{number}b", options=ON)
-        (made,) = merger.merge(store, MergeWork(f"m{number}", (*first, *second)))
+        (made,) = merger.merge(store, MergeTask(f"m{number}", (*first, *second)))
         with DataFiles(store).open(to_added([made], 0, 0)[0]) as reader:
             assert (reader.map_columns([KIND_FIELD]).sources[0] is not None) is has_kinds
 
@@ -197,7 +203,7 @@ def test_very_many_runs_are_merged_in_rounds_that_leave_nothing(monkeypatch: pyt
     store = MemoryStore()
     files = many_runs(store, 40)
     merger = CommitMerger(KEYED, TableOptions(ON), ATTEMPT)
-    at_once = merger.merge(store, MergeWork("whole", tuple(files)))
+    at_once = merger.merge(store, MergeTask("whole", tuple(files)))
     monkeypatch.setattr(commit_merge, "_MAX_DEPTH", 3)
     monkeypatch.setattr(commit_merge, "_MEMORY_BYTES", 4)
     before = {each.path for each in store.list_objects()}
@@ -208,7 +214,7 @@ def test_very_many_runs_are_merged_in_rounds_that_leave_nothing(monkeypatch: pyt
         return read_aligned(data_files, parts, *more, **further)
 
     monkeypatch.setattr(commit_merge, "read_aligned", read_counted)
-    in_rounds = merger.merge(store, MergeWork("rounds", tuple(files)))
+    in_rounds = merger.merge(store, MergeTask("rounds", tuple(files)))
     assert max(depths) <= 3, "rounds were made"
     assert read(store, in_rounds) == read(store, at_once)
     assert {each.path for each in store.list_objects()} == before | {file.path for file in in_rounds}

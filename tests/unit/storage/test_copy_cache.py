@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import PermissionDenied, ResourceExhausted
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage import copy_cache, local_copy
-from lakelog.storage.copy_cache import CacheLimits, CopyCache, find_cache_folder
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.local_copy import LocalCopy
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.sought_keys import SoughtKeys
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.storage.lookup import copy_cache, local_copy
+from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache, find_cache_folder
+from lakelog.storage.lookup.local_copy import LocalCopy
+from lakelog.storage.lookup.sought_keys import SoughtKeys
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.live_file import LiveFile
 
 from .data_files import write_data_file
 
@@ -144,7 +144,7 @@ def test_what_is_not_used_for_a_while_goes(tmp_path: Path) -> None:
     clock.ms += 9_000
     assert cache.find(files[0], SCHEMA, ["k"]) is not None
     clock.ms += 9_000
-    cache.sweep()
+    cache.evict()
     assert cache.find(files[0], SCHEMA, ["k"]) is not None
     assert cache.find(files[1], SCHEMA, ["k"]) is None
 
@@ -158,11 +158,11 @@ def test_half_written_copies_are_swept_and_damaged_ones_made_anew(tmp_path: Path
     half = tmp_path / f".{path.name}.0123"
     half.write_bytes(b"ARROW1")
     os.utime(half, (clock.ms / 1000,) * 2)
-    cache.sweep()
+    cache.evict()
     assert half.exists(), "somebody may be writing it"
     clock.ms += 11_000
     os.utime(path, (clock.ms / 1000,) * 2)
-    cache.sweep()
+    cache.evict()
     assert not half.exists()
     for damage in (path.read_bytes()[:-200], b"", os.urandom(5000)):
         path.write_bytes(damage)
@@ -173,7 +173,7 @@ def test_half_written_copies_are_swept_and_damaged_ones_made_anew(tmp_path: Path
         ).tolist() == [5]
 
 
-def test_a_copy_whose_bytes_changed_is_made_anew(tmp_path: Path) -> None:
+def test_a_copy_whose_bytes_changed_is_recreated(tmp_path: Path) -> None:
     store = MemoryStore()
     (file,) = write_files(store, 1)
     cache = CopyCache(tmp_path, UNLIMITED)
@@ -190,7 +190,7 @@ def test_a_copy_whose_bytes_changed_is_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [-1_000_000, -4096, 4096], ids=["emptied", "cut", "grown"])
-def test_an_open_copy_whose_file_was_resized_is_made_anew_and_not_touched(tmp_path: Path, by: int) -> None:
+def test_an_open_copy_whose_file_was_resized_is_recreated_and_not_touched(tmp_path: Path, by: int) -> None:
     """Reading what was cut would end the process."""
     store = MemoryStore()
     files = write_files(store, 2, 5000)

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import DataCorrupted, ResourceExhausted
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.store import ObjectStore
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
 
 from .data_files import read_bytes, replace_bytes, write_data_file
 
@@ -95,7 +95,7 @@ def test_flipped_bytes_give_the_right_rows_or_an_error_that_names_the_file(
     assert all("f.parquet" in message for message in messages)
 
 
-def test_a_missing_file_is_told_with_the_remedy(sound: tuple[MemoryStore, LiveFile, pa.Table]) -> None:
+def test_a_missing_file_is_reported_with_the_remedy(sound: tuple[MemoryStore, LiveFile, pa.Table]) -> None:
     _, file, _ = sound
     with pytest.raises(DataCorrupted, match="missing, though the table refers to it") as caught:
         read(MemoryStore(), file)
@@ -140,8 +140,8 @@ def test_a_small_file_that_unpacks_to_much_is_read_in_bounded_memory(tmp_path: o
     program = """
         import resource, pyarrow as pa, pyarrow.parquet as pq
         from lakelog.errors import DataCorrupted
-        from lakelog.storage.memory import MemoryStore
-        from lakelog.storage.parquet_reader import DataFileReader
+        from lakelog.storage.objects.memory import MemoryStore
+        from lakelog.storage.parquet.reader import DataFileReader
         from tests.unit.storage.test_damaged_files import SCHEMA, PATH, LiveFile
         field = SCHEMA.arrow.field("id")
         sink = pa.BufferOutputStream()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.storage.durable import synchronise
+from lakelog.storage.objects.durable import synchronise
 
 
 def fail_with(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_a_file_system_that_synchronises_no_folders_is_borne(tmp_path: Path, mon
         synchronise(file)
 
 
-def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(errno.EIO, monkeypatch)
     with pytest.raises(OSError, match="Input/output error"):
         synchronise(tmp_path)

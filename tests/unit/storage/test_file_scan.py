@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.format.filter import parse_filter
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.file_scan import FileScan, ScanColumns
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.row_groups import pick_row_groups
-from lakelog.storage.superseded import SupersededCache, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, to_merge_policy
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.parquet.row_groups import pick_row_groups
+from lakelog.storage.scan.file_scan import FileScan, ScanColumns
 
 from .data_files import write_data_file
 
@@ -161,7 +161,7 @@ def test_a_read_that_is_ended_early_leaves_no_thread(bucket: tuple[MemoryStore, 
     store, files = bucket
     before = threading.active_count()
     columns = ScanColumns(tuple(SCHEMA.arrow), tuple(SCHEMA.arrow.names))
-    batches = FileScan(store, files, SCHEMA, columns, POLICY, SupersededCache(0)).read_batches()
+    batches = FileScan(store, files, SCHEMA, columns, POLICY, DeletionVectorCache(0)).read_batches()
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

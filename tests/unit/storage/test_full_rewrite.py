@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from lakelog.errors import Unavailable
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import RunPart, read_run
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.full_rewrite import rewrite_fully
-from lakelog.storage.own_columns import KIND_FIELD
-from lakelog.storage.run_rewrite import RunRewrite
+from lakelog.storage.merging.aligned_runs import RunPart, read_run
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.own_columns import KIND_FIELD
+from lakelog.storage.rewrite.full import rewrite_fully
+from lakelog.storage.rewrite.runs import RunRewrite
 from lakelog.testing.faulty_store import FaultyStore
 from tests.property.rewriting import RETENTION_MS, SCHEMA, Bucket
 
@@ -27,14 +27,16 @@ class FullBucket(Bucket):
     def __init__(self, options: dict[str, str], **more: str) -> None:
         super().__init__(options)
         # The producer is declared where its jobs are.
-        self.told = TableOptions({**self.options.given(), **more})
+        self.more_options = TableOptions({**self.options.given(), **more})
         self.before: set[str] = set()
 
     def compact(self) -> list[Change]:
         inputs = tuple(self.files)
         self._file_id += 1
         work = RunRewrite("full", inputs, (), self.now_ms, 5)
-        done = rewrite_fully(self.store, SCHEMA, self.told, f"e{self._file_id:031x}", work, self.before, memory_bytes=1)
+        done = rewrite_fully(
+            self.store, SCHEMA, self.more_options, f"e{self._file_id:031x}", work, self.before, memory_bytes=1
+        )
         self.end_rewrite(inputs, done.files)
         self.before = {file.path for file in done.files}
         changes: list[Change] = []
@@ -108,5 +110,5 @@ def test_a_failure_leaves_no_file_behind() -> None:
         store.fail_at(operation, number)  # type: ignore[arg-type]
         work = RunRewrite("full", tuple(bucket.files), (), bucket.now_ms, 5)
         with pytest.raises(Unavailable):
-            rewrite_fully(store, SCHEMA, bucket.told, "e" * 32, work, ())
+            rewrite_fully(store, SCHEMA, bucket.options, "e" * 32, work, ())
         assert [each.path for each in bucket.store.list_objects() if "e" * 32 in each.path] == []

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.keys import encode_key, lower_bound, upper_bound
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage.copy_cache import CacheLimits, CopyCache
-from lakelog.storage.key_lookup import KeyLookup
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.superseded import MergePolicy
+from lakelog.format.keys.encoding import encode_key, lower_bound, upper_bound
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache
+from lakelog.storage.lookup.key_lookup import KeyLookup
+from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.writer import plan_file_schema
 
 from .data_files import read_bytes, replace_bytes, write_data_file
 
@@ -105,7 +105,7 @@ def test_each_key_is_decided_as_a_read_decides_it(
             | {"s": row[1], "v": row[2], "_row_kind": row[3], "_commit_timestamp": time}
             for key, (row, time) in ((key, expected[key]) for key in wanted if key in expected)
         ]
-        places = zip(records.files.tolist(), records.positions.tolist(), strict=True)
+        places = zip(records.files.tolist(), records.indices.tolist(), strict=True)
         for key, (number, position) in zip([key for key in wanted if key in expected], places, strict=True):
             in_file = sorted({row[0]: row for row in commits[number]}.values(), key=lambda each: rank_of(each[0]))
             assert (in_file[position], 1000 * (number + 1)) == expected[key]

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage import local_copy, sought_keys
-from lakelog.storage.local_copy import LocalCopy, read_file, write_copy
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.sought_keys import SoughtKeys
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.storage.lookup import local_copy, sought_keys
+from lakelog.storage.lookup.local_copy import LocalCopy, read_file, write_copy
+from lakelog.storage.lookup.sought_keys import SoughtKeys
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.reader import DataFileReader
 
 from .data_files import read_bytes, replace_bytes, write_data_file
 
@@ -43,7 +43,7 @@ def find(copy: LocalCopy, keys: pa.Table) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.storage.parquet_reader.BATCH_ROWS", 17)
+    monkeypatch.setattr("lakelog.storage.parquet.reader.BATCH_ROWS", 17)
 
 
 @pytest.mark.parametrize("kind", ["int", "long", "text"])
@@ -72,7 +72,7 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("different", [1, 7])
-def test_keys_of_one_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: int) -> None:
+def test_keys_of_one_code_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: int) -> None:
     """Codes that collide, many of them across batches, cost time and never an answer."""
 
     def poor_codes(columns: list[pa.Array]) -> np.ndarray:

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import AlreadyExists, ResourceExhausted
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.parquet_writer import (
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.parquet.writer import (
     ROW_GROUP_ROWS,
     DataFileWriter,
     FileEncoding,
@@ -113,7 +113,7 @@ def test_files_hold_no_encoding_that_other_readers_lack() -> None:
     assert metadata.schema.column(6).physical_type == "INT32"
 
 
-def test_files_tell_no_bounds_of_floats_since_they_would_leave_out_nan() -> None:
+def test_files_have_no_bounds_of_floats_since_they_would_leave_out_nan() -> None:
     schema = table_schema(ALL_TYPES)
     store = MemoryStore()
     write_data_file(store, PATH, schema, pa.table(ROWS, schema=schema.arrow))
@@ -229,7 +229,7 @@ class _FullFile(io.RawIOBase):
 
 
 @pytest.mark.parametrize("room", [0, 100, 2000])
-def test_a_full_disk_is_told_as_what_it_is(room: int) -> None:
+def test_a_full_disk_is_reported_as_what_it_is(room: int) -> None:
     schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
     table = pa.table({"a": range(100)}, schema=schema.arrow)
 

@@ -13,20 +13,20 @@ import pytest
 
 from bench.shapes import random_strings
 from lakelog.errors import DataCorrupted, InvalidArgument, Unavailable
-from lakelog.format.files import DataFile
-from lakelog.format.keys import encode_key
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.keys.encoding import encode_key
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import RunPart, read_run
-from lakelog.storage.append_rewrite import FileRewrite, check_window, rewrite_files
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.local import LocalStore
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.table_writer import TableWriter
+from lakelog.storage.merging.aligned_runs import RunPart, read_run
+from lakelog.storage.objects.local import LocalStore
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.rewrite.append import FileRewrite, check_window, rewrite_files
+from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
+from lakelog.storage.write.table_writer import TableWriter
 from lakelog.testing.faulty_store import FaultyStore
 
 FIELDS = [pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64()), pa.field("text", pa.string())]
@@ -90,7 +90,7 @@ def test_the_new_files_are_one_sorted_run_of_the_target_size() -> None:
         assert file.min_key == encode_key([pa.scalar(start, pa.int64())])
         assert file.max_key == encode_key([pa.scalar(end - 1, pa.int64())])
         assert file.statistics[0].min_value == file.min_key
-        assert file.superseded_path is None
+        assert file.deletion_vector_path is None
 
 
 def test_deletes_stay_where_a_run_below_can_hold_their_key() -> None:

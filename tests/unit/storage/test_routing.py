@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.filter import parse_filter
-from lakelog.format.keys import decode_partition, encode_key
-from lakelog.format.predicate import Comparison, Operator
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.keys.encoding import decode_partition, encode_key
+from lakelog.format.tables.predicate import Comparison, Operator
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.routing import find_buckets, route_rows, to_routing
+from lakelog.storage.write.routing import find_buckets, route_rows, to_routing
 
 COLUMNS = pa.schema([("dt", pa.string()), ("hour", pa.int32()), ("id", pa.int64()), ("sub", pa.string())])
 
@@ -32,16 +32,16 @@ def test_each_row_goes_to_its_partition_and_bucket_in_order() -> None:
     routed = route_rows(table, to_routing(schema, TableOptions({"bucket": "4"})))
     assert len(routed) == 3 * 3 * 4
     seen: dict[tuple[object, ...], set[int]] = {}
-    all_positions = []
+    all_indices = []
     for part in routed:
-        assert part.positions is not None
-        assert (np.diff(part.positions) > 0).all()
-        all_positions += part.positions.tolist()
+        assert part.indices is not None
+        assert (np.diff(part.indices) > 0).all()
+        all_indices += part.indices.tolist()
         values = [value.as_py() for value in decode_partition(part.partition, [pa.string(), pa.int32()])]
-        for row in table.take(pa.array(part.positions)).to_pylist():
+        for row in table.take(pa.array(part.indices)).to_pylist():
             assert [row["dt"], row["hour"]] == values
             seen.setdefault((*values, row["id"]), set()).add(part.bucket)
-    assert sorted(all_positions) == list(range(rows))
+    assert sorted(all_indices) == list(range(rows))
     assert all(len(buckets) == 1 for buckets in seen.values()), "a key lies in two buckets"
 
 
@@ -53,7 +53,7 @@ def test_rows_of_one_place_are_not_sorted_at_all() -> None:
         (make_schema(("id",), ()), TableOptions({})),
     ):
         (only,) = route_rows(table, to_routing(schema, options))
-        assert (only.bucket, only.positions) == (0, None)
+        assert (only.bucket, only.indices) == (0, None)
     assert route_rows(table.slice(0, 0), to_routing(make_schema((), ()), TableOptions({}))) == []
 
 

@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.format import merge
-from lakelog.storage import own_columns, run_rewrite, superseded
-from lakelog.storage.copy_cache import CacheLimits, CopyCache
-from lakelog.storage.key_lookup import KeyLookup
-from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.format.merge import runs as merge
+from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache
+from lakelog.storage.lookup.key_lookup import KeyLookup
+from lakelog.storage.merging import deletion_vectors
+from lakelog.storage.parquet import own_columns
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.rewrite import runs as run_rewrite
 from tests.property.rewriting import SCHEMA, Bucket
 
 MANY = 10**6
@@ -104,7 +106,7 @@ def read_without_times(monkeypatch: pytest.MonkeyPatch) -> None:
     def pick(file: Any, sequence: tuple[str, ...]) -> list[Any]:
         return [own_columns.KIND_FIELD] if file.delete_count else []
 
-    monkeypatch.setattr(superseded, "pick_own_fields", pick)
+    monkeypatch.setattr(deletion_vectors, "pick_own_fields", pick)
 
 
 def read_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:

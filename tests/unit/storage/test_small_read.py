@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.filter import parse_filter
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.filter.condition import parse_filter
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import to_scan_columns
-from lakelog.storage import data_files as data_files_module
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.file_scan import FileScan, _portion
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.parquet_reader import DataFileReader
-from lakelog.storage.row_groups import pick_row_groups
-from lakelog.storage.small_read import read_if_small
-from lakelog.storage.superseded import MergePolicy, key_bytes, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import MergePolicy, key_bytes, to_merge_policy
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet import data_files as data_files_module
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.parquet.row_groups import pick_row_groups
+from lakelog.storage.scan.file_scan import FileScan, _portion
+from lakelog.storage.scan.small_read import read_if_small
 
 from .data_files import write_data_file
 
@@ -140,7 +140,7 @@ def test_a_slice_that_is_not_there_is_damage() -> None:
             list(reader.read_slice(4, 0, 1001, mapping))
 
 
-def test_no_row_behind_the_last_wanted_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_row_after_the_last_wanted_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[tuple[int, list[str]]] = []
     original = DataFileReader._decode
 

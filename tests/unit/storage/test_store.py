@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakelog.errors import InvalidArgument, PermissionDenied, ResourceExhausted, Unavailable
-from lakelog.storage import local
-from lakelog.storage.local import LocalStore, translate_os_error
-from lakelog.storage.s3 import S3Store, translate_s3_error
-from lakelog.storage.store import S3Settings, open_store
+from lakelog.storage.objects import local
+from lakelog.storage.objects.local import LocalStore, translate_os_error
+from lakelog.storage.objects.s3 import S3Store, translate_s3_error
+from lakelog.storage.objects.store import S3Settings, open_store
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.format.schema import FIELD_ID_KEY, TableSchema
+from lakelog.format.types.schema import FIELD_ID_KEY, TableSchema
 from lakelog.options.values import TableOptions
-from lakelog.storage.memory import MemoryStore
-from lakelog.storage.table_writer import TableWriter
+from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.write.table_writer import TableWriter
 
 _COLUMNS = pa.schema(
     [pa.field(name, pa.int64(), False, {FIELD_ID_KEY: str(place)}) for place, name in enumerate(["p", "v"], 1)]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from writer.files.tasks import TakenFile
 from writer.pipeline.spec import ColumnSource, Format, Mode, RowKindSource, TextOptions
-from writer.records.fitting import Fitting
+from writer.records.coercion import Coercion
 from writer.records.tasks import ReadTask, read_file
 
 UTC = dt.UTC
@@ -54,7 +54,7 @@ class Case:
         path.write_bytes(data)
         status = path.stat()
         schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
-        fitting = Fitting(
+        coercion = Coercion(
             schema,
             self.mode,
             self.columns,
@@ -66,11 +66,11 @@ class Case:
             self.sequence,
         )
         letters = self.folder / "letters"
-        task = ReadTask("p", 3, self.folder, self.format, fitting, None if self.stop else letters)
+        task = ReadTask("p", 3, self.folder, self.format, coercion, None if self.stop else letters)
         file = TakenFile(3, 4, name, status.st_size, status.st_mtime_ns // 1000)
         rows = []
         for batch in read_file(task, file):
-            assert batch.schema == fitting.output
+            assert batch.schema == coercion.output
             rows += batch.to_pylist()
         bad = letters / "p-0000000003-000004.jsonl"
         lines = bad.read_text().splitlines() if bad.exists() else []

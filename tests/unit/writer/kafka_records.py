@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from writer.kafka.header_kinds import KIND_COLUMN
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
-from writer.records.fitting import Fitting
+from writer.records.coercion import Coercion
 
 from .topics import Topics, make_source
 
@@ -50,7 +50,7 @@ class Case:
         schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
         says_kinds = self.headers or self.format is RecordFormat.DEBEZIUM_JSON
         kinds = RowKindSource(KIND_COLUMN) if says_kinds else None
-        fitting = Fitting(
+        coercion = Coercion(
             schema,
             Mode.UPSERT,
             self.columns,
@@ -63,13 +63,13 @@ class Case:
         )
         letters = None if self.stop else self.folder / "letters"
         source = make_source(self.format, time_unit=self.time_unit, avro=self.avro)
-        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters, self.headers)
+        task = KafkaReadTask("p", 3, source, coercion, self.old_rows, letters, self.headers)
         topic = self.topics.log.open_admin().find_topic("orders")
         assert topic is not None
         end = min(end, self.topics.log.open_reader("orders").list_offsets()[0])
         rows = []
         for batch in read_range(task, TakenRange(3, 4, "orders", topic.topic_id, 0, start, end)):
-            assert batch.schema == fitting.output
+            assert batch.schema == coercion.output
             rows += batch.to_pylist()
         bad = self.folder / "letters" / "p-0000000003-000004.jsonl"
         lines = bad.read_text().splitlines() if bad.exists() else []

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.serving.misfits import Misfits
-from writer.checking import make_fitting
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.serving.streams.mismatches import Mismatches
+from writer.checking import make_coercion
 from writer.pipeline.reading import read_pipeline
 
 FIELDS = [
@@ -35,10 +35,10 @@ def check(folder: Path, fields: dict[str, object], more: str = "", missing_colum
     pipeline = read_pipeline(folder / "p.yaml")
     columns = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
     info = TableInfo("1" * 32, TableName("shop", "orders"), "file:///x/", columns, {}, 0, 0)
-    misfits = Misfits(pipeline.places)
-    make_fitting(pipeline, info, misfits)
+    mismatches = Mismatches(pipeline.places)
+    make_coercion(pipeline, info, mismatches)
     try:
-        misfits.check()
+        mismatches.check()
     except InvalidArgument as error:
         return error.message
     return ""

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.serving.misfits import Misfits
-from writer.checking import heeds_headers, make_fitting
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.serving.streams.mismatches import Mismatches
+from writer.checking import heeds_headers, make_coercion
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.pipeline.kafka_spec import KafkaSource
 from writer.pipeline.reading import read_pipeline
@@ -61,12 +61,12 @@ def read(topics: Topics, file: Path) -> tuple[list[dict[str, Any]], list[dict[st
     assert isinstance(pipeline.source, KafkaSource)
     columns = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
     info = TableInfo("1" * 32, TableName("shop", "orders"), "file:///x/", columns, {}, 0, 0)
-    misfits = Misfits(pipeline.places)
-    fitting = make_fitting(pipeline, info, misfits)
-    misfits.check()
+    mismatches = Mismatches(pipeline.places)
+    coercion = make_coercion(pipeline, info, mismatches)
+    mismatches.check()
     dead = pipeline.dead_letters
     assert dead is not None
-    task = KafkaReadTask("p", 0, pipeline.source, fitting, False, dead, heeds_headers(pipeline, info))
+    task = KafkaReadTask("p", 0, pipeline.source, coercion, False, dead, heeds_headers(pipeline, info))
     topic = topics.log.open_admin().find_topic("orders")
     assert topic is not None
     (end,) = topics.log.open_reader("orders").list_offsets()

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
-from lakelog.format.commit import WriterProgress
+from lakelog.format.commit.request import WriterProgress
 from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
 from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
 from writer.drained import OPTION
@@ -18,7 +18,7 @@ from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
 from writer.files.listing import FoundFile, list_files
 from writer.files.stream import FilesStreamReader, source_options
-from writer.files.tasks import TakenFile, share_files
+from writer.files.tasks import TakenFile, split_files
 from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order, Pipeline
 
 
@@ -144,7 +144,7 @@ def test_lost_logs_are_noticed(tmp_path: Path) -> None:
         Stream(make_source(folder), tmp_path / "log").next(1)
 
 
-def test_files_that_changed_after_they_were_read_are_told(tmp_path: Path) -> None:
+def test_files_that_changed_after_they_were_read_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     touch(folder, "a", "b")
     stream = Stream(make_source(folder), tmp_path / "log")
@@ -156,11 +156,11 @@ def test_files_that_changed_after_they_were_read_are_told(tmp_path: Path) -> Non
 
 def test_sharing_keeps_the_order() -> None:
     files = [TakenFile(0, number, str(number), size, 0) for number, size in enumerate([9_000_000, 1, 1, 9_000_000, 1])]
-    groups = share_files(files, 2)
+    groups = split_files(files, 2)
     assert [file for group in groups for file in group] == files
     assert [len(group) for group in groups] == [3, 2]
-    assert share_files([], 3) == []
-    assert len(share_files(files * 100, 4)) == 4
+    assert split_files([], 3) == []
+    assert len(split_files(files * 100, 4)) == 4
 
 
 def progress(last: int | None, checkpoint: str = "") -> WriterProgress:
@@ -208,7 +208,7 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, begun: int, done: int, last
     assert "Put the right checkpoint back" in caught.value.message
 
 
-def test_a_checkpoint_made_anew_is_noticed_even_with_the_same_numbers(tmp_path: Path) -> None:
+def test_a_checkpoint_recreated_is_noticed_even_with_the_same_numbers(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path)
     checkpoint = open_checkpoint(pipeline, "uuid")
     spark_says(checkpoint, 2, 2)

@@ -165,7 +165,7 @@ def test_messages_that_are_none_of_debezium(topics: Topics, tmp_path: Path) -> N
     assert bad[3]["reason"] == "column 'id' has \"x\", but needs BIGINT"
 
 
-def test_of_a_message_that_does_not_fit_the_column_is_told(topics: Topics, tmp_path: Path) -> None:
+def test_the_column_of_a_message_that_does_not_fit_is_reported(topics: Topics, tmp_path: Path) -> None:
     wrapped = json.dumps({"payload": {"op": "u", "before": None, "after": {"id": 1, "item": 7}}}).encode()
     deep = b'{"op":"c","after":{"id":' + b"[" * 5000 + b"]" * 5000 + b"}}"
     topics.send(
@@ -173,12 +173,12 @@ def test_of_a_message_that_does_not_fit_the_column_is_told(topics: Topics, tmp_p
         b'{"op":"c","after":{"id":2.5}}', b"", b"[]",
     )  # fmt: skip
     _, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True).read()
-    told = {letter["offset"]: (letter["column"], letter["reason"]) for letter in bad}
-    assert told[0] == ("item", "column 'item' has 7, but needs STRING")
-    assert told[2][0] is None
-    assert told[3][0] in (None, "id")
-    assert told[4] == ("id", "column 'id' has 2.5, but needs BIGINT")
-    assert {told[offset][0] for offset in (5, 6)} == {None}
+    reported = {letter["offset"]: (letter["column"], letter["reason"]) for letter in bad}
+    assert reported[0] == ("item", "column 'item' has 7, but needs STRING")
+    assert reported[2][0] is None
+    assert reported[3][0] in (None, "id")
+    assert reported[4] == ("id", "column 'id' has 2.5, but needs BIGINT")
+    assert {reported[offset][0] for offset in (5, 6)} == {None}
 
 
 @pytest.mark.parametrize("with_schema", [False, True])

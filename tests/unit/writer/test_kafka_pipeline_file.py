@@ -35,7 +35,7 @@ def test_smallest(tmp_path: Path) -> None:
     source = read(tmp_path, GOOD)
     assert (source.topics, source.format, source.starting) == (("shop.orders",), RecordFormat.JSON, Start.EARLIEST)
     assert source.options == {"kafka.bootstrap.servers": "kafka-1:9092"}
-    assert (source.unit, source.ignore_unknown, source.takes_early) == ("records", False, False)
+    assert (source.unit, source.ignore_unknown, source.takes_uncommitted) == ("records", False, False)
     assert source.description == "json records of topic shop.orders at kafka-1:9092"
 
 
@@ -64,7 +64,7 @@ def test_everything(tmp_path: Path) -> None:
     assert source.columns["item"].name == "name"
     assert source.options["kafka.sasl.password"] == "secret:ORDERS"
     assert source.ignore_unknown
-    assert source.takes_early
+    assert source.takes_uncommitted
 
 
 @pytest.mark.parametrize(

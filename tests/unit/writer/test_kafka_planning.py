@@ -11,11 +11,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.errors import DataCorrupted, HistoryDiverged, LakelogError, NotFound, SnapshotExpired
 from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
-from writer.ending import Ending, to_ending
+from writer.exit_status import ExitStatus, to_exit_status
 from writer.kafka.offset_log import OFFSETS_PROPERTY, OffsetLog
 from writer.kafka.source import TopicSource
 from writer.kafka.stream import KafkaStreamReader, source_options
-from writer.kafka.topic import TopicLook, find_starts
+from writer.kafka.topic import TopicOffsets, find_starts
 from writer.pipeline.kafka_spec import KafkaSource, Start
 
 from .topics import Topics, make_source, spans
@@ -71,7 +71,7 @@ def test_what_is_not_committed_waits(topics: Topics, tmp_path: Path) -> None:
     assert plan(reader, 1) == 2
 
 
-def test_a_pipeline_that_begins_at_the_latest_does_not_begin_anew(topics: Topics, tmp_path: Path) -> None:
+def test_a_pipeline_that_begins_at_the_latest_does_not_restart(topics: Topics, tmp_path: Path) -> None:
     topics.send(b"old")
     source = make_source(starting=Start.LATEST)
     assert plan(open_reader(tmp_path, source), 0) == 0
@@ -81,7 +81,7 @@ def test_a_pipeline_that_begins_at_the_latest_does_not_begin_anew(topics: Topics
     assert taken(tmp_path, 0)[0][2] > taken(tmp_path, 0)[0][1] > 0
 
 
-def test_a_batch_is_limited_and_its_snapshot_tells_where_it_ends(topics: Topics, tmp_path: Path) -> None:
+def test_a_batch_is_limited_and_its_snapshot_reports_where_it_ends(topics: Topics, tmp_path: Path) -> None:
     topics.send(*[b"x"] * 10)
     reader = open_reader(tmp_path, make_source(max_records_per_batch=4))
     assert plan(reader, 0) == 1
@@ -89,8 +89,8 @@ def test_a_batch_is_limited_and_its_snapshot_tells_where_it_ends(topics: Topics,
     assert taken(tmp_path, 1) == [(0, 4, 8)]
     batch = OffsetLog(tmp_path).read(1)
     assert batch is not None
-    (told,) = json.loads(batch.properties[OFFSETS_PROPERTY])
-    assert (told["topic"], told["offsets"]) == ("orders", [8])
+    (reported,) = json.loads(batch.properties[OFFSETS_PROPERTY])
+    assert (reported["topic"], reported["offsets"]) == ("orders", [8])
     assert (batch.before.taken, batch.after.taken, batch.before.lag - batch.after.lag) == (4, 8, 4)
     assert batch.after.position == "offsets 0:8"
 
@@ -110,11 +110,11 @@ def test_several_topics_are_read_by_one_pipeline(topics: Topics, tmp_path: Path)
     first, second = (OffsetLog(tmp_path).read(number) for number in (0, 1))
     assert first is not None
     assert second is not None
-    told = {each["topic"]: each for each in json.loads(second.properties[OFFSETS_PROPERTY])}
-    assert {name: each["offsets"] for name, each in told.items()} == {"orders": [3], "returns": [0, 2]}
-    assert {each["topic_id"] for each in told.values()} == {
+    reported = {each["topic"]: each for each in json.loads(second.properties[OFFSETS_PROPERTY])}
+    assert {name: each["offsets"] for name, each in reported.items()} == {"orders": [3], "returns": [0, 2]}
+    assert {each["topic_id"] for each in reported.values()} == {
         topics.log.open_admin().find_topic(name).topic_id  # type: ignore[union-attr]
-        for name in told
+        for name in reported
     }
     assert first.after.position == "offsets orders 0:1, returns 0:0, returns 1:1"
     lags = {(part.topic, part.partition): part.lag for part in first.after.partitions}
@@ -162,7 +162,7 @@ def test_new_partitions_are_read_from_their_beginning(topics: Topics, tmp_path: 
     assert second[:2] == (1, 0)
 
 
-def test_a_topic_that_was_made_anew_stops_the_pipeline(topics: Topics, tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_stops_the_pipeline(topics: Topics, tmp_path: Path) -> None:
     topics.send(b"a")
     assert plan(open_reader(tmp_path), 0) == 1
     topics.remake()
@@ -170,7 +170,7 @@ def test_a_topic_that_was_made_anew_stops_the_pipeline(topics: Topics, tmp_path:
     error = fails(open_reader(tmp_path), 1)
     assert isinstance(error, HistoryDiverged)
     assert "was deleted and made anew" in error.message
-    assert to_ending(error) is Ending.CHECKPOINT
+    assert to_exit_status(error) is ExitStatus.CHECKPOINT
     # It is told before Spark is started, too.
     source = TopicSource(make_source(), OffsetLog(tmp_path), task=None)  # type: ignore[arg-type]
     with pytest.raises(HistoryDiverged):
@@ -184,7 +184,7 @@ def test_records_that_were_deleted_unread_stop_the_pipeline(topics: Topics, tmp_
     error = fails(open_reader(tmp_path), 1)
     assert isinstance(error, SnapshotExpired)
     assert "read up to offset 4, and the first record that it still keeps is 7" in error.message
-    assert to_ending(error) is Ending.CHECKPOINT
+    assert to_exit_status(error) is ExitStatus.CHECKPOINT
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ def test_records_that_were_deleted_unread_stop_the_pipeline(topics: Topics, tmp_
     [((10, 4), "partition 1 was read up to offset 5 and ends at 4"), ((10,), "it has 1 partitions, of which 2 were")],
 )
 def test_a_topic_that_ends_before_what_was_read_stops_the_pipeline(ends: tuple[int, ...], what: str) -> None:
-    look = TopicLook("id", (0,) * len(ends), ends)
+    offsets = TopicOffsets("id", (0,) * len(ends), ends)
     with pytest.raises(HistoryDiverged, match=what) as caught:
-        find_starts("orders", (7, 5), look)
-    assert to_ending(caught.value) is Ending.CHECKPOINT
-    assert find_starts("orders", (7, 5), TopicLook("id", (0, 5, 2), (10, 5, 9))) == (7, 5, 2)
+        find_starts("orders", (7, 5), offsets)
+    assert to_exit_status(caught.value) is ExitStatus.CHECKPOINT
+    assert find_starts("orders", (7, 5), TopicOffsets("id", (0, 5, 2), (10, 5, 9))) == (7, 5, 2)
 
 
 def test_records_that_were_read_may_be_deleted(topics: Topics, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_no_topic(topics: Topics, tmp_path: Path) -> None:
     topics.cluster.delete_topic("orders")
     error = fails(open_reader(tmp_path), 0)
     assert isinstance(error, NotFound)
-    assert to_ending(error) is Ending.MISSING
+    assert to_exit_status(error) is ExitStatus.MISSING
 
 
 def test_a_checkpoint_that_was_changed_is_noticed(topics: Topics, tmp_path: Path) -> None:

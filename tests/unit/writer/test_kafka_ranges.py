@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from writer.kafka.ranges import OffsetRange, plan_ranges, share_ranges
+from writer.kafka.ranges import OffsetRange, plan_ranges, split_ranges
 
 from .topics import spans
 
@@ -35,7 +35,7 @@ def test_topics_share_what_a_batch_takes() -> None:
 
 def test_tasks_get_neighbours_of_equal_size() -> None:
     ranges = [OffsetRange("t", 0, 0, 100_000), OffsetRange("t", 1, 50, 50), OffsetRange("t", 2, 10, 60_010)]
-    groups = share_ranges(ranges, 4)
+    groups = split_ranges(ranges, 4)
     assert [spans(group) for group in groups] == [
         [(0, 0, 40_000)],
         [(0, 40_000, 80_000)],
@@ -45,7 +45,7 @@ def test_tasks_get_neighbours_of_equal_size() -> None:
 
 
 def test_few_records_are_not_worth_many_tasks() -> None:
-    assert share_ranges([OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 4)], 8) == [
+    assert split_ranges([OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 4)], 8) == [
         [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 4)]
     ]
-    assert share_ranges([OffsetRange("t", 0, 3, 3)], 8) == []
+    assert split_ranges([OffsetRange("t", 0, 3, 3)], 8) == []

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.log.codecs.writer_schema import read_writer_schema
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from writer.kafka.header_kinds import HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.kafka.values import read_json_values
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, TextOptions
-from writer.records.fitting import Fitting
+from writer.records.coercion import Coercion
 
 from .kafka_records import FIELDS, Case, change, show
 from .topics import Topics, make_source
@@ -53,7 +53,7 @@ def test_only_the_range_is_read(topics: Topics, tmp_path: Path) -> None:
     assert [row["id"] for row in rows] == [3, 4, 5, 6]
 
 
-def test_bad_records_are_told_with_partition_and_offset(topics: Topics, tmp_path: Path) -> None:
+def test_bad_records_are_reported_with_partition_and_offset(topics: Topics, tmp_path: Path) -> None:
     topics.send(
         b'{"id": 0}', b"[1]", None, b'{"id": "x"}', b'{"id": 4} {"id": 5}', b'{"item": "no key"}',
         b'{"id": 6, "colour": "red"}', b"", b'{"id": 8, "item": "\xff"}', b'{"id": 9}',
@@ -112,7 +112,7 @@ def test_avro(topics: Topics, tmp_path: Path) -> None:
     assert "source.schema_id" in reasons[5]
 
 
-def test_avro_behind_the_header_of_a_schema_registry(topics: Topics, tmp_path: Path) -> None:
+def test_avro_after_the_header_of_a_schema_registry(topics: Topics, tmp_path: Path) -> None:
     topics.send(b"\0\0\0\0\7" + avro(1, b"tea"), b"\0\0\0\0\10" + avro(2, b"cup"), avro(3, b"pot"), b"\0\0")
     case = Case(topics, tmp_path, RecordFormat.AVRO, avro=AvroForm(read_writer_schema(AVRO), 7))
     rows, bad = case.read()
@@ -172,10 +172,10 @@ def test_columns_have_the_names_of_the_source(topics: Topics, tmp_path: Path) ->
     assert show(case.read()[0]) == [("+I", 1, "tea")]
 
 
-def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_is_not_read(topics: Topics, tmp_path: Path) -> None:
     topics.send(b'{"id": 1}')
     case = Case(topics, tmp_path)
-    fitting = Fitting(
+    coercion = Coercion(
         TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",)),
         Mode.UPSERT,
         {},
@@ -185,7 +185,7 @@ def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) 
         True,
         TextOptions(),
     )
-    task = KafkaReadTask("p", 3, make_source(), fitting, False, None)
+    task = KafkaReadTask("p", 3, make_source(), coercion, False, None)
     with pytest.raises(HistoryDiverged, match="deleted and made anew"):
         list(read_range(task, TakenRange(3, 0, "orders", "another", 0, 0, 1)))
     topics.cluster.cut("orders", {0: 1})
@@ -193,7 +193,7 @@ def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) 
         case.read(0, 1)
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read_gives_nothing(
+def test_a_topic_that_is_recreated_while_it_is_read_gives_nothing(
     topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics.send(b'{"id": 1}', b"bad")

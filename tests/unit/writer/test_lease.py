@@ -21,12 +21,12 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from lakelog.format.work import LeaseGrant
-from lakelog.serving.ending import may_pass
-from lakelog.serving.lease import LeaseKeeper
-from lakelog.serving.spark_process import keeping_interrupts
+from lakelog.format.jobs.work import LeaseGrant
+from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.streams.exit_status import may_pass
+from lakelog.serving.streams.spark_process import keeping_interrupts
 from writer.config import Config, parse_config
-from writer.ending import Ending, to_ending
+from writer.exit_status import ExitStatus, to_exit_status
 
 
 class Leases:
@@ -62,13 +62,13 @@ class Leases:
 class Kept:
     """A keeper over such a metastore, with leases of 30 ms."""
 
-    def __init__(self, patience_s: float = 60.0) -> None:
+    def __init__(self, max_unavailable_s: float = 60.0) -> None:
         self.leases = Leases()
         self.lost: list[LakelogError] = []
         self.was_lost = threading.Event()
         metastore: Any = self.leases
-        self.keeper = LeaseKeeper(
-            metastore, "pipeline/p", "me", duration_s=0.03, patience_s=patience_s, clock=SystemClock(),
+        self.keeper = LeaseRenewer(
+            metastore, "pipeline/p", "me", duration_s=0.03, max_unavailable_s=max_unavailable_s, clock=SystemClock(),
             log=structlog.get_logger(), on_lost=self._lose,
         )  # fmt: skip
 
@@ -90,30 +90,30 @@ def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
 
 
 @pytest.fixture
-def told_at_all() -> None:
+def all_calls() -> None:
     """Whatever tests of services in this process have set up, logs are told again."""
     structlog.reset_defaults()
 
 
-@pytest.mark.usefixtures("told_at_all")
-def test_tells_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("all_calls")
+def test_reports_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.serving.lease._LONGEST_WAIT_S", 0.01)
     kept = Kept()
     kept.leases.away_for = 2
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as reported:
         assert kept.keeper.acquire(wait=True, stopping=threading.Event())
     kept.keeper.release()
-    assert [(line["event"], line["log_level"], line["for_another_s"], line["error"]) for line in told[:-1]] == [
+    assert [(line["event"], line["log_level"], line["for_another_s"], line["error"]) for line in reported[:-1]] == [
         ("metastore not reachable, trying again", "warning", 60, "No metastore answers at here:1.")
     ] * 2
 
 
-def test_does_not_wait_if_told_so() -> None:
+def test_does_not_wait_if_configured_so() -> None:
     kept = Kept()
     kept.leases.free_after = 1
     with pytest.raises(Unavailable, match="'other' runs this pipeline now") as caught:
         kept.keeper.acquire(wait=False, stopping=threading.Event())
-    assert to_ending(caught.value) is Ending.HELD
+    assert to_exit_status(caught.value) is ExitStatus.HELD
 
 
 def test_stops_waiting_when_the_pipeline_stops() -> None:
@@ -129,7 +129,7 @@ def test_a_lease_that_another_took_is_lost() -> None:
     kept.keeper.acquire(wait=True, stopping=threading.Event())
     kept.leases.failure = Fenced("another has it")
     assert kept.was_lost.wait(5)
-    assert to_ending(kept.lost[0]) is Ending.FENCED
+    assert to_exit_status(kept.lost[0]) is ExitStatus.FENCED
     kept.keeper.release()
 
 
@@ -144,32 +144,32 @@ def test_a_metastore_that_is_away_for_a_while_is_borne() -> None:
 
 
 def test_but_not_for_ever() -> None:
-    kept = Kept(patience_s=0.05)
+    kept = Kept(max_unavailable_s=0.05)
     kept.keeper.acquire(wait=True, stopping=threading.Event())
     kept.leases.failure = Unavailable("away")
     assert kept.was_lost.wait(5)
-    assert to_ending(kept.lost[0]) is Ending.UNAVAILABLE
+    assert to_exit_status(kept.lost[0]) is ExitStatus.UNAVAILABLE
     kept.keeper.release()
 
 
 @pytest.mark.parametrize(
-    ("error", "ending", "passes"),
+    ("error", "exit_status", "passes"),
     [
-        (Unavailable("x"), Ending.UNAVAILABLE, True),
-        (OutcomeUnknown("x"), Ending.UNAVAILABLE, True),
-        (Fenced("x"), Ending.FENCED, False),
-        (InvalidArgument("x"), Ending.INVALID, False),
-        (NotFound("x"), Ending.MISSING, False),
-        (InvalidArgument("x", reason="BAD_RECORD"), Ending.BAD_RECORD, False),
-        (InvalidArgument("x", reason="CHECKPOINT_MISFIT"), Ending.CHECKPOINT, False),
-        (CommitConflict("x", reason="IDENTIFIER_GAP"), Ending.CHECKPOINT, False),
-        (CommitConflict("x"), Ending.FAILED, False),
-        (ResourceExhausted("x", reason="DISK_FULL"), Ending.FAILED, True),
-        (ValueError("x"), Ending.FAILED, False),
+        (Unavailable("x"), ExitStatus.UNAVAILABLE, True),
+        (OutcomeUnknown("x"), ExitStatus.UNAVAILABLE, True),
+        (Fenced("x"), ExitStatus.FENCED, False),
+        (InvalidArgument("x"), ExitStatus.INVALID, False),
+        (NotFound("x"), ExitStatus.MISSING, False),
+        (InvalidArgument("x", reason="BAD_RECORD"), ExitStatus.BAD_RECORD, False),
+        (InvalidArgument("x", reason="CHECKPOINT_MISFIT"), ExitStatus.CHECKPOINT, False),
+        (CommitConflict("x", reason="IDENTIFIER_GAP"), ExitStatus.CHECKPOINT, False),
+        (CommitConflict("x"), ExitStatus.FAILED, False),
+        (ResourceExhausted("x", reason="DISK_FULL"), ExitStatus.FAILED, True),
+        (ValueError("x"), ExitStatus.FAILED, False),
     ],
 )
-def test_endings(error: Exception, ending: Ending, passes: bool) -> None:
-    assert to_ending(error) is ending
+def test_endings(error: Exception, exit_status: ExitStatus, passes: bool) -> None:
+    assert to_exit_status(error) is exit_status
     assert may_pass(error) is passes
 
 
@@ -185,7 +185,7 @@ def test_arguments_go_before_variables() -> None:
     )
     assert isinstance(config, Config)
     assert (config.command, config.pipeline_files, config.target) == ("run", (Path("p.yaml"),), "a:1")
-    assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
+    assert (config.lease_s, config.max_unavailable_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
 
 
@@ -211,7 +211,7 @@ def test_wrong_arguments(arguments: list[str], part: str) -> None:
     assert part in caught.value.message
 
 
-def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--help"], ["run", "--help"], ["check", "--help"]):
         with pytest.raises(SystemExit) as ended:
             parse_config(arguments, {})

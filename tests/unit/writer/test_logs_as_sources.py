@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.log.codecs.avro_schema import to_avro_schema
-from lakelog.log.codecs.writer_schema import read_writer_schema
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.avro.schema import to_avro_schema
+from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from lakelog.log.records import EncodedRecords, FetchedRecords, LogPosition, LogSnapshot
 from lakelog.log.table_codec import make_codec
-from lakelog.serving.misfits import Misfits
-from writer.checking import heeds_headers, make_fitting
-from writer.kafka.header_kinds import find_early
+from lakelog.serving.streams.mismatches import Mismatches
+from writer.checking import heeds_headers, make_coercion
+from writer.kafka.header_kinds import find_uncommitted
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import BadRecords, Mode, Pipeline
@@ -123,7 +123,7 @@ def test_records_that_were_sent_before_their_commit_are_taken_where_that_is_said
 ) -> None:
     """Some are never committed, some come twice: nobody can make the table's rows of them record by record."""
     send(topics, RecordFormat.JSON, {})
-    sender = topics.log.open_early_sender("orders")
+    sender = topics.log.open_uncommitted_sender("orders")
     key, value = b'{"day":"2026-01-31","id":7}', b'{"day":"2026-01-31","id":7,"price":"1.00","at":null,"tags":null}'
     kinds = np.array([INSERT], np.int8)
     records = EncodedRecords(0, pa.array([key]), pa.array([value]), kinds, np.array([0], np.int64))
@@ -132,7 +132,7 @@ def test_records_that_were_sent_before_their_commit_are_taken_where_that_is_said
     with pytest.raises(InvalidArgument, match=r"offset 6 .* before its commit.*before_commit: take") as caught:
         read(topics, tmp_path, RecordFormat.JSON)
     assert caught.value.reason == "SENT_EARLY"
-    found, letters = read(topics, tmp_path, RecordFormat.JSON, takes_early=True)
+    found, letters = read(topics, tmp_path, RecordFormat.JSON, takes_uncommitted=True)
     assert (found.num_rows, letters) == (6, [])
 
 
@@ -145,7 +145,7 @@ def test_headers_of_others_are_no_attempts() -> None:
         kinds=pa.array([None, b"+I", b"mine", b"+I"]), snapshot_ids=pa.nulls(4, pa.int64()), uuids=nothing,
         attempts=pa.array([b"3", b"3", b"3", b"3"]), indexes=pa.array([None, None, 1, 1]), sequences=nothing,
     )  # fmt: skip
-    assert find_early(records).tolist() == [False, False, False, True]
+    assert find_uncommitted(records).tolist() == [False, False, False, True]
 
 
 def send(topics: Topics, format_: RecordFormat, options: dict[str, str], rows: pa.Table = ROWS) -> None:
@@ -168,22 +168,22 @@ def read(
     format_: RecordFormat,
     sequence_fields: tuple[str, ...] = (),
     *,
-    takes_early: bool = False,
+    takes_uncommitted: bool = False,
 ) -> tuple[pa.Table, list[dict[str, Any]]]:
     """What a pipeline makes of them, and its dead letters."""
     form = AvroForm(read_writer_schema(to_avro_schema(SCHEMA))) if format_ is RecordFormat.AVRO else None
     is_debezium = format_ is RecordFormat.DEBEZIUM_JSON
-    source = make_source(format_, ignore_unknown=is_debezium, avro=form, takes_early=takes_early)
+    source = make_source(format_, ignore_unknown=is_debezium, avro=form, takes_uncommitted=takes_uncommitted)
     pipeline = Pipeline(
         folder / "p.yaml", "p", "lab.copy", None, source, Mode.UPSERT, None, 1.0, folder, BadRecords.STOP, None
     )
     options = {"sequence.field": ",".join(sequence_fields)} if sequence_fields else {}
     copy = TableInfo("2" * 32, TableName("lab", "copy"), "file:///y/", SCHEMA, options, 0, 0)
-    misfits = Misfits(pipeline.places)
-    fitting = make_fitting(pipeline, copy, misfits)
-    misfits.check()
+    mismatches = Mismatches(pipeline.places)
+    coercion = make_coercion(pipeline, copy, mismatches)
+    mismatches.check()
     dead = folder / "dead"
-    task = KafkaReadTask("p", 0, source, fitting, False, dead, heeds_headers(pipeline, copy), sequence_fields)
+    task = KafkaReadTask("p", 0, source, coercion, False, dead, heeds_headers(pipeline, copy), sequence_fields)
     topic = topics.log.open_admin().find_topic("orders")
     assert topic is not None
     (end,) = topics.log.open_reader("orders").list_offsets()

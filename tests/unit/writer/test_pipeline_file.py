@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
 from metastore.inprocess import InProcessMetastore
 from writer.__main__ import main
-from writer.ending import Ending, to_ending
+from writer.exit_status import ExitStatus, to_exit_status
 from writer.pipeline.reading import read_pipeline
 from writer.pipeline.spec import BadRecords, ColumnSource, FileSource, Format, Mode, Order
 from writer.wiring import check_pipeline
@@ -186,16 +186,16 @@ def test_what_is_left_empty_is_missing_and_no_more(tmp_path: Path, old: str, key
     assert f"{key}: it is missing" in complaint
 
 
-def test_check_tells_of_all_files_without_a_metastore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_all_files_without_a_metastore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad, worse = (tmp_path / name for name in ("good.yaml", "bad.yaml", "worse.yaml"))
     good.write_text(GOOD)
     bad.write_text(GOOD.replace("upsert", "upset"))
     worse.write_text("name: 1st\n")
-    assert main(["check", "--file-only", str(good)]) == Ending.FINE
-    assert main(["check", "--file-only", str(good), str(bad), str(worse)]) == Ending.INVALID
-    told = capsys.readouterr().err
-    assert f"{bad}:3:7: mode: 'upset' is not possible" in told
-    assert f"{worse}:1:7: name: '1st' is not possible" in told
+    assert main(["check", "--file-only", str(good)]) == ExitStatus.FINE
+    assert main(["check", "--file-only", str(good), str(bad), str(worse)]) == ExitStatus.INVALID
+    reported = capsys.readouterr().err
+    assert f"{bad}:3:7: mode: 'upset' is not possible" in reported
+    assert f"{worse}:1:7: name: '1st' is not possible" in reported
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_what_does_not_fit_the_table_comes_with_its_place(metastore: InProcessMe
         [f"{file}:6:9", "source.path"],
         [f"{file}:9:9", "source.columns.nr"],
     ]
-    assert to_ending(caught.value) is Ending.MISSING
+    assert to_exit_status(caught.value) is ExitStatus.MISSING
     file.write_text(GOOD.replace("nyc.flights", "nyc.none"))
     with pytest.raises(NotFound, match=r"p\.yaml:2:8: table: "):
         check_pipeline(metastore, read_pipeline(file))

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from writer.files.tasks import TakenFile
 from writer.pipeline.spec import ColumnSource, Format, Mode, RowKindSource, TextOptions
 from writer.records import blocks
-from writer.records.fitting import Fitting
+from writer.records.coercion import Coercion
 from writer.records.tasks import ReadTask, read_file
 
 from .cases import FIELDS, UTC, Case, places
@@ -333,7 +333,7 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     case = Case(tmp_path, Format.CSV)
     schema = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
     task = ReadTask(
-        "p", 0, tmp_path, Format.CSV, Fitting(schema, Mode.UPSERT, {}, None, None, False, True, case.text), None
+        "p", 0, tmp_path, Format.CSV, Coercion(schema, Mode.UPSERT, {}, None, None, False, True, case.text), None
     )
     (tmp_path / "a").write_text("id\n1\n")
     with pytest.raises(DataCorrupted, match="it has 5 bytes instead of 6") as caught:

@@ -11,9 +11,9 @@ import structlog
 
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.serving import leased_stream
-from lakelog.serving.leased_stream import Events
-from writer.ending import Ending
+from lakelog.serving.streams import leased_stream
+from lakelog.serving.streams.leased_stream import Events
+from writer.exit_status import ExitStatus
 from writer.pipeline.spec import BadRecords, Mode, Pipeline
 from writer.service import Service
 
@@ -23,10 +23,10 @@ from .topics import make_source
 class World:
     """Fails as often as a test says, where it says."""
 
-    def __init__(self, folder: Path, patience_s: float, **failures: int) -> None:
+    def __init__(self, folder: Path, max_unavailable_s: float, **failures: int) -> None:
         self.failures = failures
-        self.told: list[str] = []
-        self.ending: str | None = None
+        self.reported: list[str] = []
+        self.exit_status: str | None = None
         pipeline = Pipeline(
             folder / "p.yaml",
             "p",
@@ -49,7 +49,7 @@ class World:
             lease=parts,
             progress=parts,
             events=Events(),
-            patience_s=patience_s,
+            max_unavailable_s=max_unavailable_s,
             wait_for_lease=True,
             clock=SystemClock(),
             log=structlog.get_logger(),
@@ -85,10 +85,10 @@ class World:
     def begin(self, *_: Any) -> None: ...
 
     def failed_for_now(self, error: BaseException) -> None:
-        self.told.append(str(error))
+        self.reported.append(str(error))
 
     def ended(self, error: BaseException | None) -> None:
-        self.ending = str(error)
+        self.exit_status = str(error)
 
 
 @pytest.fixture(autouse=True)
@@ -99,12 +99,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
     """As the brokers of a machine that starts with the pipeline's."""
     world = World(tmp_path, 60.0, make=2, refresh=1)
-    assert world.service.run() is Ending.INVALID
-    assert world.told == ["make: away", "make: away", "refresh: away"]
-    assert world.ending == "so far"
+    assert world.service.run() is ExitStatus.INVALID
+    assert world.reported == ["make: away", "make: away", "refresh: away"]
+    assert world.exit_status == "so far"
 
 
 def test_but_not_for_ever(tmp_path: Path) -> None:
     world = World(tmp_path, 0.05, make=1000)
-    assert world.service.run() is Ending.UNAVAILABLE
-    assert world.ending == "make: away"
+    assert world.service.run() is ExitStatus.UNAVAILABLE
+    assert world.exit_status == "make: away"

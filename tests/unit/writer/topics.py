@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.rowkind import encode_kinds
+from lakelog.format.types.rowkind import encode_kinds
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot, TopicSpec
 from writer.pipeline.kafka_spec import KafkaSource, RecordFormat

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.log.memory import MemoryCluster
-from lakelog.spark.stream import log_tasks
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.spark.executor import read_log as log_tasks
+from lakelog.storage.objects.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakelog.errors import Unavailable
-from lakelog.table import Table
+from lakelog.sdk.tables.table import Table
 from tests.integration.spark.driven_stream import DrivenStream, Row
 
 Rows = list[tuple[Any, ...]]

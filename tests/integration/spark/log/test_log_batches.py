@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from lakelog.catalog import Catalog
-from lakelog.reads import log_patience
-from lakelog.spark.stream import log_span, splits
+from lakelog.reads.log import stall as log_stall
+from lakelog.sdk.catalog import Catalog
+from lakelog.spark.executor import log_span
+from lakelog.spark.stream import splits
 from lakelog.spark.stream.log_splits import LogSplit
 from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import TABLES, fill, make, random_rows
@@ -22,7 +23,7 @@ def describe(stream: DrivenStream) -> list[tuple[Any, ...]]:
     """What the tasks of the first batch are told, but for the table as it is now."""
     assert stream.reader is not None
     tasks = [cast(LogSplit, each) for each in stream.reader.partitions(*stream.offsets[:2])]
-    return [(each.starts, each.ends, each.snapshots, each.states, each.way, each.files.parts) for each in tasks]
+    return [(each.starts, each.ends, each.snapshots, each.states, each.source, each.files.parts) for each in tasks]
 
 
 VIEWS: dict[str, dict[str, str]] = {
@@ -62,7 +63,7 @@ def test_batches_take_log_and_files_in_turn(
 ) -> None:
     # A task for each partition of the topic, which hands records out in small pieces.
     monkeypatch.setattr(splits, "READ_BYTES", 1)
-    monkeypatch.setattr(log_span, "TOLD_ROWS", 20)
+    monkeypatch.setattr(log_span, "EMITTED_ROWS", 20)
     monkeypatch.setattr(log_span, "_FETCHED", 7)
     keyed, options = TABLES[name]
     table = make(catalog, keyed, options)
@@ -126,7 +127,7 @@ def test_what_is_not_published_is_waited_for_unless_the_publisher_stands_still(
     assert stream.advance(limit)
     assert stream.offsets[-1]["snapshot"] == 2
     # Behind nothing for long, and then behind: that is no standing still.
-    monkeypatch.setattr(log_patience, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(log_stall, "STALL_S", 1.0)
     assert not stream.advance(limit)
     table.append(random_rows(Random(3), 5, None))
     assert not stream.advance(limit)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import PermissionDenied
 from lakelog.log.memory import MemoryCluster
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import beginning
-from lakelog.table import Table
 from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import make, random_rows
 from tests.integration.spark.log.driven_log import flat, of_files, stream_of

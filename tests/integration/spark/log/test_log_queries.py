@@ -15,23 +15,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import lakelog.spark
-from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.secrets import Secrets
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
-from metastore.brokers import Brokers
+from lakelog.storage.objects.stores import LocationStores
+from metastore.logs.brokers import Brokers
 from metastore.service import MetastoreService
-from metastore.store import Store
+from metastore.store.transaction import Store
 from tests.contract.metastore.serving import serving
 from tests.integration.sdk.logging_tables import HandPublisher
 from tests.integration.spark.driven_stream import STREAMED, put
 from tests.integration.spark.stream_query import StreamQuery
 
 NAMES = ("table", "_snapshot_id", "k", "_row_kind", "v")
-Told = list[tuple[Any, ...]]
+Emitted = list[tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ class BothStreams(StreamQuery):
             frames.append(frame if "_row_kind" in frame.columns else frame.withColumn("_row_kind", F.lit("+I")))
         return frames[0].unionByName(frames[1])
 
-    def told(self) -> Told:
+    def emitted(self) -> Emitted:
         return sorted(tuple(row[name] for name in NAMES) for row in self.rows())
 
 
@@ -109,7 +109,7 @@ def test_queries_read_the_log_and_files_where_it_is_cut(
     append((1, "a"), (2, "b"), (3, "c"))
     append((2, "B"), (4, "d"))
     hide_files(tables, True)
-    assert query.told() == [
+    assert query.emitted() == [
         ("keys", 1, 1, "+I", "a"), ("keys", 1, 2, "+I", "b"), ("keys", 1, 3, "+I", "c"),
         ("keys", 2, 2, "+U", "B"), ("keys", 2, 2, "-U", "b"), ("keys", 2, 4, "+I", "d"),
         ("rows", 1, 1, "+I", "a"), ("rows", 1, 2, "+I", "b"), ("rows", 1, 3, "+I", "c"),
@@ -121,13 +121,13 @@ def test_queries_read_the_log_and_files_where_it_is_cut(
         ("keys", 3, 4, "+U", "D"), ("keys", 3, 4, "-U", "d"), ("keys", 3, 5, "+I", "e"),
         ("rows", 3, 4, "+I", "D"), ("rows", 3, 5, "+I", "e"),
     ]  # fmt: skip
-    assert query.told() == later
+    assert query.emitted() == later
     for table in tables:
         cut(kafka_broker, metastore.get_log(table.uuid).topic)
     query.forget_last_batch()
-    assert query.told() == later
+    assert query.emitted() == later
     # Behind the cut the log goes on.
     append((5, "E"))
-    assert query.told() == [("keys", 4, 5, "+U", "E"), ("keys", 4, 5, "-U", "e"), ("rows", 4, 5, "+I", "E")]
+    assert query.emitted() == [("keys", 4, 5, "+U", "E"), ("keys", 4, 5, "-U", "e"), ("rows", 4, 5, "+I", "E")]
     for publisher in publishers:
         publisher.close()

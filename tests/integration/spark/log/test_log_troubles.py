@@ -10,14 +10,15 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, Step
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
-from lakelog.spark.stream import log_span, log_tasks
+from lakelog.sdk.catalog import Catalog
+from lakelog.spark.executor import log_span
+from lakelog.spark.executor import read_log as log_tasks
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.task_errors import TaskFailed
 from metastore.inprocess import InProcessMetastore
@@ -57,7 +58,7 @@ def test_tasks_that_cannot_use_the_log_read_files(
     elif what == "topic gone":
         cluster.delete_topic(topic)
     elif what == "fails later":
-        monkeypatch.setattr(log_span, "TOLD_ROWS", 40)
+        monkeypatch.setattr(log_span, "EMITTED_ROWS", 40)
         monkeypatch.setattr(log_span, "_FETCHED", 30)
         monkeypatch.setattr(MemoryReader, "fetch", FailsLater(MemoryReader.fetch))
     else:
@@ -81,7 +82,7 @@ def test_what_was_shown_in_part_is_an_error_and_the_task_begins_again(
     table = make(catalog, False, {})
     table.append(random_rows(Random(1), 90, None))
     publisher(table).publish()
-    monkeypatch.setattr(log_span, "TOLD_ROWS", 20)
+    monkeypatch.setattr(log_span, "EMITTED_ROWS", 20)
     monkeypatch.setattr(log_span, "_FETCHED", 30)
     stream = stream_of(table)
     wanted = flat(stream.run())
@@ -137,7 +138,7 @@ def test_records_of_another_history_stop_the_stream(
         stream_of(table).run()
 
 
-def test_a_log_that_began_anew_is_read_once_it_is_known_where(
+def test_a_log_that_restarted_is_read_once_it_is_known_where(
     catalog: Catalog, metastore: InProcessMetastore, publisher: Any, uses: LogUses
 ) -> None:
     table = make(catalog, True, {"bucket": "2"})
@@ -164,7 +165,7 @@ def test_the_log_is_refused_where_there_is_none(catalog: Catalog) -> None:
         stream_of(table, streaming_read_mode="log").start()
 
 
-def test_tasks_are_told_of_no_secret(catalog: Catalog, publisher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_receive_no_secret(catalog: Catalog, publisher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKELOG_SECRET_password", "hunter2-never-shown")
     secret = {
         "kafka.security.protocol": "sasl_plaintext",
@@ -214,5 +215,5 @@ def test_what_may_have_been_compacted_away_comes_from_files(
     if asked is not None:
         monkeypatch.setattr(log_tasks, "_clock", AgeingClock(asked))
     # The control: who takes what is old for young misses a snapshot. The last question is about the end of the log.
-    is_told = asked in (0, 1) or (asked == 2 and gone == 3)
-    assert (by_bucket(flat(stream_of(table).run())) == by_bucket(wanted)) is is_told
+    is_reported = asked in (0, 1) or (asked == 2 and gone == 3)
+    assert (by_bucket(flat(stream_of(table).run())) == by_bucket(wanted)) is is_reported

@@ -22,7 +22,7 @@ import pyarrow as pa
 from lakelog.format.compaction.plan import BucketPlan
 from lakelog.format.compaction.runs import BucketFiles, to_bucket_files
 from lakelog.format.compaction.settings import CompactionSettings
-from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.tables.files import FILE_SCHEMA
 
 UNIT_BYTES = 10
 WIDE = 2
@@ -38,7 +38,7 @@ class PaintedFile:
     file_id: int
     name: str
     level: int
-    place: tuple[int, int, int]
+    order_key: tuple[int, int, int]
     first: int
     last: int
     size_bytes: int
@@ -61,8 +61,8 @@ def parse(picture: str) -> Painting:
                 if track[key] != "-"
             }
             size_bytes = (last + 1 - first) * UNIT_BYTES
-            place = (snapshot, len(files), snapshot * 1000)
-            files.append(PaintedFile(len(files) + 1, name, int(level[1:]), place, first, last, size_bytes, rows))
+            order_key = (snapshot, len(files), snapshot * 1000)
+            files.append(PaintedFile(len(files) + 1, name, int(level[1:]), order_key, first, last, size_bytes, rows))
     return tuple(files)
 
 
@@ -70,7 +70,7 @@ def draw(painting: Painting) -> str:
     """The picture of some files, as wide as it must be."""
     runs: dict[tuple[int, tuple[int, ...]], list[PaintedFile]] = {}
     for file in painting:
-        runs.setdefault((file.level, tuple(-n for n in file.place) if file.level == 0 else ()), []).append(file)
+        runs.setdefault((file.level, tuple(-n for n in file.order_key) if file.level == 0 else ()), []).append(file)
     lines = []
     width = max((file.last for file in painting), default=-1) + 1
     for (level, _), members in sorted(runs.items()):
@@ -104,11 +104,11 @@ def to_table(painting: Painting, partition: bytes = b"", bucket: int = 0) -> pa.
                 "min_key": bytes([file.first]),
                 "max_key": bytes([file.last]),
                 "schema_id": 0,
-                "added_snapshot": file.place[0],
-                "order_snapshot": file.place[0],
-                "order_ordinal": file.place[1],
-                "order_time_ms": file.place[2],
-                "superseded_path": None,
+                "added_snapshot": file.order_key[0],
+                "order_snapshot": file.order_key[0],
+                "order_ordinal": file.order_key[1],
+                "order_time_ms": file.order_key[2],
+                "deletion_vector_path": None,
             }
             for file in painting
         ],
@@ -124,7 +124,7 @@ def to_files(painting: Painting) -> BucketFiles:
 def read(painting: Painting) -> dict[int, object]:
     """What a read returns: of each key the row of the latest place, if it is no delete."""
     found: dict[int, object | None] = {}
-    for file in sorted(painting, key=lambda file: file.place):
+    for file in sorted(painting, key=lambda file: file.order_key):
         found.update(file.rows)
     return {key: row for key, row in found.items() if row is not None}
 
@@ -138,12 +138,12 @@ def apply(
     that a commit adds to a bucket gets the latest place of all it removes, moved files that are added anew as well.
     """
     by_id = {file.file_id: file for file in painting}
-    latest = max((by_id[file_id].place for file_id in plan.file_ids), default=(0, 0, 0))
+    latest = max((by_id[file_id].order_key for file_id in plan.file_ids), default=(0, 0, 0))
     moved = {move.file_id for move in plan.moves}
     gone = {file_id for rewrite in plan.rewrites for file_id in rewrite.file_ids}
     assert gone.isdisjoint(moved)
     after = [
-        replace(file, level=plan.output_level, place=latest if is_placed_by_gate else file.place)
+        replace(file, level=plan.output_level, order_key=latest if is_placed_by_gate else file.order_key)
         if file.file_id in moved
         else file
         for file in painting
@@ -163,16 +163,18 @@ def apply(
             rows.update(sorted(merged.items()))
         if rewrite.drops_deletes:
             rows = {key: row for key, row in rows.items() if row is not None}
-        place = (rewrite.place.snapshot_id, rewrite.place.ordinal, rewrite.place.time_ms)
+        order_key = (rewrite.order_key.snapshot_id, rewrite.order_key.ordinal, rewrite.order_key.time_ms)
         if is_placed_by_gate:
-            place = latest
+            order_key = latest
         keys = list(rows)
         step = max_rows or max(len(keys), 1)
         for start in range(0, len(keys), step):
             part = {key: rows[key] for key in keys[start : start + step]}
             first, last = min(part), max(part)
             size_bytes = (last + 1 - first) * UNIT_BYTES
-            after.append(PaintedFile(next(ids), next(names), plan.output_level, place, first, last, size_bytes, part))
+            after.append(
+                PaintedFile(next(ids), next(names), plan.output_level, order_key, first, last, size_bytes, part)
+            )
     return tuple(after)
 
 

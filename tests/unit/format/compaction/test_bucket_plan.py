@@ -147,23 +147,23 @@ def test_a_bucket_that_is_whole_has_no_plan() -> None:
     assert plan == NoPlan("The bucket is compacted as a whole: all its files are at its highest level, 2.")
 
 
-def test_all_may_be_written_anew() -> None:
+def test_all_may_be_written_again() -> None:
     before = """
         L2  aaa.b.cc
         """
     plan = full(before, rewrite_all=True)
     assert after(before, plan) == drawn("L2  rrr.s.tt")
     assert [rewrite.file_ids for rewrite in plan.rewrites] == [(1,), (2,), (3,)]
-    assert plan.kept_file_ids == ()
+    assert plan.retained_file_ids == ()
 
 
-def test_what_stays_is_told() -> None:
+def test_what_stays_is_reported() -> None:
     plan = full("""
         L0  .........aa
         L1  ......bb...
         L2  ccc.ddd....
         """)
-    assert plan.kept_file_ids == (1,)
+    assert plan.retained_file_ids == (1,)
     assert [(move.file_id, move.from_level) for move in plan.moves] == [(4, 0)]
     assert [rewrite.why for rewrite in plan.rewrites] == ["2 files overlap in 1 section."]
     assert plan.file_ids == (2, 3, 4)
@@ -273,7 +273,7 @@ def test_a_large_file_with_deletes_is_moved_elsewhere() -> None:
         """)
 
 
-def test_deletes_with_a_sequence_field_stay_until_nobody_is_late_enough() -> None:
+def test_deletes_with_a_sequence_field_stay_until_no_one_is_late_enough() -> None:
     before = """
         L0  aaAa....
         L2  ....bbbb
@@ -292,7 +292,7 @@ def test_deletes_at_the_highest_level_are_dropped_once_they_are_old() -> None:
     plan = plan_full(files, SETTINGS, why="Asked.", delete_horizon_ms=1001)
     assert isinstance(plan, BucketPlan)
     assert [rewrite.file_ids for rewrite in plan.rewrites] == [(1,)]
-    assert plan.kept_file_ids == (2,)
+    assert plan.retained_file_ids == (2,)
 
 
 def test_a_compacted_file_may_have_deletes_older_than_its_place() -> None:
@@ -307,12 +307,12 @@ def test_the_output_takes_the_latest_place_of_its_inputs() -> None:
         L1  cc..d...
         L2  .eee....
         """)
-    assert [(rewrite.file_ids, rewrite.place.snapshot_id) for rewrite in plan.rewrites] == [((1, 2, 3, 4), 3)]
-    place = plan.rewrites[0].place
-    assert (place.snapshot_id, place.ordinal, place.time_ms) == (3, 3, 3000)
+    assert [(rewrite.file_ids, rewrite.order_key.snapshot_id) for rewrite in plan.rewrites] == [((1, 2, 3, 4), 3)]
+    order_key = plan.rewrites[0].order_key
+    assert (order_key.snapshot_id, order_key.ordinal, order_key.time_ms) == (3, 3, 3000)
 
 
-def test_sections_tell_their_runs_from_the_oldest_on() -> None:
+def test_sections_list_their_runs_from_the_oldest_on() -> None:
     plan = full("""
         L0  .aaaaaaa......
         L0  bbb...........
@@ -328,7 +328,7 @@ def test_files_of_a_run_whose_truncated_bounds_meet_are_runs_of_their_own() -> N
         L2  ee.ff.gg
         """)
     # The bound of e was truncated, so that e may seem to reach into f; both come from one compaction.
-    files = (replace(e, last=3), replace(f, place=e.place), replace(g, place=e.place), a)
+    files = (replace(e, last=3), replace(f, order_key=e.order_key), replace(g, order_key=e.order_key), a)
     plan = plan_full(to_files(files), SETTINGS, why="Asked.")
     assert isinstance(plan, BucketPlan)
     assert sorted(plan.rewrites[0].sections[0].runs[:2]) == [(1,), (2, 3)]
@@ -341,7 +341,7 @@ def test_where_places_do_not_fall_from_level_to_level_each_file_is_a_run() -> No
         L2  ee.ff
         """)
     # f came behind b: they share no key, although c, which is over both, makes them one section.
-    files = (e, replace(f, place=(9, 0, 0), first=3), replace(a, last=3, size_bytes=40), b)
+    files = (e, replace(f, order_key=(9, 0, 0), first=3), replace(a, last=3, size_bytes=40), b)
     plan = plan_full(to_files(files), SETTINGS, why="Asked.")
     assert isinstance(plan, BucketPlan)
     assert plan.rewrites[0].sections == (Section(((1,), (3,), (4,), (2,))),)
@@ -366,7 +366,7 @@ def test_what_is_due_is_planned() -> None:
 
 def test_a_pick_that_changes_nothing_is_none() -> None:
     files = to_files(parse("L2  aa.bb"))
-    found = plan_pick(files, Pick(1, 2, True, Rule.ASKED, ""), SETTINGS)
+    found = plan_pick(files, Pick(1, 2, True, Rule.REQUESTED, ""), SETTINGS)
     assert found == NoPlan("All 2 files that were picked may stay at level 2 as they are.")
 
 

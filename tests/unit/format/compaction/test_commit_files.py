@@ -13,7 +13,7 @@ from lakelog.format.compaction.commit_files import (
     replace_files,
     sort_by_key,
 )
-from lakelog.format.files import DataFile
+from lakelog.format.tables.files import DataFile
 
 TARGET = 100
 SMALL = 70

@@ -38,7 +38,7 @@ HISTORY = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 7)
 
 @given(HISTORY, st.integers(0, 8), st.integers(0, 12))
 def test_no_later_read_sees_that_a_delete_is_gone(
-    history: list[tuple[int, bool, int]], compacted_behind: int, waited_ms: int
+    history: list[tuple[int, bool, int]], compacted_after: int, waited_ms: int
 ) -> None:
     full: Record | None = None
     compacted: Record | None = None
@@ -48,7 +48,7 @@ def test_no_later_read_sees_that_a_delete_is_gone(
         record = Record(sequence, is_delete, time_ms)
         full, compacted = merge(full, record), merge(compacted, record)
         assert shown(compacted) == shown(full)
-        if number == compacted_behind:
+        if number == compacted_after:
             # No later commit lies before the time of the compaction.
             time_ms += waited_ms
             horizon_ms = find_delete_horizon(time_ms, RETENTION_MS)

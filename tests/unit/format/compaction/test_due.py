@@ -23,7 +23,7 @@ from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.compaction.runs import SortedRun
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_all_small_files, plan_small_files
-from lakelog.format.job import REQUEST_PRIORITY
+from lakelog.format.jobs.job import REQUEST_PRIORITY
 
 MB = 1 << 20
 TARGET = 256 * MB
@@ -33,7 +33,7 @@ KEYED = CompactionSettings(128 * MB)
 
 def to_runs(sizes: list[int], levels: list[int]) -> list[SortedRun]:
     return [
-        SortedRun(level, size, place=(-number, 0) if level == 0 else (0, 0))
+        SortedRun(level, size, order_key=(-number, 0) if level == 0 else (0, 0))
         for number, (size, level) in enumerate(zip(sizes, levels, strict=True))
     ]
 

@@ -44,9 +44,9 @@ class Bucket:
         self.ids += 1
         written = {key: None if is_delete else f"{self.commits}.{key}" for key, is_delete in sorted(rows.items())}
         first, last = min(written), max(written)
-        place = (self.commits, 0, self.commits * 1000)
+        order_key = (self.commits, 0, self.commits * 1000)
         size_bytes = (last + 1 - first) * UNIT_BYTES
-        self.painting += (PaintedFile(1000 * self.ids, "a", 0, place, first, last, size_bytes, written),)
+        self.painting += (PaintedFile(1000 * self.ids, "a", 0, order_key, first, last, size_bytes, written),)
         for key, row in written.items():
             if row is None:
                 self.rows.pop(key, None)
@@ -122,7 +122,7 @@ def test_no_read_changes(data: st.DataObject, chosen: CompactionSettings) -> Non
 
 
 def check_level_0_leaves_oldest_first(bucket: Bucket, plan: BucketPlan) -> None:
-    level_0 = sorted((file.place, file.file_id) for file in bucket.painting if file.level == 0)
+    level_0 = sorted((file.order_key, file.file_id) for file in bucket.painting if file.level == 0)
     left = [file_id not in plan.file_ids for _, file_id in level_0]
     assert left == sorted(left)
 

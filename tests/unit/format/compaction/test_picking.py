@@ -81,7 +81,7 @@ def test_the_output_is_one_level_above_the_next_older_run(count: int, level: int
         ("0:1 0:1 0:98 2:102 3:1000", (3, 1)),
     ],
 )
-def test_what_lies_behind_level_1_is_compared_with_it(text: str, expected: tuple[int, int]) -> None:
+def test_what_lies_after_level_1_is_compared_with_it(text: str, expected: tuple[int, int]) -> None:
     found = picked(text, replace(TIGHT, max_size_amplification_percent=10**9))
     assert found is not None
     assert found[:2] == expected
@@ -259,9 +259,11 @@ def test_the_interval_comes_before_the_thresholds() -> None:
 
 def test_a_full_compaction_takes_all_runs() -> None:
     assert pick_full(runs("0:1 5:1000"), CompactionSettings(100), why="Asked.") == Pick(
-        2, 5, True, Rule.ASKED, "Asked."
+        2, 5, True, Rule.REQUESTED, "Asked."
     )
-    assert pick_full(runs("4:1000"), CompactionSettings(100), why="Asked.") == Pick(1, 5, True, Rule.ASKED, "Asked.")
+    assert pick_full(runs("4:1000"), CompactionSettings(100), why="Asked.") == Pick(
+        1, 5, True, Rule.REQUESTED, "Asked."
+    )
 
 
 def test_none_says_why() -> None:

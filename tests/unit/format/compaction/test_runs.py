@@ -5,8 +5,8 @@ import pytest
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.compaction.runs import SortedRun, to_bucket_files, update_runs
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.merge.sections import KeyRange, split_sections
+from lakelog.format.tables.files import FILE_SCHEMA
 from tests.unit.format.compaction.pictures import parse, to_files, to_table
 
 
@@ -33,7 +33,7 @@ def test_files_of_one_commit_are_ordered_by_their_ordinal() -> None:
     table = to_table(parse("L0  aabbcc"))
     files = to_bucket_files(table.take([1, 2, 0]))
     assert files.file_ids.tolist() == [3, 2, 1]
-    assert [run.place for run in files.runs] == [(1, 2), (1, 1), (1, 0)]
+    assert [run.order_key for run in files.runs] == [(1, 2), (1, 1), (1, 0)]
 
 
 def test_files_of_two_buckets_are_refused() -> None:

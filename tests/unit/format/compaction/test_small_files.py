@@ -133,7 +133,7 @@ def test_what_is_left_of_a_scan_with_tasks_does_not_age() -> None:
     assert scan.state.partitions[b"p"].age == 0
 
 
-def test_a_file_that_is_told_of_twice_is_there_once() -> None:
+def test_a_file_that_is_listed_twice_is_there_once() -> None:
     state = add_files(add_files(SmallFileState(), listed([1, 2]), TINY), listed([1, 2, 3]), TINY)
     assert state.partitions[b"p"].file_ids.tolist() == [1, 2, 3]
     assert state.partitions[b"p"].sizes_bytes.tolist() == [1, 2, 3]

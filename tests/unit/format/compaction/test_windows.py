@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.format.commit_facts import Place
+from lakelog.format.commit.facts import OrderKey
 from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.compaction.windows import WaitingWindow, plan_whole_bucket, plan_window
@@ -22,7 +22,7 @@ class Shelved:
     """A file of an append bucket with its rows, numbered as they were committed."""
 
     file_id: int
-    place: tuple[int, int]
+    order_key: tuple[int, int]
     rows: tuple[int, ...]
     size_bytes: int
 
@@ -38,9 +38,9 @@ def to_table(files: list[Shelved]) -> pa.Table:
             "partition": pa.array([b"p"] * len(files), pa.binary()),
             "bucket": pa.array([3] * len(files), pa.int32()),
             "size_bytes": pa.array([file.size_bytes for file in files], pa.int64()),
-            "order_snapshot": pa.array([file.place[0] for file in files], pa.int64()),
-            "order_ordinal": pa.array([file.place[1] for file in files], pa.int32()),
-            "order_time_ms": pa.array([1000 * file.place[0] for file in files], pa.int64()),
+            "order_snapshot": pa.array([file.order_key[0] for file in files], pa.int64()),
+            "order_ordinal": pa.array([file.order_key[1] for file in files], pa.int32()),
+            "order_time_ms": pa.array([1000 * file.order_key[0] for file in files], pa.int64()),
         }
     )
 
@@ -89,7 +89,7 @@ def test_enough_neighbours_are_planned(sizes: list[int], first: int, last: int) 
     assert isinstance(plan, AppendPlan)
     assert plan.file_ids == tuple(range(first, last + 1))
     assert (plan.partition, plan.bucket) == (b"p", 3)
-    assert plan.place == Place(last, 0, 1000 * last)
+    assert plan.order_key == OrderKey(last, 0, 1000 * last)
     assert plan.size_bytes == sum(sizes[first - 1 : last])
 
 
@@ -108,7 +108,7 @@ def test_an_empty_bucket_waits() -> None:
 
 def test_files_of_one_place_are_not_parted() -> None:
     # Files 4 to 6 were written by one compaction: what replaced 4 alone would be read behind 6.
-    files = [replace(file, place=(5, 0)) if 4 <= file.file_id <= 6 else file for file in shelved([10] * 9)]
+    files = [replace(file, order_key=(5, 0)) if 4 <= file.file_id <= 6 else file for file in shelved([10] * 9)]
     plan = plan_window(to_table([*files[:3], *files[6:], *files[3:6]]), SETTINGS)
     assert isinstance(plan, AppendPlan)
     assert plan.file_ids == (1, 2, 3, 4, 5, 6)
@@ -164,10 +164,10 @@ def compact(files: list[Shelved], plan: AppendPlan, target: int, next_id: int) -
     inputs = [by_id[file_id] for file_id in plan.file_ids]
     rows = [row for file in inputs for row in file.rows]
     count = min(len(rows), -(-plan.size_bytes // target)) or 1
-    assert plan.place is not None
-    place = (plan.place.snapshot_id, plan.place.ordinal)
+    assert plan.order_key is not None
+    order_key = (plan.order_key.snapshot_id, plan.order_key.ordinal)
     written = [
-        Shelved(next_id + part, place, tuple(rows[len(rows) * part // count : len(rows) * (part + 1) // count]), 0)
+        Shelved(next_id + part, order_key, tuple(rows[len(rows) * part // count : len(rows) * (part + 1) // count]), 0)
         for part in range(count)
     ]
     sizes = [min(target, max(plan.size_bytes - target * part, 0)) for part in range(count)]
@@ -178,7 +178,7 @@ def compact(files: list[Shelved], plan: AppendPlan, target: int, next_id: int) -
 
 
 def in_order(files: list[Shelved]) -> list[int]:
-    return [row for file in sorted(files, key=lambda file: (file.place, file.file_id)) for row in file.rows]
+    return [row for file in sorted(files, key=lambda file: (file.order_key, file.file_id)) for row in file.rows]
 
 
 @given(st.lists(st.integers(0, 250), min_size=1, max_size=40), st.integers(2, 6), st.data())
@@ -208,5 +208,5 @@ def test_the_order_survives_and_planning_ends(sizes: list[int], min_files: int, 
     found = plan_window(to_table(files), chosen)
     assert isinstance(found, WaitingWindow)
     # Whoever looks only behind the place where it stopped sees what waits.
-    behind = [file for file in files if found.after is None or file.place > found.after]
+    behind = [file for file in files if found.after is None or file.order_key > found.after]
     assert {file.file_id for file in behind} <= set(found.file_ids)

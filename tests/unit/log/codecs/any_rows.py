@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableName
+from lakelog.format.tables.table import TableName
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs.codec import LogCodec, LogForm
 
 NAME = TableName("shop", "orders")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakelog.format.rowkind import RowKind
+from lakelog.format.types.rowkind import RowKind
 from lakelog.log.records import EncodedRecords, FetchedRecords
 
 

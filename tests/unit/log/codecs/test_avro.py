@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.schema import TableSchema
-from lakelog.log.codecs.avro_read import read_avro
-from lakelog.log.codecs.avro_schema import is_avro_map, to_avro_key_schema, to_avro_schema, to_value_fields
-from lakelog.log.codecs.avro_write import to_avro, to_varints
+from lakelog.format.types.schema import TableSchema
+from lakelog.log.codecs.avro.read import read_avro
+from lakelog.log.codecs.avro.schema import is_avro_map, to_avro_key_schema, to_avro_schema, to_value_fields
+from lakelog.log.codecs.avro.write import to_avro, to_varints
 from tests.unit.log.codecs.any_rows import make_codec, tables
 from tests.unit.log.codecs.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.test_decode import same_rows
@@ -141,7 +141,7 @@ def test_values_by_hand() -> None:
     assert found.is_tombstone.tolist() == [False, False, True]
 
 
-def test_the_schema_tells_logical_types_and_takes_any_name() -> None:
+def test_the_schema_shows_logical_types_and_accepts_any_name() -> None:
     arrow = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),

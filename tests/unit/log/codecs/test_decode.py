@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.equality import equal_rows
-from lakelog.format.schema import TableSchema
+from lakelog.format.merge.equality import equal_rows
+from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import changes
 from lakelog.log.codecs.changes import read_json_rows
-from lakelog.log.codecs.json_blocks import read_objects
-from lakelog.log.codecs.json_scan import scan_json
-from lakelog.log.codecs.json_strings import unescape_texts
-from lakelog.log.codecs.json_values import Values
+from lakelog.log.codecs.json.blocks import read_objects
+from lakelog.log.codecs.json.scan import scan_json
+from lakelog.log.codecs.json.strings import unescape_texts
+from lakelog.log.codecs.json.values import Values
 from tests.unit.log.codecs.any_rows import make_codec, tables
 from tests.unit.log.codecs.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.test_encode import DAY, ORDERS, TIMES, encode
@@ -79,8 +79,8 @@ def test_changes_come_back(is_upsert: bool, way: str, made: tuple[TableSchema, p
     assert found.kinds.tolist() == records.kinds.tolist()
     expected = twice.take(pa.array(records.indexes))
     assert found.is_tombstone.tolist() == [is_upsert and kind in (1, 3) for kind in records.kinds.tolist()]
-    told = list(dict.fromkeys([*schema.primary_key, *codec.form.sequence_fields]))
-    assert same_rows(found.rows.select(told), expected.select(told))
+    reported = list(dict.fromkeys([*schema.primary_key, *codec.form.sequence_fields]))
+    assert same_rows(found.rows.select(reported), expected.select(reported))
     rest = pa.array(~found.is_tombstone)
     assert same_rows(found.rows.filter(rest), expected.filter(rest))
     assert found.has_before.tolist() == [kind == 2 for kind in records.kinds.tolist()]

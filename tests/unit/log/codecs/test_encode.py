@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs import codec as codec_module
-from lakelog.log.codecs.codec import EncodedPiece, LogCodec
-from lakelog.log.codecs.json_text import to_json_texts, to_object_texts
+from lakelog.log.codecs.codec import EncodedChunk, LogCodec
+from lakelog.log.codecs.json.text import to_json_texts, to_object_texts
 from lakelog.log.codecs.row_sizes import find_largest_size, find_row_sizes
 from tests.unit.log.codecs.any_rows import make_codec, tables, to_json_value
 
@@ -38,7 +38,7 @@ DAY = date(2026, 1, 31)
 
 def encode(
     codec: LogCodec, rows: list[tuple[Any, ...]], kinds: list[int], first: int = 0, **others: Any
-) -> EncodedPiece:
+) -> EncodedChunk:
     names = codec.schema.arrow.names
     table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], codec.schema.arrow)
     return codec.encode(table, np.array(kinds, dtype=np.int8), first, partition=2, **{**TIMES, **others})
@@ -193,15 +193,15 @@ def test_pieces_make_no_difference(
         end = min(len(rows), max(end, start) + sizes[turn % len(sizes)])
         turn += 1
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(codec_module, "_MAX_PIECE_BYTES", limit)
-            piece = encode(codec, values[start:end], kinds[start:end], start, is_last=end == len(rows))
-        found += to_messages(piece)
-        start += piece.consumed
+            patch.setattr(codec_module, "_MAX_CHUNK_BYTES", limit)
+            chunk = encode(codec, values[start:end], kinds[start:end], start, is_last=end == len(rows))
+        found += to_messages(chunk)
+        start += chunk.consumed
     assert found == whole
 
 
-def to_messages(piece: EncodedPiece) -> list[Any]:
-    records = piece.records
+def to_messages(chunk: EncodedChunk) -> list[Any]:
+    records = chunk.records
     assert records.keys is not None
     return list(
         zip(

@@ -133,7 +133,7 @@ def test_without_a_schema_the_unit_of_times_must_be_said() -> None:
         b"7",
     ],
 )
-def test_a_wrong_message_is_told_and_harms_no_other(wrong: bytes) -> None:
+def test_a_wrong_message_is_reported_and_harms_no_other(wrong: bytes) -> None:
     good = wrap(ADAPTIVE, message("c", ADAPTIVE_ROW))
     found = read(good, wrong, good)
     assert found.wrong.tolist() == [False, True, False]

@@ -48,27 +48,27 @@ def test_a_format_without_old_rows_sends_them_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("is_upsert", [False, True])
-def test_what_an_old_row_becomes_waits_for_the_row_behind_it(is_upsert: bool) -> None:
+def test_what_an_old_row_becomes_waits_for_the_row_after_it(is_upsert: bool) -> None:
     assert plan("+I1 -U2", is_upsert=is_upsert, is_last=False) == "0 | 1"
     assert plan("-U2", is_upsert=is_upsert, is_last=False) == " | 0"
     assert plan("-U2 +U2", is_upsert=is_upsert, is_last=False) == "0>1 | 2"
 
 
-def test_later_rows_of_other_files_are_told() -> None:
+def test_later_rows_of_other_files_are_emitted() -> None:
     kinds = np.array([1, 0], dtype=np.int8)
     same = np.array([False])
-    for told, rows in (([True, False], [1]), ([False, False], [0, 1])):
-        found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, followed=np.array(told))
+    for reported, rows in (([True, False], [1]), ([False, False], [0, 1])):
+        found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, followed=np.array(reported))
         assert found.rows.tolist() == rows
 
 
 def test_what_a_higher_sequence_does_not_let_be_replaced_is_sent() -> None:
     kinds, same = np.array([1, 1, 2, 1, 0], dtype=np.int8), np.array([True, True, False, True])
-    told = {"followed": np.array([True, True, False, True, False]), "outranks": np.array([False, True, True, True])}
-    found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, **told)
+    reported = {"followed": np.array([True, True, False, True, False]), "outranks": np.array([False, True, True, True])}
+    found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, **reported)
     assert found.rows.tolist() == [1, 2, 3, 4]
     assert found.befores.tolist() == [-1] * 4
     assert found.tombstones.tolist() == [True, False, True, False]
-    found = plan_messages(kinds, same, is_upsert=False, has_before=True, is_last=True, **told)
+    found = plan_messages(kinds, same, is_upsert=False, has_before=True, is_last=True, **reported)
     assert found.rows.tolist() == [0, 1, 2, 3, 4]
     assert found.befores.tolist() == [-1] * 5

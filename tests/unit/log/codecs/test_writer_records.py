@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.log.codecs.avro_schema import to_avro_schema
-from lakelog.log.codecs.writer_records import read_writer_records
-from lakelog.log.codecs.writer_schema import WriterSchema, read_writer_schema
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.avro.schema import to_avro_schema
+from lakelog.log.codecs.avro.writer_records import read_writer_records
+from lakelog.log.codecs.avro.writer_schema import WriterSchema, read_writer_schema
 
 NOON = dt.datetime(2026, 1, 31, 12, 0, 0, 5000, dt.UTC)
 
@@ -87,7 +87,7 @@ def test_what_a_log_of_ours_writes() -> None:
     assert found.to_pylist() == [{"id": 1, "p": "3.50", "d": None}]
 
 
-def test_records_that_are_not_of_the_schema_are_told_and_the_others_read() -> None:
+def test_records_that_are_not_of_the_schema_are_reported_and_the_others_read() -> None:
     schema = record(("s", "string"), ("e", {"type": "enum", "name": "n", "symbols": ["A"]}), ("l", {"type": "array", "items": "int"}))  # fmt: skip  # noqa: E501
     (good,) = write(schema, {"s": "x", "e": "A", "l": [1, 2]}).to_pylist()
     bad = [

@@ -12,16 +12,16 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
-from lakelog.format.log_state import LogInfo, PublishState
-from lakelog.format.table import TableName
+from lakelog.format.log.state import LogInfo, PublishState
+from lakelog.format.tables.table import TableName
 from lakelog.log.columns import NO_RECORDS
 from lakelog.log.records import FetchedRecords, LogPosition, TopicState
-from writer.publishing.beginning import find_beginning, may_begin_later
-from writer.publishing.recovery import Witnesses
+from writer.publishing.recovery import RecoveryFacts
+from writer.publishing.topics.beginning import find_beginning, may_begin_later
 
 INFO = LogInfo("0" * 32, TableName("shop", "orders"), "orders", "id", 2, 5, is_named=False)
 MIRROR = PublishState(INFO.table_uuid, 2, 5, "u5", 0, "", (10, 4), 9, 0)
-KNOWN = Witnesses(None, MIRROR, TopicState("orders", "id", 2, 1), (0, 0), (20, 4))
+KNOWN = RecoveryFacts(None, MIRROR, TopicState("orders", "id", 2, 1), (0, 0), (20, 4))
 
 Place = tuple[int, int, int | None, bytes | None]
 """A record's partition and offset, its snapshot and its attempt."""
@@ -30,8 +30,8 @@ Place = tuple[int, int, int | None, bytes | None]
 class Reader:
     """Hands records out, some at a time; then it stands at the ends, or where it stood."""
 
-    def __init__(self, pieces: Sequence[Sequence[Place]], ends: Sequence[int]) -> None:
-        self.pieces, self.ends, self.at = list(pieces), ends, dict[int, int]()
+    def __init__(self, chunks: Sequence[Sequence[Place]], ends: Sequence[int]) -> None:
+        self.chunks, self.ends, self.at = list(chunks), ends, dict[int, int]()
 
     def assign(self, offsets: Mapping[int, int]) -> None:
         self.at = dict(offsets)
@@ -40,14 +40,14 @@ class Reader:
         return self.at
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
-        if not self.pieces:
+        if not self.chunks:
             # Behind the last record ends of transactions stand.
             self.at = dict(enumerate(self.ends))
             return NO_RECORDS
-        piece = self.pieces.pop(0)
-        for partition, offset, _, _ in piece:
+        chunk = self.chunks.pop(0)
+        for partition, offset, _, _ in chunk:
             self.at[partition] = offset + 1
-        partitions, offsets, snapshots, attempts = zip(*piece, strict=True) if piece else ((), (), (), ())
+        partitions, offsets, snapshots, attempts = zip(*chunk, strict=True) if chunk else ((), (), (), ())
         return replace(
             NO_RECORDS,
             partitions=np.array(partitions, np.int32),
@@ -72,12 +72,14 @@ class Reader:
         pytest.param(KNOWN, replace(INFO, generation=1, is_named=True), True, id="others may have it"),
     ],
 )
-def test_it_may_begin_later_while_nothing_of_it_is_published(known: Witnesses, info: LogInfo, expected: bool) -> None:
+def test_it_may_begin_later_while_nothing_of_it_is_published(
+    known: RecoveryFacts, info: LogInfo, expected: bool
+) -> None:
     assert may_begin_later(info, known) is expected
 
 
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("chunks", "expected"),
     [
         pytest.param([[(0, 10, 4, None), (0, 11, 5, None)]], (20, 4), id="of before"),
         pytest.param([[(0, 10, None, None), (0, 12, None, None)]], (20, 4), id="of others"),
@@ -87,19 +89,19 @@ def test_it_may_begin_later_while_nothing_of_it_is_published(known: Witnesses, i
         pytest.param([[]], (20, 4), id="ends of transactions alone"),
     ],
 )
-def test_it_begins_with_the_first_record_of_its_own(pieces: list[list[Place]], expected: tuple[int, ...]) -> None:
-    reader: Any = Reader(pieces, KNOWN.ends)
+def test_it_begins_with_the_first_record_of_its_own(chunks: list[list[Place]], expected: tuple[int, ...]) -> None:
+    reader: Any = Reader(chunks, KNOWN.ends)
     assert find_beginning(INFO, KNOWN, reader, SystemClock()) == expected
 
 
-def test_nothing_is_read_behind_its_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_after_its_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
     early: list[list[Place]] = [[(0, place, None, b"a"), (0, place + 1, None, b"a")] for place in range(10, 20, 2)]
     reader: Any = Reader(early, KNOWN.ends)
     assert find_beginning(INFO, KNOWN, reader, SystemClock()) == (10, 4)
-    assert len(reader.pieces) == 4, "of what is sent before its commit no more than the first is asked for"
+    assert len(reader.chunks) == 4, "of what is sent before its commit no more than the first is asked for"
 
     known = replace(KNOWN, ends=(20, 6))
-    monkeypatch.setattr("writer.publishing.beginning._FETCHED", 1)
+    monkeypatch.setattr("writer.publishing.topics.beginning._FETCHED", 1)
     reader = Reader([[(0, 10, 6, None), (0, 11, 6, None)], [(1, 4, 5, None), (1, 5, 6, None)]], known.ends)
     assigned: list[Mapping[int, int]] = []
     assign = reader.assign

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import Metastore, WatchEvent, WatchPosition
 from lakelog.errors import InternalError, NotFound, Unavailable
-from writer.publishing.feed import WatchFeed
+from writer.publishing.reading.feed import WatchFeed
 
 _TABLE = "0" * 32
 _WAIT_S = 10.0
@@ -45,7 +45,7 @@ def _open(events: Iterator[WatchEvent], end: Callable[[], object] = lambda: None
     return WatchFeed(metastore, WatchPosition(_TABLE, 0, ""), complete=False)
 
 
-def _tell(number: int) -> WatchEvent:
+def _event(number: int) -> WatchEvent:
     # Whatever a snapshot is, it is handed on.
     return WatchEvent(_TABLE, cast("Any", (number,)))
 
@@ -64,16 +64,16 @@ def _raise(error: Exception) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("error", "kind"), [(Unavailable("away"), Unavailable), (ZeroDivisionError("a defect"), InternalError)]
 )
-def test_whatever_ends_the_watch_is_told_behind_what_came_before(error: Exception, kind: type[Exception]) -> None:
-    with closing(_open(iter([_tell(1)]), _raise(error))) as feed:
+def test_the_end_of_a_watch_is_reported_after_what_came_before(error: Exception, kind: type[Exception]) -> None:
+    with closing(_open(iter([_event(1)]), _raise(error))) as feed:
         assert _take(feed) == [1]
         for _ in range(2):
             with pytest.raises(kind, match=str(error)):
                 feed.take(_WAIT_S)
 
 
-def test_that_the_table_was_dropped_is_told() -> None:
-    with closing(_open(iter([_tell(1), WatchEvent(_TABLE, (), dropped=True)]))) as feed:
+def test_that_the_table_was_dropped_is_reported() -> None:
+    with closing(_open(iter([_event(1), WatchEvent(_TABLE, (), dropped=True)]))) as feed:
         assert _take(feed) == [1]
         with pytest.raises(NotFound, match="was dropped"):
             feed.take(_WAIT_S)
@@ -101,7 +101,7 @@ def test_a_backlog_is_taken_in_pieces() -> None:
     with closing(_open(events)) as feed:
         found: list[object] = []
         while len(found) < count:
-            piece = _take(feed)
-            assert 0 < len(piece) <= 4
-            found += piece
+            chunk = _take(feed)
+            assert 0 < len(chunk) <= 4
+            found += chunk
     assert found == list(range(count))

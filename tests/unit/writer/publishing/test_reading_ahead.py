@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from writer.publishing.reading_ahead import read_ahead
+from writer.publishing.reading.reading_ahead import read_ahead
 
 
 @pytest.mark.parametrize("row_count", [10, 1_000_000])
@@ -54,6 +54,6 @@ def test_many_rows_are_read_while_others_are_used() -> None:
         second.set()
         yield 2
 
-    for piece in read_ahead(read(), 1_000_000):
-        if piece == 1:
+    for chunk in read_ahead(read(), 1_000_000):
+        if chunk == 1:
             assert second.wait(30)

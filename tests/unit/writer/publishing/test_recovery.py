@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log_state import LogInfo, PublishState
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from lakelog.format.table import TableName
+from lakelog.format.log.state import LogInfo, PublishState
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableName
 from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
-from writer.publishing.recovery import Witnesses, find_resume
+from writer.publishing.recovery import RecoveryFacts, find_resume
 
 _TABLE = "0" * 32
 
@@ -56,8 +56,8 @@ def _know(
     topic: TopicState | None = _TOPIC,
     starts: tuple[int, ...] = (0, 0),
     ends: tuple[int, ...] = (20, 20),
-) -> Witnesses:
-    return Witnesses(position, mirror, topic, starts, ends, tail)
+) -> RecoveryFacts:
+    return RecoveryFacts(position, mirror, topic, starts, ends, tail)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def _know(
         ),
     ],
 )
-def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition) -> None:
+def test_goes_on_after_what_is_published(known: RecoveryFacts, resume: LogPosition) -> None:
     assert find_resume(_INFO, known, _History(9)) == resume
 
 
@@ -126,11 +126,11 @@ def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition)
         pytest.param(_know(_at(3), replace(_mirror(3, 10, 9), generation=2)), "generation", id="begun anew in between"),
     ],
 )
-def test_stops_where_log_and_table_do_not_fit(known: Witnesses, what: str) -> None:
-    with pytest.raises(HistoryDiverged, match=what) as told:
+def test_stops_where_log_and_table_do_not_fit(known: RecoveryFacts, what: str) -> None:
+    with pytest.raises(HistoryDiverged, match=what) as caught:
         find_resume(_INFO, known, _History(9))
-    assert "lakelog log restart shop.orders" in told.value.message
-    assert told.value.reason == "LOG_DIVERGED"
+    assert "lakelog log restart shop.orders" in caught.value.message
+    assert caught.value.reason == "LOG_DIVERGED"
 
 
 def test_a_named_topic_may_hold_records_of_others() -> None:
@@ -166,7 +166,7 @@ def test_records_from_before_a_log_began_say_nothing_of_it(snapshot_id: int) -> 
             find_resume(named, _know(_at(3), began, ours), _History(9))
 
 
-def test_a_log_begun_anew_passes_over_the_records_before_it() -> None:
+def test_a_log_restarted_passes_over_the_records_before_it() -> None:
     anew = replace(_INFO, generation=2, starts_after=6)
     mirror = PublishState(_TABLE, 2, 6, "u6", 0, "", (), 9, 0)
     assert find_resume(anew, _know(None, mirror, _last(0, 4, 7)), _History(9)) == _at(6)

@@ -17,7 +17,7 @@ from lakelog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from lakelog.format.log_state import PublishReport, PublishState
+from lakelog.format.log.state import PublishReport, PublishState
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.publisher import Published, Step
 from writer.publishing.runner import TableRunner
@@ -100,7 +100,7 @@ def test_what_may_pass_is_tried_again_soon_and_later(error: LakelogError) -> Non
     assert metastore.reports == []
 
 
-def test_what_lasts_is_told_once_and_keeps_what_was_published() -> None:
+def test_what_lasts_is_reported_once_and_keeps_what_was_published() -> None:
     metastore, clock = _Metastore(), _Clock()
     runner = _runner(_Publisher(*[Unavailable("no broker answers")] * 4), metastore, clock)
     for _ in range(4):
@@ -125,7 +125,7 @@ class _StartsOnly(_Publisher):
         return Step.STARTED
 
 
-def test_what_lasts_is_told_though_each_fresh_start_is_well() -> None:
+def test_what_lasts_is_reported_though_each_fresh_start_is_well() -> None:
     metastore, clock = _Metastore(), _Clock()
     runner = _runner(_StartsOnly(5, metastore), metastore, clock)
     pauses, problems = [], []
@@ -138,7 +138,7 @@ def test_what_lasts_is_told_though_each_fresh_start_is_well() -> None:
     assert problems == ["", "", "", "", "", *["no record is taken", ""] * 2, "no record is taken"]
 
 
-def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> None:
+def test_what_a_person_must_mend_is_reported_at_once_and_tried_now_and_then() -> None:
     metastore = _Metastore()
     runner = _runner(_Publisher(InvalidArgument("row 7 is larger than the topic takes")), metastore)
     assert runner.step(0.0) == 5.0
@@ -149,14 +149,14 @@ def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> Non
 def test_a_divergence_is_believed_when_it_is_found_twice_in_a_row() -> None:
     metastore, cut = _Metastore(), HistoryDiverged("the topic was cut")
     runner = _runner(_Publisher(cut, Unavailable("away"), cut, cut), metastore)
-    told = []
+    reported = []
     for _ in range(4):
         runner.step(0.0)
-        told.append(len(metastore.reports))
-    assert told == [0, 0, 0, 1]
+        reported.append(len(metastore.reports))
+    assert reported == [0, 0, 0, 1]
 
 
-def test_a_defect_is_told_and_does_not_end_it() -> None:
+def test_a_defect_is_reported_and_does_not_end_it() -> None:
     metastore = _Metastore()
     runner = _runner(_Publisher(ValueError("seven"), ZeroDivisionError()), metastore)
     assert [runner.step(0.0) for _ in range(3)] == [5.0, 5.0, 0.0]
@@ -189,7 +189,7 @@ def test_a_divergence_is_believed_when_it_is_found_again() -> None:
     assert [report.problem for report in metastore.reports] == ["restored"]
 
 
-def test_whoever_is_fenced_and_lost_the_lease_ends() -> None:
+def test_any_process_that_is_fenced_and_lost_the_lease_ends() -> None:
     metastore = _Metastore(is_ours=False)
     assert _runner(_Publisher(Fenced("a newer producer")), metastore).step(0.0) is None
 
@@ -199,7 +199,7 @@ def test_ends_with_the_table(reason: str) -> None:
     assert _runner(_Publisher(NotFound("gone", reason=reason)), _Metastore()).step(0.0) is None
 
 
-def test_a_topic_that_is_gone_is_told_and_does_not_end_it() -> None:
+def test_a_topic_that_is_gone_is_reported_and_does_not_end_it() -> None:
     metastore = _Metastore()
     assert _runner(_Publisher(NotFound("no topic", reason="TOPIC_NOT_FOUND")), metastore).step(0.0) == 5.0
     assert [report.problem for report in metastore.reports] == ["no topic"]
@@ -210,20 +210,20 @@ def test_a_step_that_does_not_come_back_ends_the_process() -> None:
     watchdog = Watchdog(60.0, clock, structlog.get_logger(), leave=left.append)
     watchdog.begin("a.b")
     clock.sleep(59.0)
-    watchdog.look()
+    watchdog.poll()
     assert left == []
     watchdog.end("a.b")
     watchdog.begin("a.b")
     clock.sleep(61.0)
-    watchdog.look()
+    watchdog.poll()
     assert left == [STUCK]
 
 
 def test_too_much_that_was_left_behind_ends_the_process() -> None:
     hanging, left = [200], list[int]()
     watchdog = Watchdog(60.0, _Clock(), structlog.get_logger(), leave=left.append, count_hanging=lambda: hanging[0])
-    watchdog.look()
+    watchdog.poll()
     assert left == []
     hanging[0] += 1
-    watchdog.look()
+    watchdog.poll()
     assert left == [STUCK]

@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 
 from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, PermissionDenied, Unavailable
-from lakelog.format.log_state import LogInfo
-from lakelog.format.table import TableName
+from lakelog.format.log.state import LogInfo
+from lakelog.format.tables.table import TableName
 from lakelog.serving.lease import LEASE_HELD
 from metastore.inprocess import InProcessMetastore
 from writer.publishing.metrics import PublisherMetrics
-from writer.publishing.seats import Seats
 from writer.publishing.service import PublisherService
+from writer.publishing.topics.membership import PublisherMembership
 
 
 def make_info(number: int, **options: str) -> LogInfo:
@@ -90,14 +90,14 @@ class _Runner:
         """It ends at once."""
 
 
-def make_service(world: Any, *tables: str, seats: Any = None) -> PublisherService:
+def make_service(world: Any, *tables: str, membership: Any = None) -> PublisherService:
     return PublisherService(
         world,
         make_lease=world.make_lease,
         make_runner=world.make_runner,
-        seats=seats or world,
+        membership=membership or world,
         tables=frozenset(TableName("shop", each) for each in tables),
-        patience_s=0.0,
+        max_unavailable_s=0.0,
         clock=SystemClock(),
         metrics=PublisherMetrics(),
         log=structlog.get_logger(),
@@ -129,7 +129,7 @@ def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
     assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3"}
 
 
-def test_a_name_without_a_log_is_told_once() -> None:
+def test_a_name_without_a_log_is_reported_once() -> None:
     world = _World([make_info(1)])
     service = make_service(world, "t1", "t2")
     with capture_logs() as lines:
@@ -146,22 +146,24 @@ def test_who_publishes_other_tables_takes_no_share(metastore: InProcessMetastore
     services = []
     for tables in (("t1", "t2"), ("t3", "t4")):
         names = [TableName("shop", each) for each in tables]
-        services.append(make_service(world, *tables, seats=Seats(metastore, tables[0], 30_000, names)))
+        services.append(
+            make_service(world, *tables, membership=PublisherMembership(metastore, tables[0], 30_000, names))
+        )
     for _ in range(2):
         for service in services:
             service.step()
     assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3", "shop.t4"}
 
 
-def test_tables_without_a_log_any_more_are_left_and_altered_ones_told() -> None:
+def test_tables_without_a_log_any_more_are_left_and_altered_ones_reported() -> None:
     world = _World([make_info(1), make_info(2)])
     service = make_service(world)
     service.step()
-    told = world.running["shop.t2"]
+    reported = world.running["shop.t2"]
     world.logs = [make_info(2, **{"log.system.partitions": "3"})]
     service.step()
     assert set(world.running) == {"shop.t2"}
-    assert told.seen == world.logs
+    assert reported.seen == world.logs
 
 
 def test_a_dropped_table_that_does_not_end_yet_keeps_no_other_waiting() -> None:
@@ -179,7 +181,7 @@ def test_a_dropped_table_that_does_not_end_yet_keeps_no_other_waiting() -> None:
     assert set(world.running) == {"shop.t1", "shop.t2"}
 
 
-def test_a_runner_that_has_ended_is_begun_anew() -> None:
+def test_a_runner_that_has_ended_is_restarted() -> None:
     world = _World([make_info(1)])
     service = make_service(world)
     service.step()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from lakelog.format.snapshot import Snapshot, SnapshotKind
-from writer.publishing.snapshot_log import RecordPiece
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from writer.publishing.reading.snapshot_log import RecordChunk
 from writer.publishing.transactions import TransactionLimits, pick_together
 
 _LIMITS = TransactionLimits(rows=100, size_bytes=1000, snapshots=5)
@@ -25,7 +25,7 @@ class _Log:
     size_bytes: int = 10
     snapshot: Snapshot = _SNAPSHOT
 
-    def read(self, first_index: int) -> Iterator[RecordPiece]:
+    def read(self, first_index: int) -> Iterator[RecordChunk]:
         raise AssertionError("planning reads nothing")
 
 

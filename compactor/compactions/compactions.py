@@ -1,0 +1,216 @@
+"""The duty of compacting buckets (semantics 6): a read stays what it was, and costs less.
+
+    live files -> plan -> attempt -> pieces rewritten -> committed in groups: those that still stand
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its files.
+2. Files are written; nobody sees them.
+3. They are committed, fenced by the job's epoch. What others have replaced meanwhile is dropped with a reason, and its
+   files are deleted: the attempt is committed by then, so that nobody else can ever take them.
+4. While the outcome is not known nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import DataCorrupted, Effect, InvalidArgument, LakelogError
+from lakelog.format.commit.request import BucketRef, Change, DroppedGroup, split_group_files
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.jobs.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import Stores
+from lakelog.storage.parquet.reader import FILE_MISSING
+
+from ..executor import Control
+from ..job_commits import commit_for_job
+from ..metrics import Metrics
+from ..retention.orphans import give_up_attempt
+from .bucket_work import BucketWork, RewrittenTask, Strategy, count_new_bytes, to_change
+from .changelog_emission import plan_next
+from .rewriting import LocalRewriter, Rewriter
+
+_ROUNDS: Final = 5
+"""Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
+make more due. What is due still is made so again by the next commit."""
+
+
+@dataclass
+class _Done:
+    """What a job has done so far."""
+
+    rewritten: int = 0
+    written: int = 0
+    moved: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    dropped: int = 0
+    commits: int = 0
+
+    def describe(self, reason: str) -> str:
+        if not self.commits:
+            return f"nothing: {reason}" if reason else ""
+        parts = []
+        if self.rewritten:
+            parts.append(
+                f"rewrote {self.rewritten} {_files(self.rewritten)} ({self.read_bytes} bytes) "
+                f"into {self.written} ({self.written_bytes} bytes)"
+            )
+        if self.moved:
+            parts.append(f"moved {self.moved} {_files(self.moved)} to another level")
+        if self.dropped:
+            parts.append(f"dropped {self.dropped} {'part' if self.dropped == 1 else 'parts'} that others came before")
+        return ", ".join(parts)
+
+
+def _files(count: int) -> str:
+    return "file" if count == 1 else "files"
+
+
+class CompactionJobExecutor:
+    """Implements `JobExecutor` for jobs of the kind `compact`, each of one bucket.
+
+    Args:
+        metastore: Who plans and commits.
+        stores: Where the tables' files are.
+        clock: For how long work is not committed.
+        metrics: What is measured.
+        log: For lines.
+        rewriter: Where files are rewritten; None: in this process.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        stores: Stores,
+        clock: Clock,
+        metrics: Metrics,
+        log: Logger,
+        rewriter: Rewriter | None = None,
+    ) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._rewriter = rewriter or LocalRewriter(clock)
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Compacts the bucket, again while more is due, a few times at most."""
+        partition, number = parse_bucket_scope(job.scope)
+        bucket, strategy = BucketRef(partition, number), _read_strategy(job)
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
+        done, reason, missing = _Done(), "", ""
+        for number in range(_ROUNDS):
+            if control.is_stopping:
+                break
+            control.check()
+            # What is left then is new, and waits for others.
+            has_waited = HAS_WAITED in job.payload and number == 0
+            found = plan_next(self._metastore, info, bucket, strategy, job.payload, has_waited=has_waited)
+            if isinstance(found, NoPlan):
+                reason = found.reason
+                break
+            dropped = done.dropped
+            try:
+                self._do_work(job, found, control, done)
+            except DataCorrupted as error:
+                # Others have replaced it since the plan, and it expired; else it is still missing the next time.
+                if error.reason != FILE_MISSING or error.message == missing or number == _ROUNDS - 1:
+                    raise
+                missing = error.message
+                continue
+            if strategy is not Strategy.DUE and done.dropped == dropped:
+                # What was asked for is done: what came meanwhile was not there when it was.
+                break
+        return done.describe(reason)
+
+    def _do_work(self, job: Job, work: BucketWork, control: Control, done: _Done) -> None:
+        log = self._log.bind(job_id=job.job_id, table=str(work.info.name), bucket=work.bucket.bucket)
+        log.debug(
+            "compacting", rewrite_tasks=len(work.rewrite_tasks), moved=len(work.moved), level=work.level, why=work.why
+        )
+        if work.run_count:
+            self._metrics.sorted_runs.observe(work.run_count)
+        rewrite_tasks, moved = list(work.rewrite_tasks), work.moved
+        while (rewrite_tasks or moved) and not control.is_stopping:
+            store, attempt_id = self._open_attempt(job)
+            try:
+                finished = self._rewriter.rewrite_some(store, work.info, attempt_id, rewrite_tasks, control)
+                control.check()
+                if not finished and not moved:
+                    give_up_attempt(self._metastore, store, attempt_id)
+                    return
+                change = to_change(work, finished, moved)
+                done.commits += 1
+                dropped = commit_for_job(self._metastore, job, change, attempt_id, done.commits).dropped
+            except BaseException as error:
+                # Where it may have been committed after all, nothing is deleted.
+                if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
+                    give_up_attempt(self._metastore, store, attempt_id)
+                raise
+            self._account(store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0)
+            self._rewriter.delete_orphans(store, attempt_id, _find_paths(change, dropped))
+            moved = ()
+
+    def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
+        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
+        return self._stores.open(staged.tables[0].location), staged.attempt_id
+
+    def _account(
+        self,
+        store: ObjectStore,
+        change: Change,
+        finished: Sequence[RewrittenTask],
+        dropped: Sequence[DroppedGroup],
+        done: _Done,
+        log: Logger,
+        moved_new_bytes: int,
+    ) -> None:
+        files = split_group_files(change)
+        for each in dropped:
+            log.info("dropped", reason=each.reason, message=each.message)
+            # What cannot be deleted, the collector or a check of files finds; what was committed is done all the same.
+            with contextlib.suppress(LakelogError):
+                store.delete_many([file.path for file in files[each.group]])
+        lost = {each.group for each in dropped}
+        kept = [each for number, each in enumerate(finished) if number not in lost]
+        moved = sum(len(group.moves) for number, group in enumerate(change.groups) if number not in lost)
+        read_bytes = sum(each.rewrite_task.size_bytes for each in kept)
+        written_bytes = sum(file.size_bytes for each in kept for file in each.files)
+        done.rewritten += sum(len(each.rewrite_task.inputs) for each in kept)
+        done.written += sum(len(each.files) for each in kept)
+        done.moved += moved
+        done.read_bytes += read_bytes
+        done.written_bytes += written_bytes
+        done.dropped += len(lost)
+        new_bytes = sum(count_new_bytes(each.rewrite_task.inputs) for each in kept) + moved_new_bytes
+        self._metrics.count_compaction(read_bytes, new_bytes, written_bytes)
+        self._metrics.moved_files.inc(moved)
+        for each in dropped:
+            self._metrics.dropped.labels(each.reason).inc()
+
+
+def _find_paths(change: Change, dropped: Sequence[DroppedGroup]) -> set[str]:
+    """The files that a commit has brought."""
+    files = split_group_files(change)
+    lost = {file.path for each in dropped for file in files[each.group]}
+    return {file.path for file in (*change.add_files, *change.changelog_files)} - lost
+
+
+def _read_strategy(job: Job) -> Strategy:
+    text = job.payload.get(STRATEGY, Strategy.DUE.value)
+    try:
+        return Strategy(text)
+    except ValueError:
+        known = ", ".join(each.value for each in Strategy)
+        raise InvalidArgument(
+            f"Job {job.job_id} asks for the strategy '{text[:80]}'; this compactor knows {known}. Use a newer one.",
+            metadata={"strategy": text[:80]},
+        ) from None

@@ -1,0 +1,56 @@
+"""Looking after the tables that a compactor was started for: there something is due also where they are write-only.
+
+Nothing becomes due by itself in a write-only table (semantics 6.5). So whoever was started for named tables asks the
+metastore, now and then, to plan what their commits have made necessary since it asked last; the first time all of it.
+Several who do so make the same jobs due, which is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import LakelogError, NotFound, OutcomeUnknown, PermissionDenied, Unavailable
+from lakelog.serving.logging_setup import Logger
+
+REQUEST_EVERY_S: Final = 5.0
+"""How late a commit to a write-only table is noticed; asking where nothing has come costs a few reads by key."""
+
+
+class DedicatedCompaction:
+    """Remembers how far each table was planned.
+
+    Args:
+        metastore: Who plans.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, log: Logger) -> None:
+        self._metastore = metastore
+        self._log = log
+        self._planned: dict[str, int] = {}
+
+    def plan(self, table_uuids: Sequence[str]) -> None:
+        """Has what is due at these tables made due; blocks.
+
+        One that is dropped meanwhile, or that cannot be planned, is passed over: the others have work all the same.
+
+        Raises:
+            Unavailable: The metastore is away; also OutcomeUnknown.
+            PermissionDenied: We may not ask.
+        """
+        for table_uuid in table_uuids:
+            try:
+                planned = self._metastore.plan_compactions(table_uuid, self._planned.get(table_uuid, 0))
+            except NotFound:
+                self._planned.pop(table_uuid, None)
+                continue
+            except (Unavailable, OutcomeUnknown, PermissionDenied):
+                raise
+            except LakelogError as error:
+                self._log.error("table could not be planned", table_uuid=table_uuid, error=error.message)
+                continue
+            self._planned[table_uuid] = planned.planned_until
+            if planned.job_count:
+                self._log.debug("made due", table_uuid=table_uuid, jobs=planned.job_count)

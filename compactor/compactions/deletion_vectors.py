@@ -1,0 +1,164 @@
+"""The duty of marking buckets: finding once which rows are superseded, where each read would find it anew.
+
+    live files -> sections to be merged -> attempt -> positions written -> committed section by section
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its file.
+2. Positions are written; nobody names them.
+3. Entries of the marked files that name them are committed, fenced by the job's epoch, for the sections that are as
+   they were read. What others have changed meanwhile is dropped with a reason; where nothing is left the gate aborts
+   the attempt, and its file is deleted.
+4. While the outcome is not known nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import DataCorrupted, Effect, LakelogError
+from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CompactionGroup
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.jobs.job import Job, parse_bucket_scope
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
+from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.objects.stores import Stores
+from lakelog.storage.parquet.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet.reader import FILE_MISSING
+
+from ..executor import Control
+from ..job_commits import commit_for_job
+from ..metrics import Metrics
+from ..retention.orphans import give_up_attempt
+from .bucket_work import MAX_GROUPS, Strategy, list_bucket, plan_work
+
+
+@dataclass
+class _Done:
+    """What a job has done so far."""
+
+    files: int = 0
+    rows: int = 0
+    dropped: int = 0
+    commits: int = 0
+
+    def describe(self) -> str:
+        if not (self.files or self.dropped):
+            return ""
+        said = f"found {self.rows} superseded rows, which {self.files} files now name"
+        if self.dropped:
+            said += f", dropped {self.dropped} {'part' if self.dropped == 1 else 'parts'} that others came before"
+        return said
+
+
+class DeletionVectorJobExecutor:
+    """Implements `JobExecutor` for jobs of the kind `deletion-vectors`, each of one bucket.
+
+    Args:
+        metastore: Who plans and commits.
+        stores: Where the tables' files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Marks all that a read of the bucket would merge, unless a compaction is due."""
+        done = _Done()
+        try:
+            return self._build_all(job, control, done)
+        except DataCorrupted as error:
+            if error.reason != FILE_MISSING:
+                raise
+        # Others have replaced it since the plan, and it expired; else it is still missing.
+        return self._build_all(job, control, done)
+
+    def _build_all(self, job: Job, control: Control, done: _Done) -> str:
+        bucket = BucketRef(*parse_bucket_scope(job.scope))
+        plan = list_bucket(self._metastore, self._metastore.get_table_by_uuid(job.table_uuid), bucket, {})
+        info = plan.table
+        if not info.schema.primary_key:
+            return ""
+        if not isinstance(plan_work(plan, bucket, Strategy.DUE), NoPlan):
+            return "nothing: a compaction of the bucket is due"
+        policy = to_merge_policy(info.schema, TableOptions(info.options))
+        sections = pick_sections(to_live_files(plan.files), policy)
+        for together in split_by_rows(sections, MAX_GROUPS):
+            control.check()
+            if control.is_stopping:
+                break
+            self._build(job, info, bucket, together, control, done)
+        return done.describe()
+
+    def _build(
+        self,
+        job: Job,
+        info: TableInfo,
+        bucket: BucketRef,
+        sections: Sequence[Sequence[LiveFile]],
+        control: Control,
+        done: _Done,
+    ) -> None:
+        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
+        store, attempt_id = self._stores.open(staged.tables[0].location), staged.attempt_id
+        path = f"data/{attempt_id}/deletion-vectors-{bucket.bucket}.parquet"
+        try:
+            vectors = build_deletion_vectors(
+                store, info.schema, TableOptions(info.options), path, sections, control.check
+            )
+            control.check()
+            done.commits += 1
+            change = to_deletion_vector_change(info, bucket, vectors)
+            result = commit_for_job(self._metastore, job, change, attempt_id, done.commits)
+        except BaseException as error:
+            # Where it may have been committed after all, nothing is deleted.
+            if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
+                give_up_attempt(self._metastore, store, attempt_id)
+            raise
+        if result.snapshot_id is None:
+            give_up_attempt(self._metastore, store, attempt_id)
+        self._account(job, info, vectors, result, done)
+
+    def _account(self, job: Job, info: TableInfo, vectors: BuiltVectors, result: ChangeResult, done: _Done) -> None:
+        log = self._log.bind(job_id=job.job_id, table=str(info.name))
+        lost = {each.group for each in result.dropped}
+        for each in result.dropped:
+            log.info("dropped", reason=each.reason, message=each.message)
+            self._metrics.dropped.labels(each.reason).inc()
+        kept = [section for number, section in enumerate(vectors.sections) if number not in lost]
+        files = sum(len(section.vector_files) for section in kept)
+        self._metrics.vector_files.inc(files)
+        done.files += files
+        done.rows += sum(section.deleted_count for section in kept)
+        done.dropped += len(lost)
+
+
+def to_deletion_vector_change(info: TableInfo, bucket: BucketRef, vectors: BuiltVectors) -> Change:
+    """What is committed of marks: a group for each section. Pure."""
+    groups = []
+    for section in vectors.sections:
+        vector_files = tuple(file.file_id for file in section.vector_files)
+        rest = tuple(file.file_id for file in section.files if file.file_id not in vector_files)
+        groups.append(
+            CompactionGroup(
+                bucket, vector_files=vector_files, deletion_vector_path=vectors.path_of(section), covered_files=rest
+            )
+        )
+    return Change(
+        table_uuid=info.table_uuid,
+        kind=SnapshotKind.COMPACT,
+        schema_id=info.schema.schema_id,
+        bucket_count=TableOptions(info.options).bucket_count(True),
+        groups=tuple(groups),
+    )

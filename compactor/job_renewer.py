@@ -1,0 +1,74 @@
+"""Keeping a job while it is done.
+
+The lease only schedules. What protects the table is its epoch, which the metastore checks with the effect; so a
+heartbeat that is lost does no harm, and only the metastore's word that another does the job ends the work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import Fenced, HistoryDiverged, LakelogError, NotFound
+from lakelog.format.jobs.job import Job
+from lakelog.serving.logging_setup import Logger
+
+from .executor import Control
+
+_HEARTBEATS: Final = 3
+"""In the time of one lease, so that two of them may be lost."""
+
+
+class JobRenewer:
+    """Sends heartbeats from a thread while its block runs.
+
+    Args:
+        metastore: To whom.
+        job: The job.
+        duration_s: How long it holds without a heartbeat.
+        control: Told when the job is lost.
+        on_answer: Called when the metastore has answered.
+        log: For what goes wrong.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        job: Job,
+        duration_s: float,
+        control: Control,
+        on_answer: Callable[[], None],
+        log: Logger,
+    ) -> None:
+        self._on_answer = on_answer
+        self._metastore = metastore
+        self._job = job
+        self._duration_s = duration_s
+        self._control = control
+        self._log = log
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Not joined: a heartbeat that is under way finds the job ended, or keeps one that ends in a moment.
+        self._stop.set()
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._duration_s / _HEARTBEATS):
+            try:
+                self._metastore.heartbeat_job(self._job.job_id, self._job.epoch, int(self._duration_s * 1000))
+                self._on_answer()
+            except (Fenced, NotFound, HistoryDiverged) as error:
+                self._control.lose(error)
+                return
+            except LakelogError as error:
+                self._log.warning("heartbeat lost", job_id=self._job.job_id, error=error.message)

@@ -1,0 +1,1 @@
+"""The jobs that expire and delete."""

@@ -1,0 +1,96 @@
+"""The duty of clearing away what attempts have written that will never be committed.
+
+    attempts that are over -> doomed in the metastore -> their files deleted -> forgotten
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt that has been open for days is aborted: from then on it cannot be committed (reliability C4).
+2. Its files are deleted. A death leaves the rest of them, and the attempt, to whoever takes the job over.
+3. Only an attempt below which nothing is left is forgotten. It cannot be committed for not being known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.jobs.job import CLEAN, Job
+from lakelog.format.retention.table_files import ABANDONED_MS, SETTLED_MS, AttemptAge
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import Stores
+
+from ..executor import Control
+from ..metrics import Metrics
+
+_BATCH: Final = 500
+"""Attempts that are aborted, and forgotten, together: some seconds of listing on a store far away."""
+
+
+class CleaningJobExecutor:
+    """Implements `JobExecutor` for jobs of the kind `clean`, each of one table.
+
+    Args:
+        metastore: Who knows the attempts.
+        stores: Where the tables' files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Clears attempts away until none is left that is old enough."""
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
+        store = self._stores.open(info.location)
+        files = attempts = 0
+        while not control.is_stopping:
+            control.check()
+            batch = self._metastore.list_unfinished_attempts(
+                job.table_uuid, open_ms=ABANDONED_MS, aborted_ms=SETTLED_MS, limit=_BATCH
+            )
+            if not batch:
+                break
+            count, empty = self._delete(store, self._abort(job.table_uuid, batch), control)
+            files += count
+            forgotten = self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
+            attempts += forgotten
+            if not forgotten:
+                # Told to stop, or somebody still writes where nobody can commit any more: the next time there is less.
+                break
+        if not attempts:
+            return ""
+        self._log.info("cleaned", table=str(info.name), attempts=attempts, files=files)
+        return f"deleted {files} files of {attempts} attempts that were never committed"
+
+    def _abort(self, table_uuid: str, attempts: Sequence[AttemptAge]) -> list[str]:
+        """Which of the attempts can never be committed from now on."""
+        aborted = [each.attempt_id for each in attempts if each.state is AttemptState.ABORTED]
+        still_open = [each.attempt_id for each in attempts if each.state is AttemptState.OPEN]
+        if still_open:
+            aborted += self._metastore.abort_attempts(table_uuid, still_open, ABANDONED_MS)
+        return aborted
+
+    def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> tuple[int, list[str]]:
+        """How many files were deleted, and the attempts below which nothing is left."""
+        count = 0
+        empty = []
+        for attempt_id in attempt_ids:
+            control.check()
+            if control.is_stopping:
+                break
+            found = list(store.list_objects(f"data/{attempt_id}"))
+            if found:
+                store.delete_many([each.path for each in found])
+            count += len(found)
+            self._metrics.deleted_files.labels(CLEAN).inc(len(found))
+            self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found))
+            if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:
+                empty.append(attempt_id)
+        return count, empty

@@ -1,0 +1,101 @@
+"""The duty of expiring snapshots, and of deleting the files that nothing needs any more (semantics 7.3).
+
+    a step of expiry -> expired files listed -> deleted from the store -> forgotten -> the next step
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. The metastore decides, in one transaction, what expires and which files go with it: from then on nobody can refer to
+   them again. They are on a list of its own (reliability C4).
+2. Files on that list are deleted; one that is gone already is no error.
+3. Only then they are taken off the list. Whoever takes the job next finds what is left of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.jobs.job import EXPIRE, Job
+from lakelog.format.retention.expiry import ExpiryStep
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import Stores
+
+from ..executor import Control
+from ..metrics import Metrics
+
+_AT_ONCE: Final = 1_000
+"""Files that are deleted before they are taken off the list: what S3 deletes in one request."""
+
+
+@dataclass
+class _Done:
+    """What a job has done so far."""
+
+    snapshots: int = 0
+    files: int = 0
+    held_by: str = ""
+
+    def count(self, step: ExpiryStep) -> None:
+        self.snapshots += step.earliest - step.earliest_before
+        lease = step.held_by[0] if step.held_by else None
+        self.held_by = (
+            "" if lease is None else f"{lease.kind.value} '{lease.holder}' holds snapshot {lease.snapshot_id}"
+        )
+
+    def describe(self) -> str:
+        parts = []
+        if self.snapshots:
+            parts.append(f"expired {self.snapshots} {'snapshot' if self.snapshots == 1 else 'snapshots'}")
+        if self.files:
+            parts.append(f"deleted {self.files} {'file' if self.files == 1 else 'files'}")
+        if self.held_by:
+            parts.append(self.held_by)
+        return ", ".join(parts)
+
+
+class ExpiryJobExecutor:
+    """Implements `JobExecutor` for jobs of the kind `expire`, each of one table.
+
+    Args:
+        metastore: Who decides.
+        stores: Where the tables' files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Expires what is due and deletes what is aborted, until nothing is left."""
+        store = self._stores.open(self._metastore.get_table_by_uuid(job.table_uuid).location)
+        done = _Done()
+        is_done = False
+        while not is_done and not control.is_stopping:
+            control.check()
+            step = self._metastore.expire_snapshots(job.table_uuid, by_itself=True)
+            done.count(step)
+            self._metrics.expired_snapshots.inc(step.earliest - step.earliest_before)
+            self._delete_expired(job, store, control, done)
+            is_done = step.is_done
+        if done.snapshots or done.files:
+            self._log.info(
+                "expired", job_id=job.job_id, table=job.table, snapshots=done.snapshots, deleted_files=done.files
+            )
+        return done.describe()
+
+    def _delete_expired(self, job: Job, store: ObjectStore, control: Control, done: _Done) -> None:
+        while not control.is_stopping:
+            control.check()
+            paths = self._metastore.list_expired_files(job.table_uuid, _AT_ONCE)
+            if not paths:
+                return
+            store.delete_many(paths)
+            self._metastore.forget_expired_files(job.table_uuid, paths)
+            done.files += len(paths)
+            self._metrics.deleted_files.labels(EXPIRE).inc(len(paths))

@@ -1,0 +1,87 @@
+"""The duty of purging dropped tables: once nobody may restore one any more, its files and all that is known of it go.
+
+    marked as purged -> files deleted -> rows deleted, some at a time -> files once more -> forgotten
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. The mark is set in the metastore under the lock that restoring takes. Whoever died before it has done nothing; behind
+   it nobody reads the files, and whoever takes the job over begins again with what is left.
+2. Files are deleted before rows, so that a death between them leaves a table that is still known, with its job.
+3. A writer that knew nothing of the drop may have written in between: hence the second look. It cannot commit.
+4. The end of the job forgets the table; a job that is gone is done.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.format.jobs.job import PURGE, Job
+from lakelog.format.retention.dropped import DroppedTable
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import Stores
+
+from ..executor import Control
+from ..metrics import Metrics
+
+_PAGE: Final = 1000
+"""Files that are deleted between two looks at whether the job is still ours."""
+
+
+class PurgeJobExecutor:
+    """Implements `JobExecutor` for jobs of the kind `purge`, each of one dropped table.
+
+    Args:
+        metastore: Who knows the table.
+        stores: Where its files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Purges the table; told to stop it ends behind the page in hand."""
+        dropped = self._metastore.begin_purge(job.job_id, job.epoch)
+        _check_location(dropped)
+        store = self._stores.open(dropped.location)
+        files = self._delete_files(store, control)
+        rows = 0
+        while not control.is_stopping:
+            control.check()
+            deleted = self._metastore.purge_rows(job.job_id, job.epoch)
+            if not deleted:
+                files += self._delete_files(store, control)
+                break
+            rows += deleted
+        self._log.info("purged", table=str(dropped.name), table_uuid=dropped.table_uuid, files=files, rows=rows)
+        return f"deleted {files} files of the dropped table and {rows} rows of what was known of it"
+
+    def _delete_files(self, store: ObjectStore, control: Control) -> int:
+        count = 0
+        for page in store.list_pages(_PAGE):
+            control.check()
+            if control.is_stopping:
+                return count
+            store.delete_many([each.path for each in page])
+            count += len(page)
+            self._metrics.deleted_files.labels(PURGE).inc(len(page))
+            self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page))
+        store.delete_empty_folders()
+        return count
+
+
+def _check_location(dropped: DroppedTable) -> None:
+    """Checks that a location holds nothing but this table, as all that the metastore has ever chosen."""
+    if not dropped.location.endswith(f"/{dropped.table_uuid}/"):
+        raise InvalidArgument(
+            f"The location {dropped.location} of the dropped table {dropped.name} does not end with its uuid "
+            f"{dropped.table_uuid}, so that other files may be there. Nothing was deleted; delete its files by hand.",
+            metadata={"table": str(dropped.name), "location": dropped.location},
+        )

@@ -1,0 +1,92 @@
+"""`lakelog consumers`: named readers of a table and where they are."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from lakelog.cli.input.arguments import Whole
+from lakelog.cli.input.confirmation import confirm
+from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
+from lakelog.cli.output.printer import Column
+from lakelog.cli.output.text import format_count, format_time
+
+COLUMNS: Final = (
+    Column("consumer", "CONSUMER", may_cut=True),
+    Column("snapshot_id", "DONE", format_count, right=True),
+    Column("behind", "BEHIND", format_count, right=True),
+    Column("used_at", "USED"),
+    Column("expires_at", "EXPIRES"),
+    Column("expired", "EXPIRED", lambda expired: "yes" if expired else "", style=lambda expired: "red"),
+    Column("holder", "READ BY", may_cut=True),
+)
+
+
+@click.group(cls=LakelogGroup)
+def consumers() -> None:
+    """Named readers whose position the metastore keeps."""
+
+
+@consumers.command("list", example=("lakelog consumers list shop.orders",))
+@click.argument("name", metavar="DATABASE.TABLE")
+@pass_invocation
+def list_(invocation: Invocation, name: str) -> None:
+    """List a table's consumers.
+
+    BEHIND says how many snapshots one has yet to do. It keeps them from expiring, until nobody has used it for
+    'consumer.expiration-time': then it is EXPIRED, and only its position is kept. READ BY is empty where nobody reads.
+    """
+    table = invocation.catalog.table(name)
+    latest = table.info.latest_snapshot_id
+    records = [_describe(row, latest) for row in table.consumers.list().to_pylist()]
+    invocation.printer.records(COLUMNS, records, empty=f"{table.name} has no consumers.")
+
+
+@consumers.command(example=("lakelog consumers reset shop.orders etl --to 7",))
+@click.argument("name", metavar="DATABASE.TABLE")
+@click.argument("consumer")
+@click.option("--to", type=Whole(0), required=True, metavar="N", help="A snapshot; 0: it begins with the first.")
+@pass_invocation
+def reset(invocation: Invocation, name: str, consumer: str, to: int) -> None:
+    """Let a consumer go on behind a snapshot, back or forth.
+
+    Whoever reads under its name is stopped with an error.
+    """
+    table = invocation.catalog.table(name)
+    table.consumers.reset(consumer, to)
+    invocation.printer.done(
+        f"Consumer {consumer} of {table.name} goes on behind snapshot {to}.", {"consumer": consumer, "snapshot_id": to}
+    )
+
+
+@consumers.command(example=("lakelog consumers delete shop.orders etl",))
+@click.argument("name", metavar="DATABASE.TABLE")
+@click.argument("consumer")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def delete(invocation: Invocation, name: str, consumer: str, yes: bool) -> None:
+    """Forget a consumer, and what is kept for it.
+
+    Whoever reads under its name is stopped with an error.
+    """
+    table = invocation.catalog.table(name)
+    # One that is not there is an error, whatever the answer.
+    if consumer in table.consumers.list().column("id").to_pylist():
+        confirm(invocation, f"Forget consumer {consumer} of {table.name}?", yes)
+    table.consumers.delete(consumer)
+    invocation.printer.done(f"Forgot consumer {consumer} of {table.name}.", {"consumer": consumer, "deleted": True})
+
+
+def _describe(row: dict[str, Any], latest: int) -> dict[str, Any]:
+    """A consumer's record. Pure."""
+    names = ("used_at", "expires_at")
+    times = {name: None if row[name] is None else format_time(round(1000 * row[name].timestamp())) for name in names}
+    return {
+        "consumer": row["id"],
+        "snapshot_id": row["snapshot_id"],
+        "behind": None if row["snapshot_id"] is None else latest - row["snapshot_id"],
+        **times,
+        "expired": row["expired"],
+        "holder": row["holder"],
+    }

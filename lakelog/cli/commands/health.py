@@ -1,0 +1,75 @@
+"""Asking a metastore how it is, by the standard health service of gRPC."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from lakelog.client.connection.target import TlsFiles, check_token, parse_target
+
+_METHOD: Final = "/grpc.health.v1.Health/Check"
+_STATES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+_WITHIN_S: Final = 5.0
+_PROBES: Final = 5
+
+
+@dataclass(frozen=True)
+class Health:
+    """What was found.
+
+    Args:
+        state: `SERVING`, `NOT_SERVING`, `UNKNOWN`, or `UNREACHABLE` where nothing answered.
+        latency_ms: Of the fastest of some calls, there and back; None where nothing answered.
+        problem: Why it does not serve, in one line; empty where it does.
+    """
+
+    state: str
+    latency_ms: float | None
+    problem: str
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether requests are taken."""
+        return self.state == "SERVING"
+
+
+def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health:
+    """Asks once with time for connecting, then some times more for the latency. Blocks for at most 5 s.
+
+    Raises:
+        InvalidArgument: The target, a TLS file or the token cannot be used.
+    """
+    parsed = parse_target(target)
+    check_token(token, parsed, tls=tls is not None)
+    metadata = (("authorization", f"Bearer {token}"),) if token else None
+    if tls is None:
+        channel = grpc.insecure_channel(str(parsed))
+    else:
+        channel = grpc.secure_channel(str(parsed), tls.load_credentials())
+    with channel:
+        # The messages are so small that they are read here: the package with their classes is no dependency.
+        ask = channel.unary_unary(_METHOD, request_serializer=bytes, response_deserializer=_read_state)
+        try:
+            state = ask(b"", timeout=_WITHIN_S, metadata=metadata)
+            latencies_ms = []
+            for _ in range(_PROBES):
+                began_s = time.perf_counter()
+                ask(b"", timeout=_WITHIN_S, metadata=metadata)
+                latencies_ms.append((time.perf_counter() - began_s) * 1000)
+        except grpc.RpcError as error:
+            details = (error.details() or error.code().name).splitlines()[0]
+            # gRPC tells the way to the cause first, and the cause behind these words.
+            return Health("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
+    problem = (
+        "" if state == "SERVING" else "It answers, but takes no requests: it starts, drains, or has lost its database."
+    )
+    return Health(state, round(min(latencies_ms), 3), problem)
+
+
+def _read_state(response: bytes) -> str:
+    """Reads a `grpc.health.v1.HealthCheckResponse`: field 1, an enumeration, absent when 0."""
+    number = response[1] if len(response) >= 2 and response[0] == 0x08 else 0
+    return _STATES[number] if number < len(_STATES) else "UNKNOWN"

@@ -1,0 +1,137 @@
+"""`lakelog jobs`: the work that commits leave to be done, who does it, and why it failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from lakelog.cli.input.arguments import Whole
+from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation, shared_options
+from lakelog.cli.output.printer import Column
+from lakelog.cli.output.text import format_age, format_count, format_time
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.jobs.job import Job, JobState, parse_bucket_scope
+from lakelog.format.keys.partition_text import name_bucket
+from lakelog.format.tables.table import TableInfo
+
+_STATE_STYLES: Final = {
+    "due": "yellow",
+    "resting": "yellow",
+    "leased": "green",
+    "abandoned": "red",
+    "done": "dim",
+    "failed": "bold red",
+}
+COLUMNS: Final = (
+    Column("job_id", "JOB", right=True),
+    Column("table", "TABLE", may_cut=True),
+    Column("kind", "KIND"),
+    Column("state", "STATE", style=lambda state: _STATE_STYLES.get(state, "")),
+    Column("attempts", "TRIES", format_count, right=True, style=lambda tries: "red" if tries and tries > 1 else ""),
+    Column("age_ms", "CHANGED", lambda age: f"{format_age(age)} ago"),
+    Column("outcome", "DID LAST", may_cut=True),
+    Column("holder", "DONE BY", may_cut=True),
+    Column("place", "OF", may_cut=True),
+)
+
+
+@click.group(
+    cls=LakelogGroup,
+    invoke_without_command=True,
+    params=shared_options(hidden=True),
+    epilog="Examples: lakelog jobs; lakelog jobs list shop.orders; lakelog jobs retry 7",
+)
+@click.pass_context
+def jobs(context: click.Context) -> None:
+    """List jobs, which a compactor does, or try one again."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_)
+
+
+@jobs.command("list")
+@click.argument("names", metavar="[DATABASE.TABLE]...", nargs=-1)
+@pass_invocation
+def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
+    """List the jobs of all tables, or of those named.
+
+    A job that rests is tried again in a while; one that failed is not, until a commit brings more work or somebody says
+    `lakelog jobs retry`. One whose compactor was killed is abandoned, and taken over by another.
+    """
+    tables = [invocation.catalog.table(name).uuid for name in names]
+    now_ms = time.time_ns() // 1_000_000
+    found = invocation.metastore.list_jobs(tables)
+    places = _name_places(invocation.metastore, found)
+    records = [describe_job(job, now_ms) | {"place": places[job.job_id]} for job in found]
+    invocation.printer.records(COLUMNS, records, empty="There are no jobs: no commit has left any work to be done.")
+    for record in records:
+        if record["reason"]:
+            style = "red" if record["state"] == "failed" else ""
+            of = ", ".join([record["table"], *filter(None, [record["place"]])])
+            invocation.printer.note(f"job {record['job_id']}, {of}: {record['reason']}", style=style)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="JOB", type=Whole(1))
+@pass_invocation
+def retry(invocation: Invocation, job_id: int) -> None:
+    """Have a job that failed, or rests, done at once."""
+    invocation.metastore.retry_job(job_id)
+    invocation.printer.done(f"Job {job_id} is due now.", {"job_id": job_id, "state": "due"})
+
+
+def _name_places(metastore: Metastore, jobs: Sequence[Job]) -> dict[int, str | None]:
+    """By job the part of its table that it is about, for people; None: all of it."""
+    tables: dict[str, TableInfo | None] = {}
+    places: dict[int, str | None] = {}
+    for job in jobs:
+        places[job.job_id] = job.scope or None
+        try:
+            partition, bucket = parse_bucket_scope(job.scope)
+        except InvalidArgument:
+            continue
+        if not partition:
+            places[job.job_id] = f"bucket {bucket}"
+            continue
+        if job.table_uuid not in tables:
+            try:
+                tables[job.table_uuid] = metastore.get_table_by_uuid(job.table_uuid)
+            except NotFound:
+                # It was dropped just now, and this job with it.
+                tables[job.table_uuid] = None
+        info = tables[job.table_uuid]
+        if info is not None:
+            places[job.job_id] = name_bucket(info.schema, partition, bucket)
+    return places
+
+
+def describe_job(job: Job, now_ms: int) -> dict[str, Any]:
+    """A job's record. Pure.
+
+    What is due after a pause is `resting`, what is leased beyond its deadline `abandoned`; `age_ms` is at least 0.
+    """
+    state = job.state.value
+    if job.state is JobState.DUE and job.remaining_ms:
+        state = "resting"
+    elif job.state is JobState.LEASED and not job.remaining_ms:
+        state = "abandoned"
+    return {
+        "job_id": job.job_id,
+        "table": job.table,
+        "kind": job.kind,
+        "scope": job.scope or None,
+        "state": state,
+        "priority": job.priority,
+        "attempts": job.attempts,
+        "holder": job.holder or None,
+        "epoch": job.epoch,
+        "remaining_ms": job.remaining_ms,
+        "outcome": job.outcome or None,
+        "reason": job.reason or None,
+        "created_at": format_time(job.created_at_ms),
+        "updated_at": format_time(job.updated_at_ms),
+        "age_ms": max(now_ms - job.updated_at_ms, 0),
+    }

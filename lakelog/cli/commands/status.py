@@ -1,0 +1,150 @@
+"""`lakelog status`: whether lakelog can be reached, how it is, and what it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from typing import Any, Final
+
+import click
+
+import lakelog
+from lakelog.cli.commands.health import check_health
+from lakelog.cli.commands.pipelines import describe_pipeline
+from lakelog.cli.failures import ExitCode
+from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.output.printer import Column
+from lakelog.cli.output.text import format_age, format_count, format_time, plural
+from lakelog.format.retention.expiry import OverdueSnapshots
+from lakelog.sdk.maintenance.log_status import LogStatus, load_log_status
+
+_FACTS: Final = (
+    Column("target", "Target"),
+    Column("health", "Health", style=lambda state: "green" if state == "SERVING" else "bold red"),
+    Column("latency_ms", "Latency", lambda latency: "" if latency is None else f"{latency:.1f} ms"),
+    Column("problem", "Problem"),
+    Column("version", "Client", lambda version: f"lakelog {version}"),
+    Column("databases", "Databases", format_count),
+    Column("tables", "Tables", format_count),
+    Column("pipelines", "Pipelines", lambda found: "" if found is None else _count_states(found)),
+    Column("jobs", "Jobs", lambda found: "" if found is None else _sum_up_jobs(found)),
+    Column("logs", "Logs", lambda found: "" if found is None else _sum_up_logs(found)),
+)
+
+
+_OVERDUE: Final = (
+    Column("table", "OVERDUE SNAPSHOTS OF", may_cut=True),
+    Column("count", "COUNT", format_count, right=True),
+    Column("since", "SINCE"),
+    Column("kind", "KEPT FOR"),
+    Column("holder", "", may_cut=True),
+)
+"""What would have expired but for somebody."""
+
+
+@click.command(cls=LakelogCommand)
+@pass_invocation
+def status(invocation: Invocation) -> ExitCode:
+    """Show how lakelog is and what it holds.
+
+    Jobs are what commits leave for compactors to do: those that are due, and for how long. Of external logs the one is
+    shown that is behind for longest.
+
+    Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
+    of a log, or a changelog that is still to be made. 'lakelog consumers delete' forgets one.
+
+    Ends with exit code 5 when it does not serve.
+    """
+    health = check_health(invocation.target, invocation.tls, invocation.token)
+    record: dict[str, Any] = {
+        "target": invocation.target,
+        "serving": health.is_serving,
+        "health": health.state,
+        "latency_ms": health.latency_ms,
+        "problem": health.problem or None,
+        "version": lakelog.__version__,
+        "databases": None,
+        "tables": None,
+        "pipelines": None,
+        "jobs": None,
+        "logs": None,
+        "overdue": None,
+    }
+    if health.is_serving:
+        databases = invocation.metastore.list_databases()
+        now_ms = time.time_ns() // 1_000_000
+        record["databases"] = len(databases)
+        record["tables"] = sum(found.table_count for found in databases)
+        record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
+        record["jobs"] = [dataclasses.asdict(queue) for queue in invocation.metastore.describe_queue()]
+        record["logs"] = [_describe_log(found) for found in load_log_status(invocation.metastore, (), now_ms)]
+        record["overdue"] = [_describe_overdue(found) for found in invocation.metastore.list_overdue_snapshots()]
+    if invocation.printer.is_json:
+        invocation.printer.document(record)
+    else:
+        invocation.printer.facts(_FACTS, record)
+        if record["overdue"]:
+            invocation.printer.raw("\n")
+            invocation.printer.records(_OVERDUE, record["overdue"], empty="")
+    if health.is_serving:
+        return ExitCode.FINE
+    if health.latency_ms is None:
+        tls = " without TLS" if invocation.tls is None else " with TLS (if not, leave --tls and the TLS files out)"
+        invocation.printer.note(
+            f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
+        )
+    return ExitCode.UNAVAILABLE
+
+
+def _describe_log(found: LogStatus) -> dict[str, Any]:
+    return {
+        "table": str(found.info.name),
+        "snapshots_behind": found.snapshots_behind,
+        "behind_ms": found.behind_ms,
+        "problem": found.problem or None,
+    }
+
+
+def _sum_up_jobs(found: list[dict[str, Any]]) -> str:
+    """`3 compact due for 2 s, 1 being done`."""
+    parts = []
+    for queue in found:
+        counts = {
+            "being done": queue["leased_count"],
+            "resting": queue["resting_count"],
+            "failed": queue["failed_count"],
+        }
+        due = f"{queue['due_count']} due for {format_age(queue['oldest_due_ms'])}" if queue["due_count"] else ""
+        said = [due, *(f"{count} {state}" for state, count in counts.items() if count)]
+        parts += [f"{queue['kind']}: {', '.join(filter(None, said))}"] if any(said) else []
+    return "; ".join(parts) or "none"
+
+
+def _sum_up_logs(found: list[dict[str, Any]]) -> str:
+    """`3, shop.orders 2 snapshots behind for 4 s`."""
+    if not found:
+        return "none"
+    slowest = max(found, key=lambda log: (log["problem"] is not None, log["behind_ms"]))
+    if slowest["problem"]:
+        return f"{len(found)}; {slowest['table']}: {slowest['problem']}"
+    if not slowest["snapshots_behind"]:
+        return f"{len(found)}, all published"
+    behind = plural(slowest["snapshots_behind"], "snapshot")
+    return f"{len(found)}, {slowest['table']} {behind} behind for {format_age(slowest['behind_ms'])}"
+
+
+def _describe_overdue(found: OverdueSnapshots) -> dict[str, Any]:
+    return {
+        "table": found.table,
+        "count": found.count,
+        "since": format_time(found.since_ms),
+        "kind": found.lease.kind.value,
+        "holder": found.lease.holder,
+    }
+
+
+def _count_states(found: list[dict[str, Any]]) -> str:
+    """`2 running, 1 failed`."""
+    states = Counter(record["state"] for record in found)
+    return ", ".join(f"{count} {state}" for state, count in states.items()) or "none"

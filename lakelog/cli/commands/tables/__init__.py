@@ -1,0 +1,1 @@
+"""`lakelog table` and the commands about tables' files."""

@@ -1,0 +1,1 @@
+"""What commands read: arguments, confirmations, files of rows."""

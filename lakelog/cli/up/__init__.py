@@ -1,0 +1,1 @@
+"""`lakelog up`: all services on this machine."""

@@ -1,0 +1,1 @@
+"""Channels, targets, retries and statuses of gRPC."""

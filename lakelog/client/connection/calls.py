@@ -1,0 +1,147 @@
+"""Calls with one answer, or a whole stream as one: deadlines, failures translated, repeated where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+import grpc
+
+from lakelog.client.connection.connection import Connection, Session
+from lakelog.client.connection.retry import Deadlines, RetryPolicy, call_repeatedly
+from lakelog.client.connection.status import CallKind, from_rpc_error
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+
+Req = TypeVar("Req", contravariant=True)
+Res = TypeVar("Res", covariant=True)
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+_SHORTEST_TRY_S: Final = 0.001
+"""gRPC takes no deadline that is not in the future."""
+
+
+class Rpc(Protocol[Req, Res]):
+    """What a stub offers for one method."""
+
+    def __call__(self, request: Req, /, timeout: float | None = None, metadata: Any = None) -> Res:
+        """Calls and waits for the answer."""
+        ...
+
+
+class Calls:
+    """Makes calls on a connection.
+
+    Args:
+        connection: To whom.
+        deadlines: Of single tries.
+        retries: Of all tries together.
+        clock: For time and pauses.
+        rng: Random numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        deadlines: Deadlines,
+        retries: RetryPolicy,
+        clock: Clock,
+        rng: Callable[[], float],
+    ) -> None:
+        self._connection = connection
+        self._deadlines = deadlines
+        self._retries = retries
+        self._clock = clock
+        self._rng = rng
+
+    def read(
+        self,
+        method: str,
+        rpc: Callable[[Session], Rpc[Request, Response]],
+        request: Request,
+        *,
+        deadline_s: float | None = None,
+        total_s: float | None = None,
+    ) -> Response:
+        """Calls what has no effect; repeated on every failure of the transport.
+
+        Args:
+            method: Its short name, for errors.
+            rpc: Picks it from a session.
+            request: What to send.
+            deadline_s: Of one try; None: `Deadlines.call_s`.
+            total_s: Of all tries; None: `RetryPolicy.total_s`.
+        """
+        return call_repeatedly(
+            self._attempt(method, rpc, request, CallKind.READ, deadline_s or self._deadlines.call_s),
+            policy=self._retries,
+            total_s=total_s or self._retries.total_s,
+            clock=self._clock,
+            rng=self._rng,
+        )
+
+    def mutate(
+        self,
+        method: str,
+        rpc: Callable[[Session], Rpc[Request, Response]],
+        request: Request,
+        *,
+        deadline_s: float | None = None,
+        total_s: float | None = None,
+        repeat_unknown: bool = True,
+        no_proof: tuple[type[LakelogError], ...] = (),
+    ) -> Response:
+        """Calls what has an effect.
+
+        Args:
+            method: Its short name, for errors.
+            rpc: Picks it from a session.
+            request: What to send.
+            deadline_s: Of one try; None: `Deadlines.call_s`.
+            total_s: Of all tries; None: `RetryPolicy.total_s`.
+            repeat_unknown: Whether it may be repeated after an unknown outcome.
+            no_proof: Kinds of errors that prove nothing after an unknown outcome, see `call_repeatedly`.
+        """
+        return call_repeatedly(
+            self._attempt(method, rpc, request, CallKind.MUTATION, deadline_s or self._deadlines.call_s),
+            policy=self._retries,
+            total_s=total_s or self._retries.total_s,
+            clock=self._clock,
+            rng=self._rng,
+            repeat_unknown=repeat_unknown,
+            no_proof=no_proof,
+        )
+
+    def _attempt(
+        self,
+        method: str,
+        rpc: Callable[[Session], Rpc[Request, Response]],
+        request: Request,
+        kind: CallKind,
+        deadline_s: float,
+    ) -> Callable[[float], Response]:
+        connection = self._connection
+
+        def attempt(left_s: float) -> Response:
+            give_up_s = self._clock.monotonic_s() + left_s
+            session = connection.session(fresh=kind is CallKind.MUTATION, max_unavailable_s=left_s)
+            # Reaching the server may have taken most of the time.
+            timeout_s = max(min(deadline_s, give_up_s - self._clock.monotonic_s()), _SHORTEST_TRY_S)
+            try:
+                response = rpc(session)(request, timeout=timeout_s, metadata=connection.call_metadata)
+            except grpc.RpcError as error:
+                connection.failed(session)
+                raise from_rpc_error(
+                    error, kind=kind, method=method, target=str(connection.target), deadline_s=timeout_s
+                ) from error
+            except ValueError as error:
+                # What gRPC raises, before it sends anything, when another thread has closed the channel meanwhile.
+                if connection.is_closed:
+                    raise connection.closed_error() from error
+                raise
+            connection.answered(session)
+            return response
+
+        return attempt

@@ -1,0 +1,277 @@
+"""The connection to a metastore.
+
+It is opened when first used, found out to be answering before anything with an effect is sent, and made anew in a
+forked child.
+
+Why it asks first: gRPC reports "could not connect" and "the connection broke under way" by the same status, so after
+the fact nobody can tell whether a request was sent. A health check sent before has no effect; when it is not answered,
+it is certain that the request behind it was never sent. Once it was answered, each failure counts as possibly sent.
+
+How long it asks: what was never sent is safe to repeat, so a server that has answered this client before is waited for
+as long as the call may take in all. One that never has is more likely a wrong target, which people should hear soon.
+
+Threads may share a connection. Fork: gRPC's channels do not survive in a child, so a connection notices that the
+process is another one and opens a new channel; the parent's channel is kept unused in the child, because destroying it
+there would wait for threads that exist only in the parent. Pickling: see `GrpcMetastore`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import grpc
+
+from lakelog.client.connection.channels import note_opened
+from lakelog.client.connection.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.client.connection.target import Target, TlsFiles, check_token
+from lakelog.clock import Clock
+from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.rpc.v1 import (
+    catalog_pb2_grpc,
+    consumers_pb2_grpc,
+    dropped_pb2_grpc,
+    due_work_pb2_grpc,
+    jobs_pb2_grpc,
+    logs_pb2_grpc,
+    publishing_pb2_grpc,
+    retention_pb2_grpc,
+    snapshots_pb2_grpc,
+    table_files_pb2_grpc,
+    tags_pb2_grpc,
+)
+
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""The largest message either way. A commit of 64 MiB has some 100,000 files; plans come in chunks far below it."""
+
+# An answer newer than this shows that the connection works; older ones are renewed before a mutation.
+_FRESH_S: Final = 1.0
+# The least that a health check is given, so that the last one before the time is up is not in vain.
+_SHORTEST_PROBE_S: Final = 0.05
+_PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
+"""What the TLS library says of an answer in plaintext; only a hint for the message."""
+_HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A peer that vanished without closing is noticed after 30 + 10 seconds, while calls (watches) are open.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    # Reconnecting is paced by our own calls, which jitter; gRPC's own pauses, of 1 s at first, would only add to it.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    # Channels to the same target are otherwise shared behind our back, with their state.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.primary_user_agent", "lakelog-python"),
+)
+# Channels of parent processes; never touched again.
+_LEFT_BY_FORK: Final[list[Session]] = []
+
+
+@dataclass
+class Session:
+    """An open channel of one process with its stubs."""
+
+    pid: int
+    channel: grpc.Channel
+    catalog: catalog_pb2_grpc.CatalogServiceStub
+    snapshots: snapshots_pb2_grpc.SnapshotServiceStub
+    jobs: jobs_pb2_grpc.JobServiceStub
+    consumers: consumers_pb2_grpc.ConsumerServiceStub
+    dropped: dropped_pb2_grpc.DroppedTableServiceStub
+    due_work: due_work_pb2_grpc.DueWorkServiceStub
+    retention: retention_pb2_grpc.RetentionServiceStub
+    tags: tags_pb2_grpc.TagServiceStub
+    table_files: table_files_pb2_grpc.TableFileServiceStub
+    logs: logs_pb2_grpc.LogServiceStub
+    publishing: publishing_pb2_grpc.PublishServiceStub
+    answered_at_s: float | None = field(default=None)
+    """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
+
+
+class Connection:
+    """A connection to one metastore.
+
+    Args:
+        target: Where it is.
+        tls: Files for TLS; None: plaintext.
+        token: Sent with each call as `authorization: Bearer`; None: none.
+        deadlines: `connect_s` is used here.
+        retries: The pauses between health checks that are not answered.
+        clock: For time and pauses.
+        rng: Random numbers in [0, 1).
+        is_known: A metastore has answered under this target before, though not to this client.
+
+    Raises:
+        InvalidArgument: The token cannot be sent, or would leave the machine in the clear.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        tls: TlsFiles | None,
+        token: str | None,
+        deadlines: Deadlines,
+        retries: RetryPolicy,
+        clock: Clock,
+        rng: Callable[[], float],
+        is_known: bool,
+    ) -> None:
+        check_token(token, target, tls=tls is not None)
+        self.target: Final = target
+        self.call_metadata: Final = () if token is None else (("authorization", f"Bearer {token}"),)
+        self._tls = tls
+        self._connect_s = deadlines.connect_s
+        self._retries = retries
+        self._clock = clock
+        self._rng = rng
+        self._is_known = is_known
+        self._session: Session | None = None
+        self._closed = False
+        # One lock a process: the parent's may have been held by another thread at the moment of the fork.
+        self._locks: dict[int, threading.Lock] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a metastore has ever answered under this target."""
+        return self._is_known
+
+    def session(self, *, fresh: bool, max_unavailable_s: float) -> Session:
+        """The open channel, opened and seen to answer where necessary.
+
+        Blocks for at most `max_unavailable_s`, and where no metastore has ever answered for at most `connect_s`.
+
+        Args:
+            fresh: Before a mutation: ask whether the server answers unless it did within the last second.
+            max_unavailable_s: How long to wait for a metastore that was there before.
+
+        Raises:
+            Unavailable: Nothing answers; it is certain that nothing was sent.
+            InvalidArgument: The connection is closed, or a TLS file cannot be read.
+        """
+        session = self._session
+        if session is not None and session.pid == os.getpid() and self._is_usable(session, fresh):
+            return session
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            if self._closed:
+                raise self.closed_error()
+            session = self._open()
+        self._check_answers(session, max_unavailable_s if self._is_known else min(self._connect_s, max_unavailable_s))
+        return session
+
+    def _is_usable(self, session: Session, fresh: bool) -> bool:
+        at_s = session.answered_at_s  # Read once: another thread may set it to None.
+        return at_s is not None and (not fresh or self._clock.monotonic_s() - at_s < _FRESH_S)
+
+    def answered(self, session: Session) -> None:
+        """Notes that the server has answered just now."""
+        session.answered_at_s = self._clock.monotonic_s()
+        self._is_known = True
+
+    def failed(self, session: Session) -> None:
+        """Notes that the connection may be broken, so that the next call asks first."""
+        session.answered_at_s = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def closed_error(self) -> InvalidArgument:
+        """What whoever goes on using a closed connection is told."""
+        return InvalidArgument(f"The client of {self.target} is closed. Connect again.", reason=CLOSED)
+
+    def close(self) -> None:
+        """Closes the channel, which cancels all calls; idempotent."""
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            self._closed = True
+            session, self._session = self._session, None
+        if session is not None:
+            if session.pid == os.getpid():
+                session.channel.close()
+            else:
+                _LEFT_BY_FORK.append(session)
+
+    def _open(self) -> Session:
+        if self._session is not None and self._session.pid == os.getpid():
+            return self._session
+        if self._session is not None:
+            _LEFT_BY_FORK.append(self._session)
+        note_opened()
+        if self._tls is None:
+            channel = grpc.insecure_channel(str(self.target), options=_OPTIONS)
+        else:
+            channel = grpc.secure_channel(str(self.target), self._tls.load_credentials(), options=_OPTIONS)
+        self._session = Session(
+            os.getpid(),
+            channel,
+            catalog_pb2_grpc.CatalogServiceStub(channel),
+            snapshots_pb2_grpc.SnapshotServiceStub(channel),
+            jobs_pb2_grpc.JobServiceStub(channel),
+            consumers_pb2_grpc.ConsumerServiceStub(channel),
+            dropped_pb2_grpc.DroppedTableServiceStub(channel),
+            due_work_pb2_grpc.DueWorkServiceStub(channel),
+            retention_pb2_grpc.RetentionServiceStub(channel),
+            tags_pb2_grpc.TagServiceStub(channel),
+            table_files_pb2_grpc.TableFileServiceStub(channel),
+            logs_pb2_grpc.LogServiceStub(channel),
+            publishing_pb2_grpc.PublishServiceStub(channel),
+        )
+        return self._session
+
+    def _check_answers(self, session: Session, wait_s: float) -> None:
+        check = session.channel.unary_unary(_HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
+        give_up_s = self._clock.monotonic_s() + wait_s
+        for tries in itertools.count(1):
+            left_s = max(give_up_s - self._clock.monotonic_s(), _SHORTEST_PROBE_S)
+            try:
+                check(b"", timeout=min(left_s, self._connect_s), metadata=self.call_metadata)
+            except grpc.RpcError as error:
+                code = error.code()
+                if code is grpc.StatusCode.CANCELLED and self._closed:
+                    raise self.closed_error() from None
+                # Any other status is an answer; whether the server is of the right kind, the call itself will show.
+                if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    left_s = give_up_s - self._clock.monotonic_s()
+                    if left_s <= _SHORTEST_PROBE_S:
+                        raise self._unreachable(error.details() or code.name, wait_s) from None
+                    self._clock.sleep(min(self._retries.backoff_s(tries, self._rng()), left_s - _SHORTEST_PROBE_S))
+                    continue
+            except ValueError:
+                if self._closed:
+                    raise self.closed_error() from None
+                raise
+            self.answered(session)
+            return
+
+    def _unreachable(self, reason: str, waited_s: float) -> Unavailable:
+        metadata = {"target": str(self.target)}
+        if self._tls is not None and _PLAINTEXT in reason:
+            return Unavailable(
+                f"What answers at {self.target} does not speak TLS, as `lakelog up` does not. Leave TLS out: --tls and "
+                "the TLS files, LAKELOG_TLS_*, tls=. Nothing was sent.",
+                reason=NOT_CONNECTED,
+                metadata=metadata,
+            )
+        if self._tls is None:
+            question = (
+                "Is `lakelog up` running there, is the port right, and does it take connections without TLS? If it "
+                "does not, ask for TLS: --tls, tls=True."
+            )
+        else:
+            question = (
+                "Is the metastore running there, is the port right, does it speak TLS, and do the certificates fit?"
+            )
+        return Unavailable(
+            f"No metastore answers at {self.target} within {waited_s:.3g} s ({reason}). {question} Nothing was sent.",
+            reason=NOT_CONNECTED,
+            metadata=metadata,
+        )

@@ -1,0 +1,1 @@
+"""The metastore's protocols over gRPC, one file a service."""

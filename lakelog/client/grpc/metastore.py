@@ -1,0 +1,387 @@
+"""The metastore over gRPC: `lakelog.client.metastore.metastore.Metastore` for a target.
+
+Which calls are repeated after a failure, and why that is safe, is said at each of them; `lakelog.client.connection.calls` does it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.client.connection.calls import Calls, Rpc
+from lakelog.client.connection.connection import Connection
+from lakelog.client.connection.plan_assembly import assemble_files
+from lakelog.client.connection.retry import Deadlines, RetryPolicy
+from lakelog.client.connection.target import TlsFiles, parse_target
+from lakelog.client.grpc.consumers import GrpcConsumers
+from lakelog.client.grpc.dropped import GrpcDropped
+from lakelog.client.grpc.due_work import GrpcDueWork
+from lakelog.client.grpc.jobs import GrpcJobs
+from lakelog.client.grpc.logs import GrpcLogs
+from lakelog.client.grpc.pipeline import GrpcCommitPipeline
+from lakelog.client.grpc.publishing import GrpcPublishing
+from lakelog.client.grpc.retention import GrpcRetention
+from lakelog.client.grpc.table_files import GrpcTableFiles
+from lakelog.client.grpc.tags import GrpcTags
+from lakelog.client.grpc.watch import GrpcWatch
+from lakelog.client.grpc.work import GrpcWork
+from lakelog.client.metastore.metastore import LatestSnapshot, SnapshotPage, WatchPosition
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
+from lakelog.rpc.commit import from_proto_commit_result, from_proto_writer_progress, to_proto_commit_request
+from lakelog.rpc.messages import build
+from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
+from lakelog.rpc.schema import from_proto_schema, to_ipc_schema
+from lakelog.rpc.snapshot import from_proto_snapshot
+from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_table_name
+from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
+
+
+class GrpcMetastore(
+    GrpcConsumers,
+    GrpcDropped,
+    GrpcDueWork,
+    GrpcJobs,
+    GrpcLogs,
+    GrpcPublishing,
+    GrpcRetention,
+    GrpcTableFiles,
+    GrpcTags,
+    GrpcWork,
+):
+    """A metastore over the wire. Connects when first used.
+
+    Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
+    among them, and connects again where it is unpickled; TLS files must exist there under the same paths.
+
+    Args:
+        target: `host:port`.
+        tls: PEM files for TLS; None: plaintext.
+        token: Who we are; sent only over TLS or to a loopback address. Never shown.
+        deadlines: Of single tries.
+        retries: Of repeating where that is safe.
+        clock: For times and pauses.
+        is_known: A metastore has answered under this target before, to another client of the same program: it is waited
+            for as one that this client has reached itself.
+
+    Raises:
+        InvalidArgument: The target is malformed, or the token may not be sent there.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        tls: TlsFiles | None = None,
+        token: str | None = None,
+        deadlines: Deadlines | None = None,
+        retries: RetryPolicy | None = None,
+        clock: Clock | None = None,
+        is_known: bool = False,
+    ) -> None:
+        self._parameters = (target, tls, token, deadlines, retries, clock)
+        self._deadlines = deadlines or Deadlines()
+        self._retries = retries or RetryPolicy()
+        self._clock = clock or SystemClock()
+        self._rng: Callable[[], float] = random.random
+        self._connection = Connection(
+            parse_target(target),
+            tls=tls,
+            token=token,
+            deadlines=self._deadlines,
+            retries=self._retries,
+            clock=self._clock,
+            rng=self._rng,
+            is_known=is_known,
+        )
+        self._calls = Calls(
+            self._connection, deadlines=self._deadlines, retries=self._retries, clock=self._clock, rng=self._rng
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_connect_again, (*self._parameters, self._connection.is_known))
+
+    def __repr__(self) -> str:
+        tls = "TLS" if self._parameters[1] is not None else "plaintext"
+        return f"GrpcMetastore({str(self._connection.target)!r}, {tls})"
+
+    # Databases and tables
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error, or an earlier try of this call had made it."""
+        request = build(catalog_pb2.CreateDatabaseRequest, name=name, if_not_exists=if_not_exists, comment=comment)
+        # Repeating destroys nothing; that the name is taken then may be our own doing, so it proves nothing.
+        return self._calls.mutate(
+            "CreateDatabase", lambda on: on.catalog.CreateDatabase, request, no_proof=(AlreadyExists,)
+        ).created
+
+    def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        response = self._calls.read(
+            "ListDatabases", lambda on: on.catalog.ListDatabases, catalog_pb2.ListDatabasesRequest()
+        )
+        return [from_proto_database(database) for database in response.databases]
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; an unknown outcome is raised, with whether the database is there now."""
+        request = build(catalog_pb2.DropDatabaseRequest, name=name, if_exists=if_exists, cascade=cascade)
+        try:
+            # Not repeated: another may have made the name anew meanwhile, and lose it.
+            return self._calls.mutate(
+                "DropDatabase", lambda on: on.catalog.DropDatabase, request, repeat_unknown=False
+            ).dropped
+        except OutcomeUnknown as error:
+            raise self._with_finding(
+                error, f"Database {name}", lambda: any(found.name == name for found in self.list_databases())
+            ) from error
+
+    def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; False as in `create_database`."""
+        request = build(
+            catalog_pb2.CreateTableRequest,
+            database=name.database,
+            name=name.name,
+            arrow_schema=to_ipc_schema(schema),
+            primary_key=primary_key,
+            partition_by=partition_by,
+            options=dict(options or {}),
+            if_not_exists=if_not_exists,
+            comment=comment,
+        )
+        # As with databases.
+        response = self._calls.mutate(
+            "CreateTable", lambda on: on.catalog.CreateTable, request, no_proof=(AlreadyExists,)
+        )
+        return from_proto_table(response.table), response.created
+
+    def get_table(self, name: TableName) -> TableInfo:
+        """A table by name."""
+        return self._get_table(catalog_pb2.GetTableRequest(name=to_proto_table_name(name)))
+
+    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid."""
+        return self._get_table(build(catalog_pb2.GetTableRequest, table_uuid=table_uuid))
+
+    def _get_table(self, request: catalog_pb2.GetTableRequest) -> TableInfo:
+        return from_proto_table(self._calls.read("GetTable", lambda on: on.catalog.GetTable, request).table)
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        request = build(catalog_pb2.ListTablesRequest, database=database)
+        return list(self._calls.read("ListTables", lambda on: on.catalog.ListTables, request).names)
+
+    def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options; after an unknown outcome the table is read, and is the answer when it is as wished."""
+        request = build(
+            catalog_pb2.AlterTableRequest,
+            table_uuid=table_uuid,
+            set_options=dict(set_options),
+            unset_options=unset_options,
+        )
+        try:
+            # Not repeated: another may have altered the table meanwhile.
+            response = self._calls.mutate("AlterTable", lambda on: on.catalog.AlterTable, request, repeat_unknown=False)
+        except OutcomeUnknown:
+            table = self.get_table_by_uuid(table_uuid)
+            as_set = all(table.options.get(key) == value for key, value in set_options.items())
+            if as_set and not any(key in table.options for key in unset_options):
+                return table
+            raise
+        return from_proto_table(response.table)
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table; an unknown outcome is raised, with whether the table is there now."""
+        request = build(catalog_pb2.DropTableRequest, database=name.database, name=name.name, if_exists=if_exists)
+        try:
+            # Not repeated, as with databases.
+            return self._calls.mutate(
+                "DropTable", lambda on: on.catalog.DropTable, request, repeat_unknown=False
+            ).dropped
+        except OutcomeUnknown as error:
+            raise self._with_finding(error, f"Table {name}", lambda: self._exists(name)) from error
+
+    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        request = build(catalog_pb2.ListSchemasRequest, table_uuid=table_uuid)
+        response = self._calls.read("ListSchemas", lambda on: on.catalog.ListSchemas, request)
+        return [from_proto_schema(schema, "schemas") for schema in response.schemas]
+
+    # Commits
+
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens or widens attempts. Repeated: one that nobody knows of costs nothing but a later clean-up."""
+        request = build(
+            snapshots_pb2.StageAttemptRequest,
+            table_uuids=table_uuids,
+            writer=writer,
+            attempt_id=attempt_id,
+            count=0 if count == 1 else count,
+        )
+        response = self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request)
+        return StagedAttempt(
+            response.attempt_id,
+            tuple(from_proto_table(table) for table in response.tables),
+            tuple(response.further_attempt_ids),
+        )
+
+    def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good. Repeated: idempotent."""
+        request = build(snapshots_pb2.AbandonAttemptRequest, attempt_id=attempt_id)
+        self._calls.mutate("AbandonAttempt", lambda on: on.snapshots.AbandonAttempt, request)
+
+    def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity. Repeated: the caller asks to be the newest, and is so with the last answer."""
+        request = build(snapshots_pb2.RegisterWriterRequest, writer=writer)
+        return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
+
+    def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        request = build(snapshots_pb2.GetWriterProgressRequest, writer=writer, table_uuid=table_uuid)
+        response = self._calls.read("GetWriterProgress", lambda on: on.snapshots.GetWriterProgress, request)
+        return from_proto_writer_progress(response)
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits. Repeated until `RetryPolicy.commit_total_s`: idempotent by (table, writer, identifier)."""
+        response = self._calls.mutate(
+            "Commit",
+            lambda on: on.snapshots.Commit,
+            to_proto_commit_request(request),
+            total_s=self._retries.commit_total_s,
+        )
+        return from_proto_commit_result(response)
+
+    def open_commit_pipeline(self, *, max_in_flight: int = 256) -> GrpcCommitPipeline:
+        """Opens a stream of commits, which repeats nothing by itself."""
+        return GrpcCommitPipeline(
+            self._connection, max_in_flight=max_in_flight, stall_s=self._retries.commit_total_s, clock=self._clock
+        )
+
+    # Reading
+
+    def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        request = build(
+            snapshots_pb2.ListSnapshotsRequest,
+            table_uuid=table_uuid,
+            after=after,
+            until=until,
+            limit=limit,
+            newest=newest,
+        )
+        response = self._calls.read("ListSnapshots", lambda on: on.snapshots.ListSnapshots, request)
+        return SnapshotPage(
+            tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
+            response.latest_snapshot_id,
+            response.earliest_snapshot_id,
+            # A metastore that does not tell keeps changes as long as states.
+            response.earliest_change_id or response.earliest_snapshot_id,
+            response.first_pending_snapshot_id,
+        )
+
+    def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
+        response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
+        return [
+            LatestSnapshot(
+                each.table_uuid,
+                each.snapshot_id,
+                each.snapshot_uuid,
+                each.earliest_snapshot_id,
+                each.earliest_change_id or each.earliest_snapshot_id,
+                each.last_full_snapshot_id,
+            )
+            for each in response.tables
+        ]
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """The files a read must look at. A stream that breaks is asked for again from its beginning."""
+        message = to_proto_plan_request(request)
+        parts = self._calls.read(
+            "Plan",
+            lambda on: _whole_stream(on.snapshots.Plan),
+            message,
+            deadline_s=self._deadlines.plan_s,
+            total_s=self._deadlines.plan_s,
+        )
+        if not parts or parts[0].WhichOneof("part") != "header":
+            raise InternalError(f"The plan of table {request.table_uuid} does not begin with a header.")
+        header = from_proto_plan_header(parts[0].header)
+        files = assemble_files((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:])
+        return Plan(header.table, header.schema, header.file_schemas, header.snapshot, files, header.range_snapshots)
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> GrpcWatch:
+        """Tells of each new snapshot; connects when iterated."""
+        if not positions:
+            raise InvalidArgument(
+                "positions is empty. Name 1 to 1000 tables to watch.", metadata={"field": "positions"}
+            )
+        return GrpcWatch(
+            self._connection, positions, policy=self._retries, clock=self._clock, rng=self._rng, complete=complete
+        )
+
+    def close(self) -> None:
+        """Ends all connections; idempotent."""
+        self._connection.close()
+
+    def _exists(self, name: TableName) -> bool:
+        try:
+            self.get_table(name)
+        except NotFound:
+            return False
+        return True
+
+    def _with_finding(self, error: OutcomeUnknown, what: str, exists: Callable[[], bool]) -> OutcomeUnknown:
+        try:
+            finding = f"{what} is still there." if exists() else f"{what} is gone now."
+        except LakelogError as failure:
+            finding = f"Looking for it failed, too: {failure.message}"
+        return OutcomeUnknown(f"{error.message} {finding}", reason=error.reason, metadata=error.metadata)
+
+
+def _whole_stream(
+    rpc: Callable[..., Any],
+) -> Rpc[snapshots_pb2.PlanRequest, list[snapshots_pb2.PlanResponse]]:
+    def call(
+        request: snapshots_pb2.PlanRequest, /, timeout: float | None = None, metadata: Any = None
+    ) -> list[snapshots_pb2.PlanResponse]:
+        return list(rpc(request, timeout=timeout, metadata=metadata))
+
+    return call
+
+
+def _connect_again(
+    target: str,
+    tls: TlsFiles | None,
+    token: str | None,
+    deadlines: Deadlines | None,
+    retries: RetryPolicy | None,
+    clock: Clock | None,
+    is_known: bool,
+) -> GrpcMetastore:
+    return GrpcMetastore(
+        target, tls=tls, token=token, deadlines=deadlines, retries=retries, clock=clock, is_known=is_known
+    )

@@ -1,0 +1,350 @@
+"""The metastore as its callers see it: one protocol, whatever stands behind it.
+
+Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, in the metastore's own room, one that
+calls the use cases in-process. One contract suite (`tests/contract/metastore`) runs over all of them. All methods
+block, may be called from several threads at once, and raise only errors of `lakelog.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakelog.client.metastore.dropped import DroppedTables
+from lakelog.client.metastore.logs import Logs
+from lakelog.client.metastore.retention import Retention
+from lakelog.client.metastore.table_files import TableFiles
+from lakelog.format.commit.attachment import AttachRequest, AttachResult
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class SnapshotPage:
+    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none).
+
+    Of those before the oldest that is kept only the changes can still be told (semantics 3.8).
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    latest_snapshot_id: int
+    earliest_snapshot_id: int
+    earliest_change_id: int
+    first_pending_snapshot_id: int = 0
+
+    @property
+    def complete_until(self) -> int:
+        """Up to and with this snapshot no changelog is open: so far a stream can show the table's changes."""
+        return self.first_pending_snapshot_id - 1 if self.first_pending_snapshot_id else self.latest_snapshot_id
+
+
+@dataclass(frozen=True)
+class LatestSnapshot:
+    """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
+
+    They are 0 and empty when there is none. `last_full_snapshot_id` is the newest one in which a bucket was compacted
+    as a whole, kept or not; 0: there is none.
+    """
+
+    table_uuid: str
+    snapshot_id: int
+    snapshot_uuid: str
+    earliest_snapshot_id: int
+    earliest_change_id: int
+    last_full_snapshot_id: int = 0
+
+
+@dataclass(frozen=True)
+class WatchPosition:
+    """From where a table is watched: the first snapshot told of is the one behind `after`."""
+
+    table_uuid: str
+    after: int
+    after_uuid: str = ""
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """New snapshots of a table, in rising order without gaps; or that it was dropped."""
+
+    table_uuid: str
+    snapshots: tuple[Snapshot, ...]
+    dropped: bool = False
+
+
+class Watch(Protocol):
+    """An open watch: iterate for events; `close` ends it from any thread."""
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        """Blocks for the next event; ends when closed; raises what ended the watch otherwise."""
+        ...
+
+    def close(self) -> None:
+        """Ends the watch; idempotent."""
+        ...
+
+
+class CommitPipeline(Protocol):
+    """Commits in flight one after the other on one stream.
+
+    Commits to the same tables take effect in the order submitted. After a broken stream every open future fails with
+    `OutcomeUnknown`; repeating those requests in order on a new pipeline is safe, since commits are idempotent.
+    """
+
+    def submit(self, request: CommitRequest) -> Future[CommitResult]:
+        """Sends a commit; blocks only while too many are in flight."""
+        ...
+
+    def close(self) -> None:
+        """Waits for all answers, then ends the stream; idempotent."""
+        ...
+
+
+class Metastore(DroppedTables, Retention, TableFiles, Logs, Protocol):
+    """All that the metastore does."""
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error."""
+        ...
+
+    def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        ...
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; False when there was none and that was no error."""
+        ...
+
+    def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; the flag is False when it existed and that was no error."""
+        ...
+
+    def get_table(self, name: TableName) -> TableInfo:
+        """A table by name; NotFound names the nearest ones."""
+        ...
+
+    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid; NotFound when it was dropped."""
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        ...
+
+    def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options that may be changed."""
+        ...
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table from the catalog; False when there was none and that was no error."""
+        ...
+
+    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        ...
+
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead."""
+        ...
+
+    def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
+        ...
+
+    def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        ...
+
+    def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        ...
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits, all or nothing, idempotent; OutcomeUnknown: repeat the same request."""
+        ...
+
+    def open_commit_pipeline(self, *, max_in_flight: int = 256) -> CommitPipeline:
+        """Opens a stream of commits."""
+        ...
+
+    def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        ...
+
+    def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        ...
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """The files a read must look at."""
+        ...
+
+    def attach_changelogs(self, request: AttachRequest) -> AttachResult:
+        """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
+        ...
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> Watch:
+        """Tells of each new snapshot, none left out, beginning behind the positions.
+
+        With `complete` only once no changelog up to and with its own is open.
+        """
+        ...
+
+    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over."""
+        ...
+
+    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Keeps a lease; returns the milliseconds that remain; Fenced when another holds it."""
+        ...
+
+    def release_lease(self, name: str, epoch: int) -> None:
+        """Gives a lease back. Idempotent."""
+        ...
+
+    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Writes down where a pipeline is; Fenced when its lease has another epoch."""
+        ...
+
+    def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        ...
+
+    def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline out of the list; NotFound for an unknown one, InvalidArgument while its lease is held."""
+        ...
+
+    def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
+    ) -> Job | None:
+        """Takes a job that is due, of any table where none is named; None: none was due within the wait."""
+        ...
+
+    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
+        ...
+
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it.
+
+        With `work_left` it is given back before its end: what was asked for is still to be done.
+        """
+        ...
+
+    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
+        """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
+        ...
+
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        ...
+
+    def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once; NotFound when there is none, InvalidArgument while it is done.
+
+        Not idempotent: once somebody has taken the job that the first call made due, a repeat is refused.
+        """
+        ...
+
+    def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table.
+
+        What was asked for is done once a job's `done_epoch` is above the `epoch` that it has in the answer.
+
+        Args:
+            table_uuid: The table.
+            kind: Only `compact`.
+            scopes: Which parts, each once, 1 to 4000: those of `lakelog.format.jobs.job.to_bucket_scope`.
+            payload: `strategy`: `minor` or `full`. What waits for something stronger is not weakened.
+            priority: Those with a higher one come first.
+
+        Returns:
+            One job for each scope, in their order.
+        """
+        ...
+
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not: for whoever compacts it alone.
+
+        Args:
+            table_uuid: The table.
+            after: What the last answer said; 0: there was none, and all of the table is looked at.
+
+        Raises:
+            NotFound: There is no such table (any more).
+        """
+        ...
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        ...
+
+    def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
+        ...
+
+    def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
+        ...
+
+    def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        ...
+
+    def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired among them."""
+        ...
+
+    def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth; NotFound when there is none."""
+        ...
+
+    def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer; NotFound when there is none."""
+        ...
+
+    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
+        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        ...
+
+    def list_tags(self, table_uuid: str) -> list[Tag]:
+        """A table's tags by name."""
+        ...
+
+    def delete_tag(self, table_uuid: str, name: str) -> None:
+        """Takes a name away; NotFound when there is none."""
+        ...
+
+    def close(self) -> None:
+        """Ends all connections; idempotent."""
+        ...

@@ -1,0 +1,350 @@
+"""A real Apache Kafka in a folder: one broker that is its own controller (KRaft), on loopback ports.
+
+Objectives, in the order of their weight:
+1. What was acknowledged survives the end of the process, however it ends: the broker's own recovery sees to that.
+2. The folder is never blocked for ever: a broker whose parent was killed is killed with it by the kernel. A lock held
+   by the living parent (`flock`) keeps a second one out.
+3. It is there in seconds and small: one partition for each of the broker's own topics, which it reads at its start,
+   and a heap that a laptop does not feel.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from lakelog.embedded.folder_lock import acquire_lock
+from lakelog.embedded.java import java_home
+from lakelog.embedded.kafka.jars import find_kafka_jars
+from lakelog.embedded.kafka.protocol import find_cluster, forget_broker
+from lakelog.embedded.ports import free_ports
+from lakelog.embedded.processes import ManagedProcess
+from lakelog.errors import InternalError
+
+_HOST: Final = "127.0.0.1"
+_HEAP: Final = "-Xmx384m"
+_FORMATTED_WITHIN_S: Final = 60.0
+_FORGOTTEN_WITHIN_S: Final = 1.0
+_ORPHAN_ENDS_WITHIN_S: Final = 20.0
+_BROKER_ID: Final = 1
+_SESSION_S: Final = 9.0
+"""How long its controller takes a broker that says nothing for one that lives: Kafka's own default, because one that is
+shorter would now and then put a broker out that only waits for a processor."""
+
+
+class EmbeddedKafka:
+    """One broker with its data, settings and log in a folder.
+
+    Args:
+        folder: Where everything of it stands; made if it is not there. At most one broker at a time runs in it.
+        port: Where clients connect; None: the one of the last broker in this folder, else a free one. The same for the
+            life of this object.
+        log: Where its log is written; None: in the folder.
+        environment: Where Java and the jars are looked up; None: ours.
+        ready_within_s: How long a start may take, recovery included.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        ready_within_s: float = 120.0,
+    ) -> None:
+        self.name = "kafka"
+        self.folder = folder.absolute()
+        self.log = log or self.folder / "kafka.log"
+        self._environment = dict(os.environ if environment is None else environment)
+        self._ready_within_s = ready_within_s
+        self._data = self.folder / "data"
+        free = free_ports(2)
+        self.port = port or self._last_port() or free[0]
+        # Told to nobody: the broker finds its controller by its settings.
+        self._controller_port = free[1]
+        self._lock: IO[str] | None = None
+        self._process: ManagedProcess | None = None
+        # When the controller, which is to forget a broker that crashed, was last known not to be active, by the
+        # monotonic clock; None: there is none to forget.
+        self._inactive_at_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"EmbeddedKafka({str(self.folder)!r}, {'running' if self.is_running else 'stopped'})"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect, as their `bootstrap.servers` take it; the same over restarts."""
+        return f"{_HOST}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker was started by this object and has not ended."""
+        return self._process is not None and self._process.is_running
+
+    @property
+    def final_words(self) -> str | None:
+        """None: whatever ended the broker, starting it again may help."""
+        return None
+
+    @property
+    def waiting_words(self) -> str | None:
+        """None: nobody needs to do anything first."""
+        return None
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it."""
+        return self._process is not None and self._process.was_killed
+
+    @property
+    def exit_reason(self) -> str:
+        """How the broker ended, for messages."""
+        return self._process.exit_reason if self._process else "was not started"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker; None before the first start."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Starts the broker and blocks until it answers, 2 to 4 s; does nothing where it runs.
+
+        The first start in a folder makes the data; the first one of a machine fetches Kafka's jars.
+
+        Raises:
+            AlreadyExists: A living process holds the folder.
+            Unavailable: The broker ended or was not ready in time; the message has the last lines of its log. Or the
+                jars could not be fetched.
+            NotFound: There is no Java.
+            DataCorrupted: A jar is not the one that was committed to.
+        """
+        if self.is_running:
+            return
+        jars = find_kafka_jars(self._environment)
+        java = java_home(self._environment) / "bin" / "java"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._acquire_lock()
+        try:
+            self._await_orphan()
+            self._make_data(java, jars)
+            settings = self._write_settings("broker.properties", self._data)
+            self._process = self._java_process(
+                "Kafka", java, jars, ["kafka.Kafka", str(settings)], ready_within_s=self._ready_within_s
+            )
+            if self._has_crashed():
+                self._inactive_at_s = time.monotonic()
+            self._process.start()
+        except BaseException:
+            self._release_lock()
+            raise
+
+    def stop(self) -> None:
+        """Ends the broker in order and blocks until it is gone; idempotent."""
+        if self._process is not None:
+            self._process.stop()
+        self._release_lock()
+
+    def kill(self) -> None:
+        """Ends the broker as a crash would, by SIGKILL, and blocks until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """Freezes the broker by SIGSTOP: connections stay open and nothing answers."""
+        if self._process is not None:
+            self._process.pause()
+
+    def resume(self) -> None:
+        """Lets a paused broker go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    def restart(self) -> None:
+        """Stops it, if it runs, and starts it again at the same address; raises as `start`."""
+        self.stop()
+        self.start()
+
+    def last_log_lines(self, count: int = 20) -> list[str]:
+        """The last lines of its log, oldest first."""
+        return self._process.last_log_lines(count) if self._process else []
+
+    def _last_port(self) -> int | None:
+        try:
+            return int((self.folder / "port").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _acquire_lock(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self.folder / "owner.lock").open("a+")
+        acquire_lock(
+            lock,
+            folder=self.folder,
+            say=lambda holder: (
+                f"The folder {self.folder} is in use by the running process {holder}: "
+                "stop that one first, or choose another folder."
+            ),
+        )
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _await_orphan(self) -> None:
+        """Waits for the end of a broker whose parent was killed: the kernel ends it too, but not in the same moment."""
+        lock = self._data / ".lock"
+        deadline_s = time.monotonic() + _ORPHAN_ENDS_WITHIN_S
+        while lock.exists():
+            with lock.open("r+") as opened:
+                try:
+                    # The lock that a broker holds on its data.
+                    fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    pass
+                else:
+                    return
+            if time.monotonic() > deadline_s:
+                raise InternalError(
+                    f"Another Kafka broker works on {self._data}, although nobody holds {self.folder}: find and end "
+                    "that process.",
+                    reason="KAFKA_STUCK",
+                )
+            time.sleep(0.02)
+
+    def _make_data(self, java: Path, jars: Sequence[Path]) -> None:
+        if self._data.exists():
+            return
+        # Made aside and renamed: a start that was interrupted leaves nothing that looks like data.
+        unfinished = self.folder / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        settings = self._write_settings("format.properties", unfinished)
+        # A first letter `-` would look like an option; the others are any of Kafka's own form of a UUID.
+        cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(settings)]
+        # Over before Java's second compiler has paid for itself.
+        formatting = self._java_process("Kafka's storage tool", java, jars, ["-XX:TieredStopAtLevel=1", *tool])
+        formatting.start()
+        try:
+            code = formatting.wait(_FORMATTED_WITHIN_S)
+        finally:
+            formatting.stop()
+        if code != 0:
+            raise formatting.failure(f"ended with exit code {code}: it could not make the data in {self.folder}")
+        unfinished.rename(self._data)
+
+    def _write_settings(self, name: str, data: Path) -> Path:
+        """Writes the settings of a broker for its data in a folder; returns their file."""
+        file = self.folder / name
+        file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self._settings(data).items()))
+        (self.folder / "port").write_text(f"{self.port}\n")
+        return file
+
+    def _settings(self, data: Path) -> dict[str, str]:
+        """The settings of a broker that is alone."""
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(_BROKER_ID),
+            # Named here and not in the data: at its next start it may have another port.
+            "controller.quorum.voters": f"{_BROKER_ID}@{_HOST}:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{_HOST}:{self.port},CONTROLLER://{_HOST}:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{self.port}",
+            "log.dirs": str(data),
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": "1",
+            "min.insync.replicas": "1",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "broker.session.timeout.ms": str(int(_SESSION_S * 1000)),
+            # Nobody else joins a group in its first seconds.
+            "group.initial.rebalance.delay.ms": "0",
+            # Whatever of a deleted topic is on the disk is gone soon.
+            "log.segment.delete.delay.ms": "1000",
+        }
+
+    def _java_process(
+        self, name: str, java: Path, jars: Sequence[Path], words: Sequence[str], *, ready_within_s: float | None = None
+    ) -> ManagedProcess:
+        log_settings = {
+            "defaultLogLevel": "warn",
+            "showDateTime": "true",
+            "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+        }
+        command = [str(java), _HEAP, "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"]
+        command += [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in log_settings.items()]
+        return ManagedProcess(
+            name,
+            [*command, *words],
+            log=self.log,
+            is_ready=None if ready_within_s is None else self._is_ready,
+            ready_within_s=ready_within_s or 0.0,
+            # Not an argument: whoever lists processes would see nothing else.
+            environment={**self._environment, "CLASSPATH": os.pathsep.join(map(str, jars))},
+            working_directory=self.folder,
+        )
+
+    def _is_ready(self) -> bool:
+        self._forget_crashed()
+        # By its cluster: on a port that is taken, somebody else's broker may answer.
+        return find_cluster(_HOST, self.port) == self._cluster_id()
+
+    def _has_crashed(self) -> bool:
+        """Whether the last broker here ended without leaving a file that says that it ended in order."""
+        is_used = (self._data / "__cluster_metadata-0").exists()
+        return is_used and not (self._data / ".kafka_cleanshutdown").exists()
+
+    def _forget_crashed(self) -> None:
+        """Has the controller forget the broker that crashed, as soon as it is active and before the new one is let in.
+
+        Else the new one is kept out until the session of the old one is over, for 12 s. And then, now and then, it is
+        let in while partitions that had a leader lose it for an instant; Kafka 4.3.1 takes a partition without a leader
+        for a deleted one and leaves out the end of its transaction (`TransactionMarkerChannelManager`), and whoever
+        reads what is committed waits for ever.
+        """
+        began_s = time.monotonic()
+        # An active controller gives the old session its whole length; later it may know the new broker by this number.
+        if self._inactive_at_s is None or began_s > self._inactive_at_s + _SESSION_S - 2 * _FORGOTTEN_WITHIN_S:
+            return
+        answer = forget_broker(_HOST, self._controller_port, _BROKER_ID, timeout_s=_FORGOTTEN_WITHIN_S)
+        if answer is not None:
+            self._inactive_at_s = None if answer else began_s
+
+    def _cluster_id(self) -> str:
+        """What the storage tool wrote down."""
+        lines = (self._data / "meta.properties").read_text().splitlines()
+        return next(line.partition("=")[2].strip() for line in lines if line.startswith("cluster.id="))
+
+
+def _escape(value: str) -> str:
+    """As a Java properties file has it. Pure."""
+    return value.replace("\\", "\\\\")

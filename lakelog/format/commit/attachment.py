@@ -1,0 +1,216 @@
+"""Attaching changelogs to snapshots that were committed without: what is asked for, and the rules, pure.
+
+Invariants:
+
+1. Changelogs are attached in the order of their snapshots: first to the lowest one whose changelog is open.
+2. They enter through an attempt that is open, and lie in its folder, as the files of a commit do.
+3. Whoever attaches holds the job; a lower epoch is refused inside the same transaction.
+4. A repeat is answered with what was done, also when another has taken the job over since.
+
+All of it runs while the table's head is locked; nothing in here reads a clock or does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, NotFound
+from lakelog.format.commit.facts import Attempt, AttemptState, TableHead
+from lakelog.format.commit.request import Change
+from lakelog.format.commit.rules import Verdict, check_compatible
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
+
+MAX_SNAPSHOTS: Final = 1000
+"""That are attached to at once."""
+
+
+@dataclass(frozen=True)
+class SnapshotChangelog:
+    """What a snapshot changed, in files as a commit's changelog files; none: nothing changed."""
+
+    snapshot_id: int
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True)
+class AttachRequest:
+    """Changelogs for successive open snapshots of one table, all or none.
+
+    Args:
+        table_uuid: The table.
+        schema_id: What the files were written with; must be the table's current schema.
+        bucket_count: What they were written for; must be the table's.
+        attempt_id: Under which they were written.
+        job_id: The job that the caller does.
+        epoch: The caller's, of that job.
+        changelogs: By rising snapshot, beginning with the lowest open one and leaving none out.
+    """
+
+    table_uuid: str
+    schema_id: int
+    bucket_count: int
+    attempt_id: str
+    job_id: int
+    epoch: int
+    changelogs: tuple[SnapshotChangelog, ...]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The files of all of them."""
+        return tuple(file for each in self.changelogs for file in each.files)
+
+    def to_change(self) -> Change:
+        """A commit that would bring these files, for checks that are the same for both. Pure."""
+        return Change(
+            table_uuid=self.table_uuid,
+            kind=SnapshotKind.APPEND,
+            schema_id=self.schema_id,
+            bucket_count=self.bucket_count,
+            changelog=ChangelogState.ATTACHED,
+            changelog_files=self.files,
+        )
+
+
+@dataclass(frozen=True)
+class AttachResult:
+    """What became of it.
+
+    Args:
+        already_attached: An earlier try of the same request had done it.
+        first_pending_snapshot: The lowest snapshot that is open now; 0: none.
+    """
+
+    already_attached: bool
+    first_pending_snapshot: int
+
+
+@dataclass(frozen=True)
+class AttachFacts:
+    """All that the verdict rests on, read under locks.
+
+    Args:
+        head: Of the table.
+        job: The caller's job; None: there is none.
+        attempt: The request's; None: it is not known.
+        open_snapshots: The lowest open snapshots, rising: one more than the request has, or all.
+    """
+
+    head: TableHead
+    job: Job | None
+    attempt: Attempt | None
+    open_snapshots: Sequence[Snapshot]
+
+
+def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
+    """Decide about changelogs that are to be attached. Pure.
+
+    Raises:
+        NotFound: The job or the attempt does not exist (any more).
+        Fenced: Another has taken the job over, or it was given back.
+        CommitConflict: The snapshots are not the lowest open ones, the attempt has ended, or the table has another
+            schema by now.
+        InvalidArgument: A file does not fit the table.
+    """
+    attempt = facts.attempt
+    is_behind = request.changelogs[0].snapshot_id > facts.head.complete_until
+    if attempt is not None and attempt.state is AttemptState.COMMITTED and not is_behind:
+        return Verdict.ALREADY_APPLIED
+    check_holder(facts.job, request.job_id, request.epoch)
+    _check_attempt(request, attempt)
+    _check_order(request, facts)
+    check_compatible(request.to_change(), facts.head, request.attempt_id)
+    return Verdict.APPLY
+
+
+def apply_attach(request: AttachRequest, facts: AttachFacts) -> TableHead:
+    """The head behind it. Pure."""
+    left = facts.open_snapshots[len(request.changelogs) :]
+    return replace(facts.head, first_pending_snapshot=left[0].snapshot_id if left else 0)
+
+
+def check_holder(job: Job | None, job_id: int, epoch: int) -> Job:
+    """Check that a caller holds a job, and return it. Pure.
+
+    A job whose deadline has passed, and that nobody took since, is still its holder's.
+
+    Raises:
+        NotFound: There is no such job; its table was dropped.
+        Fenced: Another has it, or nobody any more.
+        HistoryDiverged: The metastore has never given this epoch.
+    """
+    if job is None:
+        raise job_not_found(job_id)
+    metadata = {"job_id": str(job_id), "epoch": str(epoch), "current_epoch": str(job.epoch), "holder": job.holder}
+    if epoch > job.epoch:
+        raise HistoryDiverged(
+            f"Job {job_id} is done under epoch {epoch}, but the metastore has given only {job.epoch}: it was restored "
+            "to an earlier state. Take the job again.",
+            reason="EPOCH_UNKNOWN",
+            metadata=metadata,
+        )
+    if epoch < job.epoch or job.state is not JobState.LEASED:
+        who = f"'{job.holder}' does it" if job.state is JobState.LEASED else f"it is {job.state.value}"
+        raise Fenced(
+            f"Job {job_id} ({job.kind} of {job.table}) has epoch {job.epoch} by now and {who}; the caller's epoch is "
+            f"{epoch}. Stop this work; what it wrote is of no use.",
+            reason="JOB_FENCED",
+            metadata=metadata,
+        )
+    return job
+
+
+def job_not_found(job_id: int) -> NotFound:
+    """The error for the id of a job that is not there."""
+    return NotFound(
+        f"There is no job {job_id}; its table was dropped, or it is of another metastore. `lakelog jobs` lists those "
+        "there are.",
+        reason="JOB_NOT_FOUND",
+        metadata={"job_id": str(job_id)},
+    )
+
+
+def _check_attempt(request: AttachRequest, attempt: Attempt | None) -> None:
+    metadata = {"attempt_id": request.attempt_id, "retry": "replan"}
+    if attempt is None:
+        raise NotFound(
+            f"Attempt {request.attempt_id} is not known: it was never opened here. Open one and write the files again.",
+            reason="ATTEMPT_NOT_FOUND",
+            metadata=metadata,
+        )
+    if attempt.state is not AttemptState.OPEN:
+        raise CommitConflict(
+            f"Attempt {request.attempt_id} is {attempt.state.value}, so its files are "
+            f"{'in use' if attempt.state is AttemptState.COMMITTED else 'deleted or will be'}. Open a new attempt and "
+            "write the files again.",
+            reason=f"ATTEMPT_{attempt.state.value.upper()}",
+            metadata=metadata,
+        )
+    if request.table_uuid not in attempt.table_uuids:
+        raise CommitConflict(
+            f"Attempt {request.attempt_id} was not opened for table {request.table_uuid}. Name the table when opening "
+            "it.",
+            reason="ATTEMPT_TABLES",
+            metadata={**metadata, "table_uuid": request.table_uuid},
+        )
+
+
+def _check_order(request: AttachRequest, facts: AttachFacts) -> None:
+    wanted = [each.snapshot_id for each in request.changelogs]
+    there = [each.snapshot_id for each in facts.open_snapshots][: len(wanted)]
+    if wanted == there:
+        return
+    begins = f"the lowest open one is {there[0]}" if there else "none is open"
+    raise CommitConflict(
+        f"Changelogs of {facts.head.name} were made for the snapshots {_listed(wanted)}, but {begins}: they are "
+        "attached in the order of their snapshots, none left out. Look again which are open.",
+        reason="CHANGELOG_ORDER",
+        metadata={"table": facts.head.name, "first_pending": str(there[0] if there else 0), "retry": "replan"},
+    )
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"

@@ -1,0 +1,192 @@
+"""What a commit that is accepted does to its table: the next head, the snapshot, the places of its files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.format.commit.facts import (
+    FIRST_LOG_ORDINAL,
+    BaselineChange,
+    MovedFile,
+    OrderKey,
+    PlacedChangelogFile,
+    PlacedFile,
+    RestoredTotals,
+    TableHead,
+)
+from lakelog.format.commit.rebase import Rebased
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
+
+
+def apply_change(
+    request: CommitRequest,
+    rebased: Rebased,
+    head: TableHead,
+    restored: RestoredTotals,
+    now_ms: int,
+    snapshot_uuid: str,
+) -> tuple[TableHead, Snapshot | None]:
+    """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
+
+    A moved or marked file counts as one that is removed and one that is added.
+
+    Args:
+        request: The commit.
+        rebased: What of the change takes effect.
+        head: Before it.
+        restored: What the change takes away, and which files it gives new entries.
+        now_ms: When it takes effect.
+        snapshot_uuid: Of the snapshot that it may make.
+    """
+    change, removed = rebased.change, restored.removed
+    changes_baseline = any(group.baseline for group in change.groups)
+    brought = change.add_files or change.changelog_files or change.log_files
+    is_empty = not (brought or removed.files or restored.files or changes_baseline)
+    if is_empty and not change.allow_empty:
+        return head, None
+    changelog = _resolve_changelog(change, head)
+    moved = [file for file, _ in (*rebased.moved, *rebased.vector_files)]
+    added_files = len(change.add_files) + len(moved) + restored.files
+    rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
+    size_bytes = (
+        sum(file.size_bytes for file in change.add_files) + sum(file.size_bytes for file in moved) + restored.size_bytes
+    )
+    committed_at_ms = max(now_ms, head.committed_at_ms)
+    watermark_ms = head.watermark_ms
+    if change.watermark_ms is not None:
+        watermark_ms = change.watermark_ms if watermark_ms is None else max(watermark_ms, change.watermark_ms)
+    snapshot_id = head.latest_snapshot_id + 1
+    after = replace(
+        head,
+        latest_snapshot_id=snapshot_id,
+        latest_uuid=snapshot_uuid,
+        committed_at_ms=committed_at_ms,
+        watermark_ms=watermark_ms,
+        total_rows=head.total_rows + rows - removed.rows,
+        total_files=head.total_files + added_files - removed.files,
+        total_bytes=head.total_bytes + size_bytes - removed.size_bytes,
+        next_file_id=head.next_file_id + added_files,
+        first_pending_snapshot=head.first_pending_snapshot
+        or (snapshot_id if changelog is ChangelogState.PENDING else 0),
+        last_full_snapshot=snapshot_id if any(group.is_full for group in change.groups) else head.last_full_snapshot,
+    )
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        snapshot_uuid=snapshot_uuid,
+        parent_uuid=head.latest_uuid,
+        kind=change.kind,
+        # Not the change's: a compaction may have written with an earlier one, and changes nothing of what is read.
+        schema_id=head.schema_id,
+        committed_at_ms=committed_at_ms,
+        watermark_ms=watermark_ms,
+        total_rows=after.total_rows,
+        total_files=after.total_files,
+        total_bytes=after.total_bytes,
+        added_rows=rows,
+        added_files=added_files,
+        removed_files=removed.files,
+        writer=request.writer,
+        identifier=request.identifier,
+        properties=change.properties,
+        changelog=changelog,
+        log=change.log,
+        attempt_id=request.attempt_id if change.log is not LogContent.NONE else "",
+        sent_offsets=change.sent_offsets,
+    )
+    return after, snapshot
+
+
+def _resolve_changelog(change: Change, head: TableHead) -> ChangelogState:
+    """What a snapshot's changelog is: what its writer knows of the table's producer may have been altered meanwhile."""
+    if change.kind is SnapshotKind.COMPACT:
+        if any(group.emits_changelog for group in change.groups):
+            return ChangelogState.ATTACHED
+        return ChangelogState.LATER if head.defers_changelog else ChangelogState.NONE
+    return ChangelogState.LATER if head.defers_changelog else change.changelog
+
+
+def place_changelog(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each changelog file its place in its snapshot. Pure.
+
+    There are none where full compactions tell what a commit changed, though its writer did not know of it yet.
+    """
+    return [] if snapshot.changelog is ChangelogState.LATER else place_changelog_files(change.changelog_files, snapshot)
+
+
+def place_baseline(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> BaselineChange | None:
+    """What a snapshot changes of what the table's changelog has told; None: nothing. Pure.
+
+    Args:
+        rebased: What of a compaction takes effect; only those tell.
+        head: Before it.
+        snapshot: Which it makes.
+    """
+    change = rebased.change
+    output_id, moved_id = head.next_file_id, head.next_file_id + len(change.add_files)
+    begun: list[int] = []
+    for group in change.groups:
+        if group.emits_changelog:
+            begun += range(output_id, output_id + group.output_count)
+            begun += range(moved_id, moved_id + len(group.moves))
+        elif group.vector_files:
+            # Each stays what it was: told or not.
+            begun += (moved_id + place for place, file_id in enumerate(group.vector_files) if file_id in group.baseline)
+        output_id += group.output_count
+        moved_id += len(group.moves) + len(group.vector_files)
+    ended = tuple(file_id for group in change.groups for file_id in group.baseline)
+    return BaselineChange(snapshot.snapshot_id, tuple(begun), ended) if begun or ended else None
+
+
+def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each of a snapshot's changelog files its place. Pure."""
+    return [
+        PlacedChangelogFile(file, snapshot.snapshot_id, ordinal, snapshot.committed_at_ms)
+        for ordinal, file in enumerate(files)
+    ]
+
+
+def place_log_files(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each log segment its place in its snapshot. Pure."""
+    return [
+        PlacedChangelogFile(file, snapshot.snapshot_id, FIRST_LOG_ORDINAL + number, snapshot.committed_at_ms)
+        for number, file in enumerate(change.log_files)
+    ]
+
+
+def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[PlacedFile]:
+    """Give each added file its id and its place in the order: one that it inherits, or one of its own. Pure.
+
+    Args:
+        rebased: Whose files they are.
+        head: Before the change.
+        snapshot: Which the change makes.
+    """
+    first_id, time_ms, snapshot_id = head.next_file_id, snapshot.committed_at_ms, snapshot.snapshot_id
+    files, order_keys = rebased.change.add_files, rebased.order_keys
+    return [
+        PlacedFile(
+            first_id + ordinal,
+            file,
+            snapshot_id,
+            order_keys[ordinal] if order_keys else OrderKey(snapshot_id, ordinal, time_ms),
+        )
+        for ordinal, file in enumerate(files)
+    ]
+
+
+def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
+    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
+    first_id = head.next_file_id + len(rebased.change.add_files)
+    return [
+        *(
+            MovedFile(first_id + number, file.file_id, level, snapshot_id)
+            for number, (file, level) in enumerate(rebased.moved)
+        ),
+        *(
+            MovedFile(first_id + number, file.file_id, file.level, snapshot_id, path)
+            for number, (file, path) in enumerate(rebased.vector_files)
+        ),
+    ]

@@ -1,0 +1,113 @@
+"""Full compactions that tell what has changed since the one before (semantics 3.6): which files take part in what.
+
+A file is *told* when its rows are part of what a table's changelog has led its readers to. Those that a full compaction
+leaves are told, and stay so, whatever becomes of them, until another has told what its result differs in from them. So
+a plan of a whole bucket is taken apart into parts that share no key, each with the files that are told in its range:
+the changelog of a part leads from their rows to those that it leaves.
+
+Invariants:
+
+1. Of two parts no files share a key range, told ones included: each part may be done, committed or dropped without the
+   others, and merging what is told gives what the changelog has told, whichever are.
+2. Where all parts are done, what is told are the live files as they were planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from lakelog.format.compaction.plan import BucketPlan, NoPlan
+from lakelog.format.compaction.runs import BucketFiles
+from lakelog.format.merge.sections import KeyRange, find_hull, split_sections
+
+
+@dataclass(frozen=True)
+class EmissionPart:
+    """A part of a full compaction that tells what it changes.
+
+    Args:
+        inputs: Ids of the files that are rewritten, ascending; they may lie at the highest level already.
+        moved: Of a file that gets the level as it is; None: none does. Then nothing is rewritten.
+        baseline: Ids of files that are told, live or not, and not told any more behind it, ascending.
+        why: In a sentence for people.
+    """
+
+    inputs: tuple[int, ...]
+    moved: int | None
+    baseline: tuple[int, ...]
+    why: str
+
+
+def plan_emission(
+    files: BucketFiles | None, plan: BucketPlan | NoPlan, baseline: Mapping[int, KeyRange]
+) -> tuple[EmissionPart, ...]:
+    """Plan what a full compaction of a bucket writes and tells. Pure; O(n log n) in the number of files.
+
+    Args:
+        files: All live files of the bucket; None: it has none.
+        plan: Of all of them (`bucket_plan.plan_full`, or what is due where that is full).
+        baseline: The ranges of those of the bucket's files that are told now, live or not, by id.
+
+    Returns:
+        Parts in the order of their keys; none where all that is live lies at the highest level and was told.
+    """
+    live = {} if files is None else dict(zip(files.file_ids.tolist(), files.ranges, strict=True))
+    units = _to_units(live, plan, baseline)
+    gone = [(file_id, found) for file_id, found in baseline.items() if file_id not in live]
+    ranges = [unit.hull for unit in units] + [found for _, found in gone]
+    parts = []
+    for section in split_sections(ranges):
+        members = [units[place] for place in section if place < len(units)]
+        lost = [gone[place - len(units)][0] for place in section if place >= len(units)]
+        part = _to_part(members, lost, baseline)
+        if part is not None:
+            parts.append(part)
+    return tuple(parts)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Live files that are rewritten together, or one that is moved or stays.
+
+    Args:
+        file_ids: They.
+        hull: Of their keys.
+        is_moved: The file is moved.
+        why: Why they are rewritten or moved; empty: there is no reason but what is told.
+    """
+
+    file_ids: tuple[int, ...]
+    hull: KeyRange
+    is_moved: bool
+    why: str
+
+
+def _to_units(live: Mapping[int, KeyRange], plan: BucketPlan | NoPlan, baseline: Collection[int]) -> list[_Unit]:
+    units = []
+    rest = dict(live)
+    if isinstance(plan, BucketPlan):
+        units += [
+            _Unit(each.file_ids, find_hull([rest.pop(file_id) for file_id in each.file_ids]), False, each.why)
+            for each in plan.rewrites
+        ]
+        units += [_Unit((move.file_id,), rest.pop(move.file_id), True, plan.why) for move in plan.moves]
+    for file_id, found in rest.items():
+        why = "" if file_id in baseline else "It lies at the highest level, and is not in the baseline yet."
+        units.append(_Unit((file_id,), found, False, why))
+    return units
+
+
+def _to_part(units: list[_Unit], gone: list[int], baseline: Collection[int]) -> EmissionPart | None:
+    inputs = tuple(sorted(file_id for unit in units for file_id in unit.file_ids))
+    ended = tuple(sorted([*gone, *(file_id for file_id in inputs if file_id in baseline)]))
+    if gone:
+        files = "A file that was" if len(gone) == 1 else f"{len(gone)} files that were"
+        return EmissionPart(inputs, None, ended, f"{files} of the baseline, replaced since.")
+    # There is one unit, but where bounds of files at the highest level are truncated, so that they seem to overlap.
+    reasons = [unit.why for unit in units if unit.why]
+    if not reasons:
+        return None
+    if len(units) == 1 and units[0].is_moved:
+        return EmissionPart((), units[0].file_ids[0], ended, reasons[0])
+    return EmissionPart(inputs, None, ended, reasons[0])

@@ -1,0 +1,1 @@
+"""Filters: the conditions of scans, parsed, typed, evaluated and used for pruning."""

@@ -1,0 +1,256 @@
+"""Jobs: work on a table that is due, who does it, and what became of it."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
+
+CHANGELOG: Final = "changelog"
+"""The kind of job that attaches pending changelogs."""
+
+COMPACT: Final = "compact"
+"""The kind of job that compacts a bucket, which its scope names."""
+
+DELETION_VECTORS: Final = "deletion-vectors"
+"""The kind of job that finds which rows of a bucket are superseded, so that reads need not; its scope names it."""
+
+EXPIRE: Final = "expire"
+"""The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
+
+CLEAN: Final = "clean"
+"""The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
+
+EXPIRE_PARTITIONS: Final = "expire-partitions"
+"""The kind of job that removes a table's partitions that are old enough."""
+
+PURGE: Final = "purge"
+"""The kind of job that deletes a dropped table, once nobody may restore it any more."""
+
+PURGE_PRIORITY: Final = -100
+"""Nobody waits for it."""
+
+CHANGELOG_PRIORITY: Final = 100
+"""Readers wait for it."""
+
+CHANGELOGS_IN_ROW: Final = 7
+"""Behind so many of them comes one job of another kind: where changelogs are due all the time, nothing else would ever
+be done."""
+
+REQUEST_PRIORITY: Final = 50
+"""Somebody waits for what was asked for; what is due by itself comes behind it."""
+
+STRATEGY: Final = "strategy"
+"""What of a bucket is compacted, in the payload of a job."""
+
+DUE: Final = "due"
+"""The strategy of what is due by itself."""
+
+MINOR: Final = "minor"
+"""The strategy that does what is due, and takes the rest out of level 0."""
+
+FULL: Final = "full"
+"""The strategy that compacts everything, to the highest level."""
+
+NOT_BEFORE: Final = "not_before_ms"
+"""In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
+
+BY_ITSELF: Final = "by_itself"
+"""In what a job is to do behind its end, if it is more than what is due, but nobody asked for it."""
+
+ADDED_AFTER: Final = "added_after"
+"""In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
+
+HAS_WAITED: Final = "has_waited"
+"""In its payload where time alone makes it due: no small file waits for others any more."""
+
+_STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
+"""Each strategy does at least what those before it do."""
+
+MAX_ATTEMPTS: Final = 8
+"""Tries one after the other without success: with the pauses between them about two minutes."""
+
+_FIRST_PAUSE_MS: Final = 1_000
+_LONGEST_PAUSE_MS: Final = 300_000
+
+
+class JobState(enum.Enum):
+    """Where a job is."""
+
+    DUE = "due"
+    """Somebody is to do it; perhaps not before a pause is over."""
+    LEASED = "leased"
+    """Somebody does it; one whose deadline has passed is due again."""
+    DONE = "done"
+    """Nothing is to do now."""
+    FAILED = "failed"
+    """It was tried in vain; more work for it, or a person, makes it due again."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the metastore knows it. Times are in milliseconds by the database's clock.
+
+    There is one for each table, kind and scope, which becomes due again and again.
+
+    Args:
+        job_id: Never used twice.
+        table_uuid: The table.
+        table: Its name as `database.table`.
+        kind: What is to be done, for instance `changelog`.
+        scope: To what of the table; empty: all of it.
+        state: Where it is.
+        priority: Those with a higher one come first.
+        payload: What the kind needs to know.
+        attempts: How often it was taken since it last went well.
+        reason: Why it failed last; empty when it went well.
+        outcome: What was done last; empty before.
+        epoch: Rises each time it is taken; whoever acts under a lower one is fenced.
+        holder: Who does it; empty when nobody does.
+        remaining_ms: While it is leased until its deadline, while it is due until its pause is over; 0: now.
+        created_at_ms: When it became due first.
+        updated_at_ms: When its state changed last.
+        requested: The payload of what was asked for since it was taken, so that it is due again behind its end; empty:
+            nothing.
+        done_epoch: The epoch under which it last went well, 0 before. What was asked for while the job had some epoch
+            is done once this is above it.
+        aborted_attempts: In the answer to taking it: attempts of those who held it before that can no longer be
+            committed, and whose files may be deleted.
+    """
+
+    job_id: int
+    table_uuid: str
+    table: str
+    kind: str
+    scope: str
+    state: JobState
+    priority: int
+    payload: Mapping[str, str]
+    attempts: int
+    reason: str
+    outcome: str
+    epoch: int
+    holder: str
+    remaining_ms: int
+    created_at_ms: int
+    updated_at_ms: int
+    requested: Mapping[str, str] = field(default_factory=dict)
+    done_epoch: int = 0
+    aborted_attempts: tuple[str, ...] = field(default=())
+
+    @property
+    def lease(self) -> str:
+        """The name by which commits are fenced with its epoch, and under which its attempts are opened."""
+        return to_lease_name(self.job_id)
+
+
+@dataclass(frozen=True)
+class DueJob:
+    """A job that something made due.
+
+    Args:
+        table_id: The store's own number of the table.
+        kind: What is to be done.
+        scope: To what of the table.
+        priority: Those with a higher one come first.
+        payload: What the kind needs to know.
+        delay_ms: It is due after so long.
+    """
+
+    table_id: int
+    kind: str
+    scope: str = ""
+    priority: int = 0
+    payload: Mapping[str, str] = field(default_factory=dict)
+    delay_ms: int = 0
+
+
+JOB_LEASES: Final = "job/"
+"""What the names of jobs' leases begin with; nobody else may have one of these."""
+
+
+def to_lease_name(job_id: int) -> str:
+    """The name of a job's lease. Pure."""
+    return f"{JOB_LEASES}{job_id}"
+
+
+def plan_pause_ms(attempts: int) -> int:
+    """How long a job rests after so many tries in vain. Pure."""
+    return min(_FIRST_PAUSE_MS * 2 ** min(max(attempts - 1, 0), 20), _LONGEST_PAUSE_MS)
+
+
+_BUCKET_SCOPE: Final = re.compile(r"((?:[0-9a-f]{2})*)/(0|[1-9][0-9]{0,9})", re.ASCII)
+_MAX_BUCKET: Final = (1 << 31) - 1
+
+
+def to_bucket_scope(partition: bytes, bucket: int) -> str:
+    """The scope of a job on one bucket. Pure.
+
+    Args:
+        partition: As `lakelog.format.keys.encoding` encodes it; empty in a table without partitions.
+        bucket: Its number.
+    """
+    assert len(partition) <= MAX_PARTITION_BYTES, "no larger partition is ever committed"
+    assert 0 <= bucket <= _MAX_BUCKET, "buckets are counted from 0 in 32 bits"
+    return f"{partition.hex()}/{bucket}"
+
+
+def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
+    """The encoded partition and the number of the bucket that a scope names: the inverse of `to_bucket_scope`. Pure.
+
+    Raises:
+        InvalidArgument: It names none.
+    """
+    found = _BUCKET_SCOPE.fullmatch(scope)
+    if found is not None and int(found[2]) <= _MAX_BUCKET and len(found[1]) <= 2 * MAX_PARTITION_BYTES:
+        return bytes.fromhex(found[1]), int(found[2])
+    raise InvalidArgument(
+        f"'{scope[:200]}' names no bucket. The scope of a job of the kind '{COMPACT}' is the encoded partition in "
+        "lower-case hexadecimal digits, '/' and the number of the bucket, for instance '/0' in a table without "
+        "partitions.",
+        metadata={"field": "scope", "value": scope[:200]},
+    )
+
+
+def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
+    """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    if STRATEGY not in waiting and STRATEGY not in requested:
+        return {**waiting, **requested}
+    stronger = max(
+        waiting.get(STRATEGY, DUE), requested.get(STRATEGY, DUE), key=lambda strategy: _STRENGTHS.get(strategy, 0)
+    )
+    return {**waiting, **requested, STRATEGY: stronger}
+
+
+def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
+    """What a job has to do next once this was asked for. Pure.
+
+    What waits is never weakened. What is being done does not count: it may have begun before the files that the
+    request is about were there, so that behind it everything that was asked for since is done again.
+
+    Args:
+        job: As it is; None: there is none yet.
+        payload: What is asked for.
+    """
+    if job is None or job.state is JobState.DONE:
+        return dict(payload)
+    if job.state is JobState.LEASED:
+        # Who asks for it does not wait as what is due by itself does.
+        later = {key: value for key, value in job.requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
+        return merge_payloads(later, payload) if later else dict(payload)
+    return merge_payloads(job.payload, payload)
+
+
+def take_requested(job: Job) -> Job:
+    """A job whose work was not done to its end, and that has to do what was asked for since as well. Pure."""
+    if not job.requested:
+        return job
+    payload = merge_payloads(job.payload, job.requested)
+    payload.pop(NOT_BEFORE, None)
+    payload.pop(BY_ITSELF, None)
+    return replace(job, payload=payload, requested={})

@@ -1,0 +1,1 @@
+"""Keys: their order, their bytes, their buckets."""

@@ -1,0 +1,119 @@
+"""What becomes of what is known of a log's publishing when its publisher reports (reliability R3). Pure.
+
+1. What was told stays: the position and the offsets never go back, so that a report that comes twice changes nothing.
+2. A snapshot is known by its number and its uuid. Who reports another uuid publishes another history, and must stop.
+3. Where a generation begins is known for good once anything of it is published: readers have begun there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from lakelog.errors import HistoryDiverged
+from lakelog.format.log.state import PublishReport, SnapshotOffsets
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a log is published.
+
+    Args:
+        snapshot_id: All up to it is.
+        snapshot_uuid: Its uuid; empty where the log begins behind it.
+        offsets: Where it ends; empty: not known.
+        next_index: Rows of the snapshot behind it; 0: none.
+        next_uuid: That snapshot's uuid; empty with 0 rows.
+    """
+
+    snapshot_id: int
+    snapshot_uuid: str = ""
+    offsets: tuple[int, ...] = ()
+    next_index: int = 0
+    next_uuid: str = ""
+
+
+def apply_report(
+    table: str, known: Progress, report: PublishReport, uuids: Mapping[int, str]
+) -> tuple[Progress, list[SnapshotOffsets]]:
+    """What is known behind a report, and where further snapshots end.
+
+    Args:
+        table: Its name, for messages.
+        known: Before it.
+        report: What the publisher tells.
+        uuids: Of those of the reported snapshots, and of the one behind the last of them, that the table has.
+
+    Raises:
+        HistoryDiverged: The table has no such snapshot, or another one of its number.
+    """
+    # Those that were told before need not be there any more.
+    further = [each for each in report.snapshots if each.snapshot_id > known.snapshot_id]
+    for each in further:
+        _check_uuid(table, each.snapshot_id, each.snapshot_uuid, uuids)
+    reported = _never_back(known.offsets, further)
+    last = reported[-1] if reported else None
+    snapshot_id = known.snapshot_id if last is None else last.snapshot_id
+    next_index, next_uuid = (known.next_index, known.next_uuid) if last is None else (0, "")
+    behind = report.snapshots[-1].snapshot_id if report.snapshots else known.snapshot_id
+    is_late = behind < known.snapshot_id or report.next_uuid == known.snapshot_uuid
+    if report.next_index and not is_late:
+        _check_uuid(table, snapshot_id + 1, report.next_uuid, uuids)
+        next_index, next_uuid = max(next_index, report.next_index), report.next_uuid
+    progress = Progress(
+        snapshot_id,
+        known.snapshot_uuid if last is None else last.snapshot_uuid,
+        known.offsets if last is None else last.offsets,
+        next_index,
+        next_uuid,
+    )
+    return progress, reported
+
+
+def move_beginning(
+    table: str, known: Progress, starts_after: int, beginning: tuple[int, ...], begins: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where a generation begins behind a report that tells it.
+
+    Args:
+        table: Its name, for messages.
+        known: Before the report.
+        starts_after: The snapshot behind which the generation begins.
+        beginning: Where it begins as far as is known; empty: with the topic.
+        begins: What the publisher tells.
+
+    Raises:
+        HistoryDiverged: Some of it is published already, and it began elsewhere.
+    """
+    moved = tuple(max(pair) for pair in zip_longest(beginning, begins, fillvalue=0))
+    if moved != beginning and any(moved) and (known.snapshot_id, known.next_index) != (starts_after, 0):
+        raise HistoryDiverged(
+            f"The log of {table} begins at the offsets {list(beginning)} and is published up to snapshot "
+            f"{known.snapshot_id}, but is said to begin at {list(begins)}. Find out who else publishes it.",
+            reason="LOG_BEGUN",
+            metadata={"table": table, "snapshot_id": str(known.snapshot_id)},
+        )
+    return moved if any(moved) else ()
+
+
+def _never_back(before: tuple[int, ...], snapshots: Sequence[SnapshotOffsets]) -> list[SnapshotOffsets]:
+    """Snapshots whose offsets are not below those of the one before; of new partitions there are none before."""
+    reported = []
+    for each in snapshots:
+        before = tuple(max(pair) for pair in zip_longest(before, each.offsets, fillvalue=0))
+        reported.append(SnapshotOffsets(each.snapshot_id, each.snapshot_uuid, before))
+    return reported
+
+
+def _check_uuid(table: str, snapshot_id: int, uuid: str, uuids: Mapping[int, str]) -> None:
+    known = uuids.get(snapshot_id)
+    if known == uuid:
+        return
+    there = "there is no such snapshot" if known is None else f"that snapshot is {known}"
+    raise HistoryDiverged(
+        f"The log of {table} was published up to snapshot {snapshot_id} ({uuid}), but {there}: the metastore was "
+        "restored to an earlier state. Nothing more is published before the log is begun anew (lakelog log restart).",
+        reason="SNAPSHOT_UNKNOWN",
+        metadata={"table": table, "snapshot_id": str(snapshot_id), "uuid": uuid, "known_uuid": known or ""},
+    )

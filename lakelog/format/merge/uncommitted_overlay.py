@@ -1,0 +1,213 @@
+"""What a reader was told of rows before their commit, and what it is to be told next (semantics 4.2, `eventual`).
+
+Objectives, which conflict: a row is told as soon as it was sent, though nobody knows whether it will ever be committed;
+at rest, what was told, folded by key, is the table. So for each key that an open attempt has written two rows are kept:
+what was *told* last, and what is *wanted*, which is the row of the base, the last snapshot that was told of, merged
+with the rows of the open attempts behind it as their commits would be. Whatever happens, the difference is told.
+
+Invariants:
+
+1. Of a key that is not kept here, what was told is its row in the base.
+2. A key is kept for as long as an open attempt has a row of it.
+3. What was told is what was wanted after the last event. So rows that come again tell nothing, those of an attempt that
+   is given up are taken back, and of two writers of a key it is told in the end what their commits have made of it.
+
+Nothing here knows of logs, files or attempts' states, and nothing loops over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.format.merge.changelog import ChangelogRules, find_difference
+from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, MergeRun, find_deleted_rows
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+
+KEY_COLUMN: Final = "\x1fkey"
+"""The whole primary key as bytes that compare (`keys.py`); no column of a table has a control character in its name."""
+
+_KEY: Final = pa.field(KEY_COLUMN, pa.binary())
+_KIND: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
+_TIME: Final = pa.field(COMMIT_TIMESTAMP_COLUMN, pa.int64())
+_MAX_CHUNKS: Final = 16
+
+
+@dataclass(frozen=True)
+class UncommittedRows:
+    """Rows that an attempt has sent.
+
+    Args:
+        attempt_id: The attempt.
+        rows: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), in the order of the attempt.
+    """
+
+    attempt_id: str
+    rows: pa.Table
+
+
+@dataclass
+class _Pending:
+    rows: pa.Table
+    sent_at_ms: int
+
+
+class UncommittedOverlay:
+    """The keys of one table that open attempts have written. Does no I/O; one thread uses it.
+
+    Args:
+        schema: The table's columns, as far as they are read; those of the key and of the sequence are among them.
+        rules: What decides between rows of a key, and which columns make an update worth telling.
+    """
+
+    def __init__(self, schema: pa.Schema, rules: ChangelogRules) -> None:
+        self._rules = replace(rules, key=(KEY_COLUMN,), drop_equal=True)
+        self._row_schema = pa.schema([_KEY, *(each.remove_metadata().with_nullable(True) for each in schema)])
+        self._sent_schema = pa.schema([*self._row_schema, _KIND])
+        self._base: pa.Table = self.base_schema.empty_table()
+        self._emitted: pa.Table = self._row_schema.empty_table()
+        # In the order in which the attempts were first seen: so their commits are taken to come.
+        self._pending: dict[str, _Pending] = {}
+        self._keys: pa.Array = pa.array([], _KEY.type)
+
+    @property
+    def base_schema(self) -> pa.Schema:
+        """`KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), `_commit_timestamp` (int64 milliseconds)."""
+        return pa.schema([*self._sent_schema, _TIME])
+
+    @property
+    def row_count(self) -> int:
+        """How many rows of open attempts are kept."""
+        return sum(each.rows.num_rows for each in self._pending.values())
+
+    @property
+    def keys(self) -> pa.Array:
+        """The keys that are kept, each once, encoded."""
+        return self._keys
+
+    @property
+    def rows(self) -> pa.Table:
+        """A row of each key that is kept, for whoever needs its columns."""
+        return _first_of_keys(self._concat_pending())
+
+    def find_unknown(self, uncommitted: Sequence[UncommittedRows]) -> pa.Table:
+        """A row of each key that is not kept yet, for whoever looks up what the base has of it."""
+        rows = pa.concat_tables(
+            [self._sent_schema.empty_table(), *(_coerce(each.rows, self._sent_schema) for each in uncommitted)]
+        )
+        return _first_of_keys(rows.filter(pc.invert(_is_in(rows, self._keys))))
+
+    def add(self, uncommitted: Sequence[UncommittedRows], found: pa.Table, now_ms: int) -> pa.Table:
+        """Takes rows of open attempts in.
+
+        Args:
+            uncommitted: The rows, each of them for the first time.
+            found: Of the keys of `find_unknown` the records that decide them in the base (`base_schema`); deletes too.
+            now_ms: When they were sent.
+
+        Returns:
+            What to tell: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), by key, `-U` right before its
+            `+U`.
+        """
+        records = _coerce(found, self.base_schema)
+        self._base = _tidy(pa.concat_tables([self._base, records]))
+        self._emitted = _tidy(pa.concat_tables([self._emitted, self._visible([MergeRun(records)])]))
+        for each in uncommitted:
+            rows = _coerce(each.rows, self._sent_schema)
+            known = self._pending.setdefault(each.attempt_id, _Pending(self._sent_schema.empty_table(), now_ms))
+            known.rows = _tidy(pa.concat_tables([known.rows, rows]))
+        self._keys = self._find_keys()
+        return self._emit_changes(_find_keys([each.rows for each in uncommitted]))
+
+    def drop(self, attempt_ids: Collection[str]) -> pa.Table:
+        """Takes back what attempts have sent that were given up; returns what to tell, as `add`."""
+        return self._remove(attempt_ids, pa.array([], _KEY.type))
+
+    def resolve(self, attempt_id: str, touched: pa.Array, found: pa.Table) -> pa.Table:
+        """Takes a snapshot for the base.
+
+        Args:
+            attempt_id: Of its commit; one that has sent nothing early is not known here.
+            touched: Which of `keys` it wrote; more do no harm.
+            found: The records that decide these keys there (`base_schema`), deletes too.
+
+        Returns:
+            What to tell of the keys that were kept, as `add`; of other keys its changelog tells.
+        """
+        left = self._base.filter(pc.invert(_is_in(self._base, touched)))
+        self._base = _tidy(pa.concat_tables([left, _coerce(found, self.base_schema)]))
+        return self._remove([attempt_id], touched)
+
+    def _remove(self, attempt_ids: Collection[str], touched: pa.Array) -> pa.Table:
+        removed = [self._pending.pop(each).rows for each in attempt_ids if each in self._pending]
+        changes = self._emit_changes(pc.unique(pa.chunked_array([touched, _find_keys(removed)], _KEY.type)))
+        self._keys = self._find_keys()
+        self._base = self._base.filter(_is_in(self._base, self._keys))
+        self._emitted = self._emitted.filter(_is_in(self._emitted, self._keys))
+        return changes
+
+    def _emit_changes(self, keys: pa.Array) -> pa.Table:
+        """Makes what is wanted of some keys what was told, and returns the difference."""
+        concerns = _is_in(self._emitted, keys)
+        old = self._emitted.filter(concerns)
+        runs = [MergeRun(self._base.filter(_is_in(self._base, keys)))]
+        for pending in self._pending.values():
+            rows = pending.rows.filter(_is_in(pending.rows, keys))
+            if rows.num_rows:
+                runs.append(MergeRun(rows, pending.sent_at_ms, sorted_unique=False))
+        new = self._visible(runs)
+        self._emitted = _tidy(pa.concat_tables([self._emitted.filter(pc.invert(concerns)), new]))
+        return find_difference(old, new, self._rules)
+
+    def _visible(self, runs: Sequence[MergeRun]) -> pa.Table:
+        """What a read would show of some runs."""
+        deleted = find_deleted_rows(
+            runs,
+            self._rules.key,
+            self._rules.sequence,
+            sequence_descending=self._rules.sequence_descending,
+            delete_retention_ms=self._rules.delete_retention_ms,
+        )
+        left = [
+            pa.table(run.table)
+            .select(self._row_schema.names)
+            .take(pa.array(np.delete(np.arange(run.table.num_rows), gone)))
+            for run, gone in zip(runs, deleted, strict=True)
+        ]
+        return pa.concat_tables([self._row_schema.empty_table(), *left])
+
+    def _concat_pending(self) -> pa.Table:
+        return pa.concat_tables([self._sent_schema.empty_table(), *(each.rows for each in self._pending.values())])
+
+    def _find_keys(self) -> pa.Array:
+        return _find_keys([each.rows for each in self._pending.values()])
+
+
+def _coerce(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows in these columns, whatever was said of their nullability."""
+    return pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+
+
+def _find_keys(tables: Sequence[pa.Table]) -> pa.Array:
+    """The keys of some rows, each once."""
+    chunks = [chunk for table in tables for chunk in table.column(KEY_COLUMN).chunks]
+    return pc.unique(pa.chunked_array(chunks, _KEY.type))
+
+
+def _is_in(rows: pa.Table, keys: pa.Array) -> pa.ChunkedArray:
+    return pc.is_in(rows.column(KEY_COLUMN), value_set=keys)
+
+
+def _first_of_keys(rows: pa.Table) -> pa.Table:
+    keys = rows.column(KEY_COLUMN).combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return rows.take(pa.array(np.unique(keys, return_index=True)[1]))
+
+
+def _tidy(rows: pa.Table) -> pa.Table:
+    """The same in one piece, where it has become many small ones."""
+    return rows.combine_chunks() if rows.column(0).num_chunks > _MAX_CHUNKS else rows

@@ -1,0 +1,1 @@
+"""What expires, what is retained, and which files may be deleted."""

@@ -1,0 +1,1 @@
+"""Tables, snapshots and data files as values, and plans over them."""

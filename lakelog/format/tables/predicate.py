@@ -1,0 +1,49 @@
+"""Conditions on single columns that leave out partitions and files which surely hold no match.
+
+A predicate is weaker than the filter it was made from: whatever it cannot say is left out of a conjunction, so pruning
+with it never loses a row.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Operator(enum.Enum):
+    """What must hold of a row's value. All but IS_NULL are false for NULL."""
+
+    IN = "IN"
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    NOT_EQUAL = "<>"
+    IS_NULL = "IS NULL"
+    IS_NOT_NULL = "IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A column against constants, encoded by `lakelog.format.keys.encoding`; IN takes one or more, the others one or none."""
+
+    field_id: int
+    operator: Operator
+    values: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """All operands must hold."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """At least one operand must hold."""
+
+    operands: tuple[Predicate, ...]
+
+
+Predicate = Comparison | AllOf | AnyOf

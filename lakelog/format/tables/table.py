@@ -1,0 +1,53 @@
+"""What the catalog knows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.format.types.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table's full name."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table as it was when the metastore was asked.
+
+    Args:
+        table_uuid: 32 hexadecimal digits; another one after drop and re-creation.
+        name: Its full name.
+        location: Absolute URI that ends with a slash.
+        schema: What new commits must be written with.
+        options: Given options by key, as text.
+        latest_snapshot_id: 0 when the table has no snapshot.
+        created_at_ms: Milliseconds since the epoch.
+        comment: May be empty.
+    """
+
+    table_uuid: str
+    name: TableName
+    location: str
+    schema: TableSchema
+    options: Mapping[str, str]
+    latest_snapshot_id: int
+    created_at_ms: int
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class DatabaseInfo:
+    """A database."""
+
+    name: str
+    comment: str
+    table_count: int

@@ -1,0 +1,1 @@
+"""Column types, schemas and row kinds."""

@@ -1,0 +1,1 @@
+"""Sending records to Kafka, in transactions or at once."""

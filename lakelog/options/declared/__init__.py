@@ -1,0 +1,1 @@
+"""The options themselves, by what they are given to."""

@@ -1,0 +1,1 @@
+"""Reading changes out of a table's external log."""

@@ -1,0 +1,32 @@
+"""Conditions as users give them: SQL with or without parameters, or an expression of pyarrow."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+
+from lakelog.annotations import Condition, Parameters
+from lakelog.errors import InvalidArgument
+from lakelog.format.filter.expressions import to_sql_condition
+from lakelog.format.filter.parameters import bind_parameters
+from lakelog.format.filter.tokens import Source
+
+
+def to_condition(condition: Condition | None, params: Parameters | None) -> str | None:
+    """Returns the condition as SQL text without parameters; None: there is none. Pure.
+
+    Args:
+        condition: As the user gave it.
+        params: Values of its `:name` places.
+
+    Raises:
+        InvalidArgument: Parameters and places do not fit together, or the expression is not translated.
+    """
+    if isinstance(condition, str) and (params is not None or ":" in condition):
+        return bind_parameters(Source(condition), {} if params is None else params)
+    if params:
+        raise InvalidArgument(
+            "params are the values of the :names in a filter that is given as SQL text, which is missing here. Give "
+            "filter='id = :id' or so, or leave params out.",
+            metadata={"field": "params"},
+        )
+    return to_sql_condition(condition) if isinstance(condition, pc.Expression) else condition

@@ -1,0 +1,250 @@
+"""Checking a table's files: what lies below its location and nothing refers to, and what is referred to and missing.
+
+    listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: doomed, deleted
+                                                           -> of another size -> looked at once more -> broken
+    references listed in pages -> not seen in the store -> looked at once more -> missing
+
+Rules that keep a file that is, or will be, part of the table (reliability C4):
+
+1. What refers to a file is asked behind the state of its attempt. An attempt that is over has put its files into the
+   table by then, or never will.
+2. Of an attempt that is open nothing is deleted before the metastore has doomed it, which it does only with those that
+   are old enough. Whoever still writes is refused when it commits.
+3. What expiry has queued is expiry's to delete: it may be queued and deleted while this goes on.
+4. Files of whose attempts nothing is known are deleted when they are old, by the clock of their store.
+
+Memory: a page, 16 bytes for each file, and what is told of at most `MAX_REPORTED` attempts and missing files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import NotFound
+from lakelog.format.retention.table_files import (
+    MAX_FILES_A_CALL,
+    FileUse,
+    OrphanReason,
+    UsedFile,
+    find_attempt,
+    find_reason,
+    may_delete,
+)
+from lakelog.format.tables.table import TableInfo
+from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.storage.objects.store import ObjectStore, StoredObject
+
+MAX_REPORTED: Final = 10_000
+"""Attempts, and missing files, that a check tells of one by one; of those beyond it only how many there are."""
+
+DEFAULT_OLDER_THAN_MS: Final = 86_400_000
+"""Few writes take a day."""
+
+
+@dataclass
+class _Found:
+    """What was found so far."""
+
+    files: int = 0
+    size_bytes: int = 0
+    orphans: dict[tuple[str, OrphanReason], OrphanFiles] = field(default_factory=dict)
+    orphan_files: int = 0
+    orphan_bytes: int = 0
+    queued_files: int = 0
+    broken: list[BrokenFile] = field(default_factory=list)
+    broken_files: int = 0
+    deleted_files: int = 0
+    deleted_bytes: int = 0
+    seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+    def add_broken(self, file: BrokenFile) -> None:
+        self.broken_files += 1
+        if len(self.broken) < MAX_REPORTED:
+            self.broken.append(file)
+
+
+def check_files(
+    metastore: Metastore,
+    store: ObjectStore,
+    info: TableInfo,
+    *,
+    repair: bool,
+    older_than_ms: int,
+    clock: Clock,
+    report: Callable[[int], None] = lambda _: None,
+    page_size: int = MAX_FILES_A_CALL,
+) -> FileCheck:
+    """Checks a table's files, and with `repair` deletes those that nothing refers to; blocks.
+
+    Safe to repeat, and to end at any moment.
+
+    Args:
+        metastore: Who knows what refers to files.
+        store: Where the files are.
+        info: The table.
+        repair: Delete what may be deleted.
+        older_than_ms: Attempts that have been open for so long are aborted, and files of unknown origin that are so old
+            deleted; younger ones are left alone.
+        clock: For the age of files of unknown origin.
+        report: Told now and then how many files were looked at.
+        page_size: Files looked at together.
+
+    Raises:
+        NotFound: The table was dropped.
+        LakelogError: Metastore or store failed; what was deleted until then is deleted.
+    """
+    check = _Check(metastore, store, info, repair, older_than_ms, clock)
+    for page in store.list_pages(page_size):
+        check.look_at(page)
+        report(check.found.files)
+    if repair and check.found.deleted_files:
+        store.delete_empty_folders()
+    check.find_missing(page_size)
+    return check.result()
+
+
+class _Check:
+    """A check under way; the arguments are those of `check_files`."""
+
+    def __init__(
+        self, metastore: Metastore, store: ObjectStore, info: TableInfo, repair: bool, older_than_ms: int, clock: Clock
+    ) -> None:
+        self.found = _Found()
+        self._metastore = metastore
+        self._store = store
+        self._info = info
+        self._repair = repair
+        self._older_than_ms = older_than_ms
+        self._clock = clock
+
+    def look_at(self, page: Sequence[StoredObject]) -> None:
+        """Looks at files of the store, and deletes what may be deleted, if asked for."""
+        found = self.found
+        found.files += len(page)
+        found.size_bytes += sum(each.size_bytes for each in page)
+        found.seen.append(_hashes(each.path for each in page))
+        known = self._metastore.find_used_files(self._info.table_uuid, [each.path for each in page])
+        used = {each.path: each for each in known.files}
+        attempts = {each.attempt_id: each for each in known.attempts}
+        old = [each.attempt_id for each in known.attempts if find_reason(each) is OrphanReason.OPEN]
+        old = [each for each in old if attempts[each].age_ms >= self._older_than_ms]
+        aborted = self._abort(old, [each for each in page if each.path not in used])
+        now_ms = self._clock.now_ms()
+        to_delete: list[StoredObject] = []
+        doubtful: list[UsedFile] = []
+        for each in page:
+            use = used.get(each.path)
+            if use is not None:
+                if use.use is FileUse.EXPIRED:
+                    found.queued_files += 1
+                elif use.size_bytes not in (None, each.size_bytes):
+                    doubtful.append(use)
+                continue
+            attempt = attempts.get(find_attempt(each.path))
+            reason = find_reason(attempt)
+            is_over = attempt is not None and attempt.attempt_id in aborted
+            may_go = may_delete(
+                reason, is_aborted=is_over, age_ms=now_ms - each.modified_ms, older_than_ms=self._older_than_ms
+            )
+            if may_go:
+                to_delete.append(each)
+            open_ms = attempt.age_ms if attempt is not None and reason is OrphanReason.OPEN else None
+            self._add_orphan(each, reason, open_ms, may_go)
+        if self._repair and to_delete:
+            self._store.delete_many([each.path for each in to_delete])
+            found.deleted_files += len(to_delete)
+            found.deleted_bytes += sum(each.size_bytes for each in to_delete)
+        self._recheck(doubtful)
+
+    def find_missing(self, page_size: int) -> None:
+        """Looks for files that the table refers to and that were not in the store."""
+        seen = np.sort(np.concatenate(self.found.seen)) if self.found.seen else np.empty(0, np.int64)
+        self.found.seen.clear()
+        cursor = ""
+        while True:
+            page = self._metastore.list_used_files(self._info.table_uuid, cursor, page_size)
+            unseen = ~np.isin(_hashes(each.path for each in page.files), seen, assume_unique=False)
+            self._recheck([page.files[place] for place in np.flatnonzero(unseen)])
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    def result(self) -> FileCheck:
+        """What was found."""
+        found = self.found
+        return FileCheck(
+            table=str(self._info.name),
+            location=self._info.location,
+            files=found.files,
+            size_bytes=found.size_bytes,
+            orphans=tuple(found.orphans.values()),
+            orphan_files=found.orphan_files,
+            orphan_bytes=found.orphan_bytes,
+            queued_files=found.queued_files,
+            broken=tuple(found.broken),
+            broken_files=found.broken_files,
+            deleted_files=found.deleted_files,
+            deleted_bytes=found.deleted_bytes,
+        )
+
+    def _abort(self, old: Sequence[str], orphans: Sequence[StoredObject]) -> set[str]:
+        """Aborts attempts that have been open for too long, if they have orphans; which of them may be cleared."""
+        having = {find_attempt(each.path) for each in orphans}
+        wanted = [each for each in old if each in having]
+        if not self._repair or not wanted:
+            # Without repair it is told what one would do.
+            return set(wanted)
+        return set(self._metastore.abort_attempts(self._info.table_uuid, wanted, self._older_than_ms))
+
+    def _add_orphan(self, object_: StoredObject, reason: OrphanReason, open_ms: int | None, deletable: bool) -> None:
+        found = self.found
+        found.orphan_files += 1
+        found.orphan_bytes += object_.size_bytes
+        key = (find_attempt(object_.path), reason)
+        group = found.orphans.get(key)
+        if group is None:
+            if len(found.orphans) >= MAX_REPORTED:
+                return
+            group = OrphanFiles(key[0], reason, open_ms, 0, 0, object_.path, 0)
+        found.orphans[key] = replace(
+            group,
+            files=group.files + 1,
+            size_bytes=group.size_bytes + object_.size_bytes,
+            deletable=group.deletable + deletable,
+        )
+
+    def _recheck(self, doubtful: Sequence[UsedFile]) -> None:
+        """What was not listed may be new, or have expired since; what was cut may have been written just then."""
+        sizes = {each.path: self._find_size(each.path) for each in doubtful}
+        broken = [each.path for each in doubtful if _is_broken(each, sizes[each.path])]
+        for start in range(0, len(broken), MAX_FILES_A_CALL):
+            paths = broken[start : start + MAX_FILES_A_CALL]
+            for used in self._metastore.find_used_files(self._info.table_uuid, paths).files:
+                if used.use is not FileUse.EXPIRED:
+                    self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, sizes[used.path]))
+
+    def _find_size(self, path: str) -> int | None:
+        try:
+            return self._store.size(path)
+        except NotFound:
+            return None
+
+
+def _is_broken(used: UsedFile, size_bytes: int | None) -> bool:
+    """Whether a file is missing, or has another size than was committed. Pure."""
+    return size_bytes is None or used.size_bytes not in (None, size_bytes)
+
+
+def _hashes(paths: Iterator[str] | Sequence[str]) -> npt.NDArray[np.int64]:
+    """Hashes of paths, in 64 bits.
+
+    Among 10 million the odds are one in 300,000 that two are alike, which would hide that one of them is missing.
+    """
+    return np.fromiter((hash(path) for path in paths), np.int64)

@@ -1,0 +1,92 @@
+"""What of a log was sent before its commit: which snapshots came of it, and what has become of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.facts import AttemptState
+from lakelog.log.tally import LogFindings, SnapshotRows
+from lakelog.log.uncommitted_tally import UncommittedFindings, UncommittedTally
+
+_ATTEMPTS_A_QUESTION: Final = 1000
+_EXAMPLES: Final = 5
+
+
+@dataclass(frozen=True)
+class SentAttempt:
+    """An attempt that was committed.
+
+    Args:
+        snapshot_id: What came of it.
+        is_all: All of its rows stood in the topic by then; else the publisher sends them all.
+    """
+
+    snapshot_id: int
+    is_all: bool
+
+
+def find_sent(metastore: Metastore, table_uuid: str, snapshots: Mapping[int, SnapshotRows]) -> dict[str, SentAttempt]:
+    """The attempts of some snapshots, by their ids; blocks on the metastore."""
+    found: dict[str, SentAttempt] = {}
+    after, until = min(snapshots, default=1) - 1, max(snapshots, default=0)
+    while after < until:
+        page = metastore.list_snapshots(table_uuid, after=after, until=until).snapshots
+        if not page:
+            break
+        for each in page:
+            if each.attempt_id and each.snapshot_id in snapshots:
+                found[each.attempt_id] = SentAttempt(each.snapshot_id, each.sent_offsets is not None)
+        after = page[-1].snapshot_id
+    return found
+
+
+def make_uncommitted_tally(
+    snapshots: Mapping[int, SnapshotRows],
+    sent: Mapping[str, SentAttempt],
+    starts: tuple[int, ...],
+    *,
+    is_compacted: bool,
+) -> UncommittedTally:
+    """Counts what these attempts have sent. Pure."""
+    return UncommittedTally(
+        {attempt: snapshots[each.snapshot_id] for attempt, each in sent.items() if each.is_all},
+        {attempt: each.snapshot_id for attempt, each in sent.items()},
+        frozenset(attempt for attempt, each in sent.items() if not each.is_all),
+        starts,
+        is_compacted,
+    )
+
+
+def add_uncommitted(
+    metastore: Metastore, table_uuid: str, found: LogFindings, uncommitted: UncommittedFindings
+) -> LogFindings:
+    """What was found of both; asks what has become of attempts that came to nothing here."""
+    states: dict[str, AttemptState] = {}
+    asked = list(uncommitted.others)
+    for first in range(0, len(asked), _ATTEMPTS_A_QUESTION):
+        states |= metastore.find_attempts(table_uuid, asked[first : first + _ATTEMPTS_A_QUESTION])
+
+    def count(state: AttemptState) -> int:
+        return sum(records for attempt, records in uncommitted.others.items() if states[attempt] is state)
+
+    return replace(
+        found,
+        records=found.records + uncommitted.records,
+        rows=found.rows + uncommitted.rows,
+        snapshots=found.snapshots + uncommitted.snapshots,
+        lost=found.lost + uncommitted.lost,
+        duplicates=found.duplicates + uncommitted.duplicates,
+        foreign=found.foreign + uncommitted.foreign,
+        torn=tuple(sorted({*found.torn, *uncommitted.torn})),
+        compacted=found.compacted + uncommitted.compacted,
+        expired=found.expired + uncommitted.unkept,
+        # Of other tables' commits, of snapshots that are not kept, or of such as came meanwhile.
+        earlier=found.earlier + count(AttemptState.COMMITTED),
+        taken_back=count(AttemptState.ABORTED),
+        uncommitted=count(AttemptState.OPEN),
+        may_repeat=True,
+        examples=(*found.examples, *uncommitted.examples)[:_EXAMPLES],
+    )

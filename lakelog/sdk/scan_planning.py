@@ -1,0 +1,222 @@
+"""Planning reads of a table: of a state of it, or of what snapshots changed.
+
+A snapshot that has a changelog is read from it as it stands; of the others the changes are told by looking old rows up
+(`changes.py`), or shown as they were written. A range may hold both sorts, since a table's producer may be altered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakelog.annotations import OptionValue, TimeLike
+from lakelog.arguments import to_option_texts
+from lakelog.errors import InvalidArgument
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
+from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reads.change_plan import (
+    find_overwrites,
+    pick_shown_files,
+    resolve_range_mode,
+    split_by_changelog,
+    to_change_columns,
+)
+from lakelog.reads.change_range import plan_range
+from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.reading import check_columns, make_parser, plan_files, resolve_state, to_names, to_scan_columns
+from lakelog.reads.tag_range import ResolvedRange, resolve_range
+from lakelog.sdk.scan import Scan, check_limit, find_policy
+from lakelog.storage.parquet.live_file import to_live_files
+from lakelog.storage.parquet.read_counts import ReadCounts
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
+from lakelog.writes.row_source import RowSource, SuccessiveRows
+
+if TYPE_CHECKING:
+    from lakelog.format.tables.table import TableInfo
+    from lakelog.sdk.catalog import Catalog
+
+
+def plan_scan(
+    catalog: Catalog,
+    info: TableInfo,
+    *,
+    columns: Sequence[str] | None,
+    filter: str | None,  # noqa: A002
+    limit: int | None,
+    snapshot_id: int | None,
+    timestamp: TimeLike | None,
+    options: Mapping[str, OptionValue] | None,
+    tag: str | None = None,
+    files_since_ms: int | None = None,
+    baseline: bool = False,
+    counts: ReadCounts | None = None,
+) -> Scan:
+    """Plans a read of a table's state; arguments as of `lakelog.sdk.tables.table.Table.scan`.
+
+    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch;
+    with `baseline` of what streams have been shown by then (`lakelog.format.tables.plan.PlanRequest`).
+    """
+    given = ScanOptions(to_option_texts({} if options is None else options))
+    between = given.get(INCREMENTAL_BETWEEN)
+    at = resolve_state(snapshot_id, timestamp, given, tag)
+    check_limit(limit)
+    if between is not None:
+        if at is not None:
+            raise InvalidArgument(
+                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot, time or tag may be "
+                "given with it. Leave one out.",
+                reason="CONTRADICTING_OPTIONS",
+            )
+        resolved = resolve_range(catalog.metastore, info, between)
+        return _plan_between(catalog, info, resolved, given, columns, filter, limit)
+    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter), baseline=baseline)
+    schema = plan.schema
+    policy = find_policy(plan)
+    names = check_columns(columns, schema, str(info.name))
+    live = to_live_files(plan.files)
+    if files_since_ms is not None:
+        # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
+        live = [file for file in live if file.order_time_ms >= files_since_ms]
+    files = FileScan(
+        catalog.open_store(plan.table),
+        live,
+        schema,
+        to_scan_columns(names, schema, parsed),
+        policy,
+        catalog.caches.deletion_vectors,
+    )
+    return Scan(catalog, plan, files, limit, counts=counts)
+
+
+def _plan_between(
+    catalog: Catalog,
+    info: TableInfo,
+    between: ResolvedRange,
+    options: ScanOptions,
+    columns: Sequence[str] | None,
+    condition: str | None,
+    limit: int | None,
+) -> Scan:
+    mode = resolve_range_mode(options, info, by_tags=between.by_tags)
+    after, until = between.after, between.until
+    names = to_names(columns) if columns is not None else info.schema.arrow.names
+    if mode == "delta":
+        return plan_changes(
+            catalog,
+            info,
+            after=after,
+            until=until,
+            columns=names,
+            filter=condition,
+            limit=limit,
+            without_deletes=True,
+        )
+    names = [*(name for name in names if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN]
+    if mode == "changelog" or after == until:
+        overwrites = TableOptions(info.options).get(STREAMING_READ_OVERWRITE)
+        return plan_when_complete(
+            catalog.metastore,
+            info,
+            until,
+            DEFAULT_TIMEOUT_S,
+            lambda: plan_changes(
+                catalog,
+                info,
+                after=after,
+                until=until,
+                columns=names,
+                filter=condition,
+                limit=limit,
+                raw=False,
+                overwrites=overwrites,
+            ),
+        )
+    plan, parsed = plan_files(catalog.metastore, info, AtSnapshot(until), make_parser(condition))
+    if after:
+        # A state that is not kept any more is told of now, not with the first row.
+        catalog.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
+    policy = find_policy(plan)
+    assert policy is not None, "the table has a key"
+    rows = NormalizedChanges(
+        ComparedStates(MetastoreStates(catalog.metastore), after, until),
+        catalog.open_store(plan.table),
+        dataclasses.replace(plan.table, schema=plan.schema),
+        (),
+        (until,),
+        to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
+        policy,
+        catalog.caches,
+        overwrites=True,
+    )
+    return Scan(catalog, plan, rows, limit, with_overwrites=True, reads_from=after)
+
+
+def plan_changes(
+    catalog: Catalog,
+    info: TableInfo,
+    *,
+    after: int,
+    until: int,
+    columns: Sequence[str] | None,
+    filter: str | None,  # noqa: A002
+    limit: int | None = None,
+    raw: bool = True,
+    overwrites: bool = False,
+    without_deletes: bool = False,
+    counts: ReadCounts | None = None,
+) -> Scan:
+    """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
+
+    Of an append table that is what they added. Of a table with a primary key it is what the changelog of each snapshot
+    says, and where it has none the keyed changes, each with its old row; or, with `raw`, what was written: the last row
+    a key of each commit, also where a commit had more rows than a writer's buffer and so wrote several runs
+    (semantics 3.3). Snapshots that compacted show nothing, and so do those that overwrote, unless `overwrites` asks
+    for their difference, or for their new rows where there is no key (semantics 5.2).
+    """
+    changes = plan_range(catalog.metastore, info, after, until, make_parser(filter), raw=raw)
+    plan, policy = changes.plan, find_policy(changes.plan)
+    own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
+    names = check_columns(columns, plan.schema, str(info.name), own)
+    if columns is None:
+        names = (*names, *own)
+    as_written = to_change_columns(names, plan.schema, changes.condition, without_deletes)
+    store = catalog.open_store(plan.table)
+    rows: RowSource
+    of_changelogs = False
+    if policy is not None and not raw:
+        of_changelogs = not changes.data
+        columns_read = to_scan_columns(names, plan.schema, changes.condition)
+        table = dataclasses.replace(plan.table, schema=plan.schema)
+        states = MetastoreStates(catalog.metastore)
+        sources: list[RowSource] = []
+        for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(changes.expects, [])]:
+            if has_changelog:
+                files = pick_shown_files(changes.changelog, snapshots, overwrites=overwrites, changelog=True)
+                sources.append(FileScan(store, files, plan.schema, as_written, None, catalog.caches.deletion_vectors))
+                continue
+            files = pick_shown_files(changes.data, snapshots)
+            breaks = find_overwrites(snapshots)
+            sources.append(
+                NormalizedChanges(states, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites)
+            )
+        if not changes.expects and not changes.changelog and len(sources) == 1:
+            rows = sources[0]
+        else:
+            # Whatever a range holds, its columns are those of changelog files, where deletes may know only their key.
+            schema = FileScan(store, [], plan.schema, as_written).returned_schema
+            rows = SuccessiveRows(sources, schema)
+    else:
+        rows = FileScan(
+            store,
+            pick_shown_files(changes.data, plan.range_snapshots, overwrites=overwrites),
+            plan.schema,
+            as_written,
+            None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
+            catalog.caches.deletion_vectors,
+        )
+    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites, counts=counts, of_changelogs=of_changelogs)

@@ -1,0 +1,1 @@
+"""A table as the SDK hands it out."""

@@ -1,0 +1,87 @@
+"""What keeps a table's files in order: a part of `lakelog.sdk.tables.table.Table`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from lakelog.arguments import check_flag
+from lakelog.errors import InvalidArgument
+from lakelog.sdk.maintenance.file_check import DEFAULT_OLDER_THAN_MS, check_files
+from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.partition_expiry import PartitionExpiryResult, expire_partitions
+from lakelog.sdk.tables.handle import TableHandle
+
+
+class TableUpkeep(TableHandle):
+    """Checks of files, and expiry of partitions; see `lakelog.sdk.tables.table.Table`."""
+
+    def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
+        """Compares the files below the table's location with what it refers to.
+
+        Writers, readers and compactors may go on meanwhile: what somebody writes, what any kept snapshot, tag or
+        changelog has, and what expiry has queued is never deleted.
+
+        Args:
+            repair: Delete files that nothing refers to: of attempts that were given up or are open for longer than
+                `older_than`, which are given up first, so that they can never be committed; what commits have left;
+                and files of unknown origin that are older than that.
+            older_than: How long a write may take; None: a day. With 0 writes that are under way are given up, too.
+
+        Raises:
+            InvalidArgument: An argument is not possible.
+            NotFound: The table was dropped.
+        """
+        check_flag(repair, "repair")
+        older_than_ms = _to_milliseconds(older_than)
+        info = self._refresh()
+        catalog = self._catalog
+        store = catalog.open_store(info)
+
+        def check() -> FileCheck:
+            return check_files(
+                catalog.metastore,
+                store,
+                info,
+                repair=bool(repair),
+                older_than_ms=older_than_ms,
+                clock=catalog.clock,
+            )
+
+        found: FileCheck = self._request(check)
+        return found
+
+    def expire_partitions(self, dry_run: bool = False) -> PartitionExpiryResult:
+        """Removes the partitions that are older than `partition.expiration-time`, as compactors do by themselves.
+
+        They are removed by one overwrite, so that earlier snapshots still have them, and streams tell of it as of any
+        overwrite. Their ages are judged by the database's clock. With `update-time` a partition that somebody writes to
+        meanwhile stays.
+
+        Args:
+            dry_run: Only tell which partitions have expired.
+
+        Returns:
+            The partitions, and those whose time cannot be read, which stay; `.to_arrow()` is a table of the former.
+
+        Raises:
+            InvalidArgument: The table has no partitions, or does not say when they expire.
+            NotFound: The table was dropped.
+        """
+        check_flag(dry_run, "dry_run")
+        info = self._refresh()
+        result: PartitionExpiryResult = self._request(
+            lambda: expire_partitions(self._catalog.metastore, info, dry_run=bool(dry_run))
+        )
+        return result
+
+
+def _to_milliseconds(older_than: Any) -> int:
+    if older_than is None:
+        return DEFAULT_OLDER_THAN_MS
+    if not isinstance(older_than, dt.timedelta) or older_than < dt.timedelta(0):
+        raise InvalidArgument(
+            f"older_than is {older_than!r}. Give a datetime.timedelta of at least 0, for instance timedelta(days=1).",
+            metadata={"field": "older_than"},
+        )
+    return older_than // dt.timedelta(milliseconds=1)

@@ -1,0 +1,136 @@
+"""Reads of a table's state: a part of `lakelog.sdk.tables.table.Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
+from lakelog.errors import LakelogError
+from lakelog.sdk.conditions import to_condition
+from lakelog.sdk.html_table import describe_error, to_html
+from lakelog.sdk.scan import Scan, check_limit
+from lakelog.sdk.scan_planning import plan_scan
+from lakelog.sdk.tables.handle import TableHandle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN_ROWS: Final = 10
+
+
+class TableReads(TableHandle):
+    """Scans, and what is asked most; see `lakelog.sdk.tables.table.Table`."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Condition | None = None,  # noqa: A002
+        limit: int | None = None,
+        *,
+        params: Parameters | None = None,
+        snapshot_id: int | None = None,
+        timestamp: TimeLike | None = None,
+        tag: str | None = None,
+        options: Mapping[str, OptionValue] | None = None,
+    ) -> Scan:
+        """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
+
+        Args:
+            columns: Names of the columns to return, in this order; None: all.
+            filter: An SQL condition, for instance `price > 9.5 AND dt = :day`, or an expression of pyarrow such as
+                `pc.field("price") > 9.5`, which means what it means in SQL.
+            limit: At most so many rows.
+            params: Values of the `:name` places of the condition, for instance `{"day": datetime.date(2024, 5, 1)}`; a
+                list for IN.
+            snapshot_id: Read the state at this snapshot.
+            timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
+                zone, a text such as `2024-05-01T12:00:00+02:00` (UTC where it names no zone), a date (its first moment
+                in UTC), or milliseconds since the epoch. Only snapshots that are kept for all count; what has expired
+                and has a tag is read by the tag.
+            tag: Read the state at the snapshot that has this tag.
+            options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
+
+        Raises:
+            InvalidArgument: An argument is not possible; named, with the remedy.
+            NotFound: There is no such snapshot or tag, or the table was dropped.
+            SnapshotExpired: The snapshot is no longer kept.
+        """
+        condition = to_condition(filter, params)
+        return self._request(
+            lambda: plan_scan(
+                self._catalog,
+                self._info,
+                columns=columns,
+                filter=condition,
+                limit=limit,
+                snapshot_id=snapshot_id,
+                timestamp=timestamp,
+                tag=tag,
+                options=options,
+            )
+        )
+
+    def count(self, filter: Condition | None = None, *, params: Parameters | None = None) -> int:  # noqa: A002
+        """Counts the rows of the newest snapshot, as a scan would return them.
+
+        Of an append table without a filter no file is opened. Else what merging and the filter need is read, piece by
+        piece: keys, sequence fields, and the columns that the filter names.
+
+        Args:
+            filter: Only rows that fulfil this condition, as of `scan`.
+            params: Values of its `:name` places.
+
+        Raises:
+            InvalidArgument: An argument is not possible; named, with the remedy.
+            NotFound: The table was dropped.
+        """
+        condition = to_condition(filter, params)
+        return self.scan([] if condition is not None else None, condition).count()
+
+    def head(
+        self,
+        n: int = 10,
+        filter: Condition | None = None,  # noqa: A002
+        *,
+        columns: Sequence[str] | None = None,
+        params: Parameters | None = None,
+    ) -> pa.Table:
+        """Reads some rows, which ones is not said; reading ends as soon as there are enough.
+
+        Args:
+            n: How many rows at most.
+            filter: Only rows that fulfil this condition, as of `scan`.
+            columns: Names of the columns to return, in this order; None: all.
+            params: Values of the `:name` places of the filter.
+
+        Raises:
+            InvalidArgument: An argument is not possible; named, with the remedy.
+            NotFound: The table was dropped.
+        """
+        check_limit(n, "n")
+        return self.scan(columns, filter, n, params=params).to_arrow()
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Condition | None = None,  # noqa: A002
+        limit: int | None = None,
+        *,
+        params: Parameters | None = None,
+    ) -> pd.DataFrame:
+        """Reads the rows of the newest snapshot into a pandas data frame; needs pandas. Arguments as of `scan`."""
+        return self.scan(columns, filter, limit, params=params).to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows of the newest snapshot as an Arrow stream, read as they are asked for."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; never fails."""
+        try:
+            return to_html(self.head(_SHOWN_ROWS), repr(self), is_all=False)
+        except LakelogError as error:
+            return describe_error(repr(self), error)

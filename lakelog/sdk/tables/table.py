@@ -1,0 +1,357 @@
+"""A table as a user of the SDK holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike, Value
+from lakelog.arguments import check_flag, to_option_texts, to_texts
+from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
+from lakelog.options.values import TableOptions
+from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
+from lakelog.reads.change_range import find_begin
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
+from lakelog.reads.expired_position import to_expired_position
+from lakelog.reads.reading import resolve_state
+from lakelog.sdk.conditions import to_condition
+from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
+from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
+from lakelog.sdk.maintenance.compaction_result import CompactionResult
+from lakelog.sdk.maintenance.compaction_wait import check_timeout as check_compaction_timeout
+from lakelog.sdk.maintenance.compaction_wait import wait_for_compactions
+from lakelog.sdk.maintenance.expiry import ExpiryResult, expire_snapshots
+from lakelog.sdk.maintenance.tags import Tags
+from lakelog.sdk.scan import Scan, check_limit
+from lakelog.sdk.scan_planning import plan_changes
+from lakelog.sdk.tables.maintenance import TableUpkeep
+from lakelog.sdk.tables.reads import TableReads
+from lakelog.sdk.tables.writes import TableWrites
+from lakelog.storage.lookup.copy_cache import CacheStatistics
+from lakelog.streams.consumers import Consumers
+from lakelog.streams.subscribe import subscribe
+from lakelog.streams.subscription import Subscription
+
+
+class Table(TableReads, TableWrites, TableUpkeep):
+    """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
+
+    A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
+    raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
+    by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
+
+    All writes take `CommitOptions` by keyword: who commits, under which number, what is remembered with it, and since
+    which snapshot nothing may have changed (`if_snapshot`, `if_unchanged`). A write raises InvalidArgument where the
+    rows do not fit, with a line for each column that does not; CommitConflict where another commit came first;
+    OutcomeUnknown where the answer was lost: repeat it with the same `writer` and `identifier` then. Whatever it
+    raises, either all of its rows are visible or none.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Table, (self._catalog, self._info))
+
+    def alter(self, *, set: Mapping[str, OptionValue] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
+        """Changes options that may change.
+
+        Args:
+            set: New values by key.
+            unset: Keys that shall have their defaults again.
+
+        Returns:
+            The table itself.
+
+        Raises:
+            InvalidArgument: An unknown option, a wrong value, or one that may not change, with the reason.
+            PermissionDenied, Unavailable: Brokers of its log are not allowed or refuse us; or do not answer.
+        """
+        keys = to_texts(unset, "unset", "keys")
+        wanted = to_option_texts({} if set is None else set)
+        alter = self._catalog.metastore.alter_table
+        self._info = self._request(lambda: alter(self.uuid, set_options=wanted, unset_options=keys))
+        self._catalog.attempts_ahead.forget(self.uuid)
+        return self
+
+    def changes(
+        self,
+        after: int | None = None,
+        until: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Condition | None = None,  # noqa: A002
+        params: Parameters | None = None,
+        limit: int | None = None,
+        raw: bool = False,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> Scan:
+        """Plans a read of what the snapshots behind `after`, up to and with `until`, changed, in their order.
+
+        Of a table with a primary key each change comes with the row that was there before: `+I` for a new row, `-D`
+        with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
+        snapshot, and none where no column that is read has changed (semantics 3.3). Applied to the state at `after`
+        they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
+
+        Snapshots that brought a changelog (`changelog-producer`) show it as it stands: by `lookup` the same, including
+        updates that left the columns read as they were; by `input` every record as it was written.
+
+        Args:
+            after: Excluded; 0: from the first snapshot on, which is an error once that has expired. None: all that is
+                kept.
+            until: Included; None: the newest.
+            columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
+                and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
+                without it nobody could tell rows that came from rows that went.
+            filter: A condition on the table's columns, as of `scan`.
+            params: Values of its `:name` places.
+            limit: At most so many rows.
+            raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values
+                they carried. Makes no difference for append tables, whose rows are always as written.
+            timeout: How many seconds to wait for changelogs that a compactor is to make (`lookup-wait`).
+
+        Raises:
+            InvalidArgument: An argument is not possible; named, with the remedy.
+            NotFound: The table has no snapshot `after` yet.
+            SnapshotExpired: A snapshot of the range is no longer kept.
+            Unavailable: A snapshot still waited for a compactor when the time was over; named.
+        """
+        check_limit(limit)
+        check_range(after, until)
+        timeout_s = check_timeout(timeout)
+        check_flag(raw, "raw")
+        condition = to_condition(filter, params)
+        if raw:
+            check_raw(self._info, "raw=True")
+        given = after
+        if after is None:
+            after = self._request(lambda: find_begin(self._catalog.metastore, self._info, until, raw=raw))
+        last = until
+        if last is None:
+            last = self._refresh().latest_snapshot_id
+            if after > last:
+                raise NotFound(
+                    f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}. Give that or an "
+                    "older one, or subscribe to wait for it.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"snapshot_id": str(after), "latest": str(last)},
+                )
+
+        names = None if columns is None else name_change_columns(columns, self._info)
+
+        def plan() -> Scan:
+            return plan_changes(
+                self._catalog,
+                self._info,
+                after=after,
+                until=last,
+                columns=names,
+                filter=condition,
+                limit=limit,
+                raw=raw,
+                overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
+            )
+
+        try:
+            return self._request(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
+        except SnapshotExpired as error:
+            (kept,) = self._catalog.metastore.list_latest([self.uuid])
+            if given is None or given >= kept.earliest_change_id - 1:
+                raise
+            raise to_expired_position(
+                "The read of changes",
+                self.name,
+                given,
+                earliest=kept.earliest_change_id,
+                latest=kept.snapshot_id,
+                remedy=f"give after={kept.earliest_change_id - 1} or more, or read the whole table by scan()",
+            ) from error
+
+    def subscribe(
+        self,
+        scan_mode: str | None = None,
+        consumer_id: str | None = None,
+        auto_commit: bool = True,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Condition | None = None,  # noqa: A002
+        params: Parameters | None = None,
+        options: Mapping[str, OptionValue] | None = None,
+        reader: str | None = None,
+    ) -> Subscription:
+        """Subscribes to the table's changes: batches come as they are committed, without asking again and again.
+
+        Each batch has `data`, `snapshot_id` and `table`. In a table with a primary key the last column, `_row_kind`,
+        says what became of each row, as of `changes`. Use it in a `with` statement, or close it.
+
+        Args:
+            scan_mode: Where to begin: `latest-full` (the default: with the rows there are), `latest`, `from-snapshot`,
+                `from-snapshot-full`, `from-timestamp`, `from-file-creation-time`, `compacted-full`; see the page on
+                options, which has those that belong to them, too.
+            consumer_id: Keep the position in the metastore under this name. Whoever subscribes with it again goes on
+                behind the last snapshot that was done, and who did before is fenced.
+            auto_commit: A snapshot is done when the batch behind its last one is asked for; False: when `commit` is
+                called.
+            columns: Names of the columns; None: all. With a primary key `_row_kind` comes last, named or not.
+            filter: A condition on the table's columns, as of `scan`.
+            params: Values of its `:name` places.
+            options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
+            reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;
+                None: as `lakelog.connect` was told.
+
+        Raises:
+            InvalidArgument: An argument is not possible, or two of them contradict each other.
+            NotFound: There is no such snapshot.
+            SnapshotExpired: The consumer's next change is no longer kept.
+        """
+        condition = to_condition(filter, params)
+        info = self._refresh()
+        return self._request(
+            lambda: subscribe(
+                self._catalog,
+                [info],
+                scan_mode=scan_mode,
+                consumer_id=consumer_id,
+                auto_commit=auto_commit,
+                columns={} if columns is None else {str(info.name): columns},
+                filters={} if condition is None else {str(info.name): condition},
+                options=options,
+                reader=self._catalog.reader.resolve(reader),
+            )
+        )
+
+    @property
+    def consumers(self) -> Consumers:
+        """Named readers of the table: `.list()`, `.reset(id, snapshot_id)`, `.delete(id)`."""
+        return Consumers(self._catalog.metastore, self.uuid, self._request)
+
+    @property
+    def tags(self) -> Tags:
+        """Names of snapshots: `.create(name, snapshot_id=None)`, `.list()`, `.delete(name)`."""
+        return Tags(self._catalog.metastore, self.uuid, self._request)
+
+    @property
+    def lookup_metrics(self) -> CacheStatistics:
+        """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
+        return replace(self._catalog.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
+
+    def compact(
+        self,
+        full: bool = False,
+        partitions: Sequence[Mapping[str, Value]] | None = None,
+        where: Condition | None = None,
+        wait: bool = True,
+        timeout: float | None = None,
+        dry_run: bool = False,
+        *,
+        params: Parameters | None = None,
+    ) -> CompactionResult:
+        """Has compactors put the table's files together, so that reads cost less; what they show never changes.
+
+        Jobs are asked for where something is to be done, one a bucket, and compactors (`lakelog compactor run`) do
+        them, before what is due by itself. Writers go on meanwhile. What was asked for is done also when nobody waits
+        for it any more.
+
+        Args:
+            full: Compact each bucket as a whole. Else what is due is compacted, and where nothing is, what writers have
+                written since: all files of level 0, or in an append table all small files.
+            partitions: Only these: dicts of values by partition column, as of `overwrite`; some columns are enough.
+            where: Only partitions that fulfil this condition on partition columns.
+            wait: Wait until it is done. Else the result has the jobs' ids.
+            timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
+                compactor does one; None: 600. A compaction that goes on may take as long as it takes.
+            dry_run: Only tell what would be done, and why.
+            params: Values of the `:name` places of `where`.
+
+        Returns:
+            What became of each bucket; `.to_arrow()` is a table of it.
+
+        Raises:
+            InvalidArgument: An argument is not possible: names it, its value and the remedy.
+            NotFound: A named partition has no files, or the table was dropped.
+            JobFailed: Jobs have failed (reason `COMPACTION_FAILED`), and all others have ended; names jobs and reasons.
+            Unavailable: No compactor does them (reason `COMPACTION_WAITS`).
+        """
+        for name, flag in (("full", full), ("wait", wait), ("dry_run", dry_run)):
+            check_flag(flag, name)
+        timeout_s = check_compaction_timeout(timeout)
+        condition = to_condition(where, params)
+        info, metastore = self._refresh(), self._catalog.metastore
+
+        def compact() -> CompactionResult:
+            planned = plan_compaction(metastore, info, full=bool(full), partitions=partitions, where=condition)
+            if dry_run:
+                return planned.result
+            requested = request_compaction(metastore, planned)
+            if not wait:
+                return requested.result
+            return wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=self._catalog.clock)[0]
+
+        found: CompactionResult = self._request(compact)
+        return found
+
+    def expire_snapshots(
+        self,
+        older_than: TimeLike | None = None,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiryResult:
+        """Lets snapshots expire now that are not needed; by themselves they do as the table's options say.
+
+        What expired cannot be read any more, and compactors delete the files that no other snapshot has. What
+        consumers, readers that hold a snapshot and changelogs to be made need stays, with all behind it; so does each
+        snapshot with a tag, by itself (docs/retention.md).
+
+        Args:
+            older_than: What was replaced by this point in time (given as `timestamp` of `scan`) expires; None: as
+                `snapshot.time-retained` and `snapshot.num-retained.max` say.
+            retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
+            dry_run: Only tell what would expire.
+
+        Returns:
+            What went, and for whom the rest is kept; `.to_arrow()` is a table of it.
+
+        Raises:
+            InvalidArgument: An argument is not possible: names it, its value and the remedy.
+            NotFound: The table was dropped.
+        """
+        return self._request(
+            lambda: expire_snapshots(
+                self._catalog.metastore, self._info, older_than=older_than, retain_last=retain_last, dry_run=dry_run
+            )
+        )
+
+    def snapshots(self, limit: int | None = None) -> pa.Table:
+        """Lists the snapshots that are kept, oldest first.
+
+        Args:
+            limit: Only the newest so many; None: all.
+
+        Returns:
+            Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
+            files, those that merging hides included), added_rows, writer, identifier, properties, log_offsets (the next
+            offset to read behind it in the external log, by partition; NULL: not published yet, or there is no log).
+        """
+        check_limit(limit)
+        metastore = self._catalog.metastore
+
+        def request() -> pa.Table:
+            found = list_snapshots(metastore, self.uuid, limit)
+            return to_snapshots_table(found, list_log_offsets(metastore, self.uuid, found))
+
+        return self._request(request)
+
+    def files(self, snapshot_id: int | None = None) -> pa.Table:
+        """Lists the files that are live at a snapshot.
+
+        Args:
+            snapshot_id: None: the newest.
+
+        Returns:
+            Columns path, partition (a struct of the partition columns), bucket, level, rows, bytes, min_key, max_key
+            (as text, cut where they are long), added_snapshot; by partition, bucket and order.
+        """
+        at = resolve_state(snapshot_id)
+        plan = self._request(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
+        return to_files_table(plan)

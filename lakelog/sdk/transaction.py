@@ -1,0 +1,430 @@
+"""Transactions: writes to one or more tables that become visible together, or not at all.
+
+Every write of the SDK is one, so that the rules stand here only:
+
+1. An attempt is opened before the first file is written, each further table joins it, and the commit takes it.
+2. The commit is repeated until its outcome is known: it is idempotent by (table, writer, identifier).
+3. Files are deleted only when it is certain that no commit has them or ever will: before the commit was sent, after it
+   was refused and the attempt given up, or when it had been applied before. On an unknown outcome nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import warnings
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from lakelog.annotations import Rows, SnapshotLike, Value
+from lakelog.arguments import check_flag
+from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
+from lakelog.clock import RandomIds
+from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
+from lakelog.format.commit.request import (
+    CommitRequest,
+    CommitResult,
+    RemoveEverything,
+    RemovePartitionValues,
+    RestoreState,
+    TableGuard,
+)
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.reads.reading import find_snapshot_at
+from lakelog.results import TransactionResult
+from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
+from lakelog.writes.changelog.commit_changelog import commit_lookups
+from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_dropped_table
+from lakelog.writes.commit_options import NO_GUARDS, Guards
+from lakelog.writes.ingest import to_batches
+from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
+from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
+from lakelog.writes.table_write import TableWrite
+
+if TYPE_CHECKING:
+    from lakelog.sdk.catalog import Catalog
+
+_COMMIT_TOTAL_S: Final = 30.0
+"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
+
+
+class Transaction:
+    """Writes that are committed together when the `with` block ends, and given up when it ends with an exception.
+
+    Used without `with`, it needs `commit` or `abandon`; forgotten with rows in it, it warns and commits nothing.
+    One thread at a time may use it. `result` tells what became of it.
+
+    Args:
+        catalog: Where the tables are.
+        identity: By what the commit is known.
+        commit_metadata: What it says besides its rows; holds for every table.
+    """
+
+    def __init__(self, catalog: Catalog, identity: CommitIdentity, commit_metadata: CommitMetadata) -> None:
+        self._catalog = catalog
+        self._metastore = catalog.metastore
+        self._identity = identity
+        self._commit_metadata = commit_metadata
+        self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
+        self._epoch = catalog.writer_epoch(self._writer_name)
+        self._table_writes: dict[str, TableWrite] = {}
+        self._attempt_id = ""
+        self._ended = False
+        self._failure: BaseException | None = None
+        self.result: TransactionResult | None = None
+        """What became of it; None until the `with` block has ended."""
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "open"
+        names = ", ".join(str(write.info.name) for write in self._table_writes.values())
+        return f"<lakelog transaction, {state}, {names}>"
+
+    def table(self, name: str, *, if_snapshot: int | None = None, if_unchanged: int | None = None) -> TransactionTable:
+        """A table to write to, or only to guard, by its full name `database.table`.
+
+        Args:
+            name: The table.
+            if_snapshot: See `CommitOptions`. The transaction is also refused where nothing is written to this table:
+                guard what was read to decide what is written to others. One that writes to no table checks nothing.
+            if_unchanged: See `CommitOptions`; only of a table that is written to.
+
+        Raises:
+            InvalidArgument: A guard is no number of a snapshot.
+            NotFound: There is no such table; names the nearest ones.
+        """
+        return self.write_to(self._catalog.table(name).uuid, guards=Guards(if_snapshot, if_unchanged))
+
+    def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:
+        """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
+
+        Args:
+            table_uuid: The table.
+            only_adds: Its rows are all +I, so that of the options that may change none decides what becomes of them: an
+                attempt that was opened ahead will do.
+            guards: Since when nothing may have changed, beside what was given for the table before.
+
+        Raises:
+            NotFound: It was dropped.
+        """
+        self._check_open()
+        if table_uuid not in self._table_writes:
+            if only_adds and not self._attempt_id:
+                attempt = self._catalog.attempts_ahead.take(table_uuid, self._writer_name)
+                self._attempt_id, info = attempt.attempt_id, attempt.info
+            else:
+                staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
+                self._attempt_id, info = staged.attempt_id, staged.tables[0]
+            options = TableOptions(info.options)
+            self._table_writes[table_uuid] = TableWrite(
+                info, options, self._catalog.open_store(info), RowNormalizer(str(info.name), info.schema, options)
+            )
+        write = self._table_writes[table_uuid]
+        write.guards = write.guards.meet(guards)
+        return TransactionTable(self, write)
+
+    def __del__(self) -> None:
+        # Nothing is given up here: the metastore may be gone, and the collector knows the attempt. SUBTLE: where making
+        # it failed, as for an identity that cannot be, nothing is set.
+        if getattr(self, "_ended", True) or not any(write.was_written for write in self._table_writes.values()):
+            return
+        names = ", ".join(str(write.info.name) for write in self._table_writes.values() if write.was_written)
+        warnings.warn(
+            f"A transaction that wrote to {names} was neither committed nor given up, so nothing of it is visible. "
+            "Use it by 'with catalog.transaction() as tx:', or call commit().",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidArgument(
+            "A transaction cannot be pickled or copied: its rows and its commit belong to one process. Pickle the "
+            "catalog, and begin a transaction where it is unpickled."
+        )
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abandon()
+
+    def commit(self) -> TransactionResult:
+        """Commits, which the end of a `with` block does by itself.
+
+        Raises:
+            InvalidArgument: A write in it failed, though its error was caught.
+            CommitConflict: Another commit changed what this one assumed; nothing happened and nothing is left behind.
+            OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
+        """
+        self._check_open()
+        failure = self._failure
+        if failure is not None:
+            self.abandon()
+            raise InvalidArgument(
+                "A write of this transaction failed, so it cannot be committed: part of that write's rows would be "
+                "missing. Nothing of it is visible. Begin a new transaction."
+            ) from failure
+        if not any(write.was_written for write in self._table_writes.values()):
+            self.abandon()
+            self.result = TransactionResult({}, False)
+            return self.result
+        try:
+            for write in self._table_writes.values():
+                _check_guard(write)
+                write.finish(self._catalog, self._attempt_id)
+        except BaseException:
+            self.abandon()
+            raise
+        self.result = self._read_answer(self._commit_lookups())
+        return self.result
+
+    def _commit_lookups(self) -> CommitResult:
+        """Commits, with changelogs that are looked up again for as long as others change the same buckets meanwhile."""
+        lookups = [write.lookup for write in self._table_writes.values() if write.lookup is not None]
+        try:
+            return commit_lookups(lookups, self._try_commit, self._catalog.clock, self._catalog.rng)
+        except BaseException as error:
+            if not self._ended:
+                # Nothing was sent, or it was refused: no commit has these files.
+                self.abandon()
+            elif isinstance(error, LakelogError) and error.effect is Effect.NONE:
+                self._give_up()
+            if isinstance(error, LakelogError):
+                names = {table_uuid: str(write.info.name) for table_uuid, write in self._table_writes.items()}
+                dropped = name_dropped_table(error, names)
+                if dropped is not None:
+                    raise dropped from error
+            raise
+
+    def _try_commit(self) -> CommitResult:
+        request = self._make_request()
+        self._ended = True
+        try:
+            return self._send(request)
+        except CommitConflict:
+            self._ended = False
+            raise
+
+    def _send(self, request: CommitRequest) -> CommitResult:
+        return call_repeatedly(
+            lambda _: self._metastore.commit(request),
+            policy=RetryPolicy(),
+            total_s=_COMMIT_TOTAL_S,
+            clock=self._catalog.clock,
+            rng=self._catalog.rng,
+        )
+
+    def abandon(self) -> None:
+        """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
+        if self._ended:
+            return
+        self._ended = True
+        self._give_up()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidArgument("This transaction has ended. Begin a new one with catalog.transaction().")
+
+    def _give_up(self) -> None:
+        """Gives the attempt up and deletes its files, which are then certain never to be committed."""
+        # Its traceback holds this transaction and the rows that were being written.
+        self._failure = None
+        for table_uuid in self._table_writes:
+            self._catalog.attempts_ahead.forget(table_uuid)
+        for write in self._table_writes.values():
+            if write.writer is not None:
+                write.writer.abort()
+                write.writer = None
+        if not self._attempt_id:
+            return
+        try:
+            self._metastore.abandon_attempt(self._attempt_id)
+        except LakelogError:
+            # Open still, or committed after all: its files are not ours to delete. The collector knows the attempt.
+            return
+        self._delete_files()
+
+    def _delete_files(self) -> None:
+        for write in self._table_writes.values():
+            # What cannot be deleted belongs to an attempt that is aborted: the collector finds it.
+            with contextlib.suppress(LakelogError):
+                write.store.delete_many(write.paths)
+
+    # The commit
+
+    def _make_request(self) -> CommitRequest:
+        return CommitRequest(
+            writer=self._writer_name,
+            identifier=self._identity.identifier or 0,
+            changes=tuple(
+                write.to_change(self._commit_metadata) for write in self._table_writes.values() if write.was_written
+            ),
+            attempt_id=self._attempt_id,
+            epoch=self._epoch,
+            previous_identifier=self._identity.previous_identifier,
+            guards=tuple(
+                TableGuard(write.info.table_uuid, write.guards.if_snapshot)
+                for write in self._table_writes.values()
+                if write.guards.if_snapshot is not None
+            ),
+        )
+
+    def _read_answer(self, answer: CommitResult) -> TransactionResult:
+        already_applied = answer.attempt_id != self._attempt_id
+        if already_applied:
+            # The commit that found itself applied has doomed our attempt, so nothing refers to these files.
+            self._delete_files()
+        return TransactionResult(
+            {str(self._table_writes[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
+            already_applied,
+        )
+
+
+def _check_guard(write: TableWrite) -> None:
+    if write.guards.if_unchanged is not None and not write.was_written:
+        raise InvalidArgument(
+            f"if_unchanged={write.guards.if_unchanged} says since when what is written to {write.info.name} must be "
+            "unchanged, and nothing is written to it. Give if_snapshot, which guards the whole table.",
+            metadata={"field": "if_unchanged", "table": str(write.info.name)},
+        )
+
+
+class TransactionTable:
+    """A table inside a transaction. What is written here becomes visible with the transaction."""
+
+    def __init__(self, transaction: Transaction, write: TableWrite) -> None:
+        self._transaction = transaction
+        self._table_write = write
+
+    def __repr__(self) -> str:
+        return f"<{self._table_write.info.name} inside a transaction>"
+
+    @property
+    def info(self) -> TableInfo:
+        """What the catalog knew of the table when it joined the transaction."""
+        return self._table_write.info
+
+    def append(self, data: Rows, *, fill_missing: bool = False) -> None:
+        """Adds rows; see `lakelog.sdk.tables.table.Table.append`."""
+        self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
+
+    def upsert(self, data: Rows, *, fill_missing: bool = False) -> None:
+        """Adds rows, or replaces those of the same key; see `lakelog.sdk.tables.table.Table.upsert`."""
+        self._check_has_key("upsert")
+        self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
+
+    def delete(self, keys: Rows, *, latest: bool = False) -> None:
+        """Deletes the rows of some keys; see `lakelog.sdk.tables.table.Table.delete`.
+
+        With `latest` the rows are looked up once, so that the transaction is refused (CommitConflict) where another
+        commit wrote to the same buckets meanwhile: begin it again. It sees no row of the transaction itself.
+        """
+        self._check_has_key("delete")
+        check_flag(latest, "latest")
+        write = self._table_write
+        if not (latest and needs_latest(write.info)):
+            self._write(keys, KindSource.DELETES)
+            return
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction, and latest=True looks only at rows that "
+                "are committed. Delete first, or give the deletes a sequence value.",
+                metadata={"table": str(write.info.name)},
+            )
+        catalog = self._transaction._catalog
+        deletes = LatestDeletes(catalog.metastore, write.store, write.info, catalog.caches)
+        write.guards = write.guards.meet(Guards(if_unchanged=deletes.base_snapshot_id))
+        taken = (write.row_normalizer.take(batch, KindSource.FOUND_DELETES)[0] for batch in to_batches(keys))
+        found = (deletes.find(rows) for rows in taken)
+        # Many keys may take long to look up: their snapshot is held as a read's is.
+        with catalog.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
+            self._write(found, KindSource.FOUND_DELETES)
+
+    def write(self, data: Rows, *, fill_missing: bool = False) -> None:
+        """Writes rows of all kinds; see `lakelog.sdk.tables.table.Table.write`."""
+        self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
+
+    def overwrite(
+        self, data: Rows, partition: Mapping[str, Value] | str | None = None, *, fill_missing: bool = False
+    ) -> None:
+        """Replaces the table, or partitions of it; see `lakelog.sdk.tables.table.Table.overwrite`."""
+        write = self._table_write
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction. Overwrite it first, or in a "
+                "transaction of its own.",
+                metadata={"table": str(write.info.name)},
+            )
+        static: StaticPartition | None = None
+        if partition is None:
+            write.removal = RemoveEverything()
+        elif isinstance(partition, str):
+            check_dynamic(partition, write.info)
+            write.is_dynamic = True
+        else:
+            static = to_static_partition(partition, write.info)
+            write.removal = RemovePartitionValues(static.encoded)
+        self._write(data, KindSource.INSERTS, static, fill_missing=fill_missing)
+
+    def rollback_to(self, snapshot_id_or_tag: SnapshotLike) -> None:
+        """Makes an earlier state of the table its state again; see `lakelog.sdk.tables.table.Table.rollback_to`."""
+        self._transaction._check_open()
+        write = self._table_write
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction. Roll it back in a transaction of its "
+                "own.",
+                metadata={"table": str(write.info.name)},
+            )
+        wanted = snapshot_id_or_tag
+        if isinstance(wanted, dt.date):
+            metastore = self._transaction._catalog.metastore
+            wanted = find_snapshot_at(metastore, write.info.table_uuid, wanted, "snapshot_id_or_tag")
+        write.removal = to_restore(wanted)
+        write.was_written = True
+
+    def _check_has_key(self, verb: str) -> None:
+        if not self._table_write.info.schema.primary_key:
+            raise InvalidArgument(
+                f"Table {self._table_write.info.name} has no primary key, so {verb}() cannot find the rows it means."
+                " Use append(), or overwrite() to replace partitions.",
+                metadata={"table": str(self._table_write.info.name)},
+            )
+
+    def _write(
+        self, data: Rows, source: KindSource, static: StaticPartition | None = None, *, fill_missing: bool = False
+    ) -> None:
+        self._transaction._check_open()
+        check_flag(fill_missing, "fill_missing")
+        if isinstance(self._table_write.removal, RestoreState):
+            raise InvalidArgument(
+                f"{self._table_write.info.name} is rolled back by this transaction. Write to it in one of its own,"
+                " after this.",
+                metadata={"table": str(self._table_write.info.name)},
+            )
+        try:
+            self._write_batches(data, source, static, fill_missing)
+        except BaseException as error:
+            # Some batches may have been taken: also a caller who goes on must not commit half of a write.
+            self._transaction._failure = error
+            raise
+
+    def _write_batches(
+        self, data: Rows, source: KindSource, static: StaticPartition | None, fill_missing: bool
+    ) -> None:
+        write = self._table_write
+        write.was_written = True
+        for batch in to_batches(data, fill_missing=fill_missing):
+            if static is not None:
+                batch = static.fill_in(batch)
+            table, kinds = write.take(batch, source, fill_missing)
+            attempt_id = self._transaction._attempt_id
+            write.send_uncommitted(self._transaction._catalog, attempt_id, table, kinds)
+            write.open_writer(attempt_id).write(table, kinds)

@@ -1,0 +1,73 @@
+"""Logs: one JSON object a line on standard error, for our own lines and for those of libraries."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+Logger = Any
+"""A bound logger of structlog, which has no useful static type."""
+
+
+def set_up_logging(level: str, stream: TextIO | None = None, **bound: str) -> Logger:
+    """Sends all logs of the process to a stream. Call once, at start.
+
+    Args:
+        level: One of `LEVELS`.
+        stream: By default standard error.
+        bound: Stands in every line of ours.
+    """
+    # Each call into Spark, and each of its callbacks, is a line at the level info.
+    route_logging(level, stream or sys.stderr, chatty=("py4j", "grpc"))
+    return structlog.get_logger(**bound)
+
+
+def route_logging(
+    level: str,
+    stream: TextIO,
+    *,
+    chatty: Sequence[str],
+    last: Sequence[Processor] = (),
+    to_line: Processor | None = None,
+) -> None:
+    """Sends all logs of the process to a stream, ours and those of libraries.
+
+    Args:
+        level: One of `LEVELS`.
+        stream: Where lines go.
+        chatty: Libraries that are heard from warnings on.
+        last: What happens to each line before it is written.
+        to_line: Writes it; by default as JSON.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    first: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    then: list[Processor] = [structlog.processors.format_exc_info, *last]
+    then.append(to_line or structlog.processors.JSONRenderer())
+    structlog.configure(
+        processors=[*first, *then],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*first, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *then],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(number, logging.INFO))
+    for name in chatty:
+        logging.getLogger(name).setLevel(logging.WARNING)

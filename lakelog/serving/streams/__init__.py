@@ -1,0 +1,1 @@
+"""Leased streams in Spark: what pipelines and streams to sinks share."""

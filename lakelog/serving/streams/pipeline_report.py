@@ -1,0 +1,105 @@
+"""Telling the metastore where a pipeline or stream is, for `lakelog pipelines`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import Fenced, LakelogError
+from lakelog.format.jobs.work import Pipeline
+from lakelog.serving.logging_setup import Logger
+
+_MAX_LINE: Final = 2000
+_MAX_SOURCE: Final = 4000
+
+
+class PipelineReport:
+    """Keeps what was reported last, and reports anew. Used from one thread at a time.
+
+    Args:
+        metastore: To whom reports go.
+        log: For reports that did not arrive.
+        name: Of the pipeline or stream.
+        table: The one that it fills, or reads.
+        source: What it reads, for people; cut where it is long.
+    """
+
+    def __init__(self, metastore: Metastore, log: Logger, *, name: str, table: str, source: str) -> None:
+        self._metastore = metastore
+        self._log = log
+        self._epoch = 0
+        self.state = Pipeline(
+            name=name,
+            table=table,
+            source=source[:_MAX_SOURCE],
+            state="starting",
+            last_batch_id=None,
+            position="",
+            lag=None,
+            total_rows=0,
+            dead_letter_rows=0,
+            last_error="",
+        )
+        """What is reported next; whoever knows better replaces it."""
+
+    def lead(self, epoch: int, is_same: Callable[[Pipeline], bool]) -> None:
+        """Reports under this epoch from here on. What an earlier run reported stays until it is known better.
+
+        Args:
+            epoch: Of the lease.
+            is_same: Whether what was reported under this name was of the same work.
+        """
+        self._epoch = epoch
+        before = next((found for found in self._metastore.list_pipelines() if found.name == self.state.name), None)
+        if before is not None and is_same(before):
+            self.state = replace(
+                self.state,
+                last_batch_id=before.last_batch_id,
+                position=before.position,
+                lag=before.lag,
+                total_rows=before.total_rows,
+                dead_letter_rows=before.dead_letter_rows,
+            )
+        self.update(state="starting")
+
+    def update(self, *, state: str | None = None, last_error: str | None = None) -> None:
+        """Reports what is known, with another state or error where they are given; never raises lakelog errors."""
+        self.state = replace(
+            self.state,
+            state=self.state.state if state is None else state,
+            last_error=self.state.last_error if last_error is None else last_error,
+        )
+        if not self._epoch:
+            return
+        try:
+            self._metastore.report_pipeline(self.state, self._epoch)
+        except Fenced:
+            # The lease's keeper, or the next commit, finds out the same and acts on it.
+            self._log.warning("report refused: another instance has taken over", epoch=self._epoch)
+        except LakelogError as error:
+            self._log.warning("report lost", error=error.message)
+
+    def report_failure(self, error: BaseException) -> None:
+        """Reports an error after which it goes on."""
+        self.update(last_error=_say(error))
+
+    def report_end(self, error: BaseException | None) -> None:
+        """Reports the end: `stopped`, or `failed` with what was wrong."""
+        if error is None:
+            self.update(state="stopped")
+        else:
+            self.update(state="failed", last_error=_say(error))
+
+
+def to_line(text: str) -> str:
+    """A text as one line that the metastore takes, cut where it is long. Pure."""
+    line = " ".join(text.split())
+    # A bad record's text may be part of it, and the metastore takes neither U+0000 nor half characters.
+    line = line.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 3] + "..."
+
+
+def _say(error: BaseException) -> str:
+    return to_line(str(error) or type(error).__name__)

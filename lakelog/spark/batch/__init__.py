@@ -1,0 +1,1 @@
+"""Batch reads and writes of DataFrames."""

@@ -1,0 +1,146 @@
+"""Deletion vectors for a read: which sections need them, the Spark job that finds them, and what is kept.
+
+Where the keys of all sections together take little memory, the driver program reads and merges them itself: a job
+costs more than that before its first task has done anything (docs/decisions/0006). Files never change, so what was
+found for a section's files holds for ever; repeated reads of a table find it in the driver program's cache.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lakelog.errors import ResourceExhausted
+from lakelog.format.merge.sections import KeyRange, split_sections
+from lakelog.format.tables.plan import Plan
+from lakelog.options.values import TableOptions
+from lakelog.spark.executor.write import Section, Words, find_deletion_vectors_in_task, find_deletion_words
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.merging.deletion_vectors import merge_bytes, to_merge_policy
+from lakelog.storage.parquet.live_file import LiveFile
+
+MAX_BITMAP_BYTES = 1 << 30
+"""Of one read, in the driver program: 8 thousand million rows in files that have superseded ones."""
+
+MAX_DRIVER_KEY_BYTES: Final = 64 << 20
+"""Of keys that the driver program merges itself: 8 million rows of one bigint, 0.2 s on two cores, and about three
+times as much memory for a moment."""
+
+_DRIVER_THREADS: Final = 4
+"""The machine's cores share them with Spark's own threads; more only wait for the store."""
+
+_Found = tuple[Words | None, ...]
+
+
+class SectionVectorCache:
+    """What was found for sections before; those used least go when it is full. Threads may share it.
+
+    Args:
+        max_bytes: What the words may take.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+        self._found: OrderedDict[object, _Found] = OrderedDict()
+
+    def get(self, section: Section) -> _Found | None:
+        """What was found for a section's files, or None."""
+        with self._lock:
+            found = self._found.get(_key_of(section))
+            if found is not None:
+                self._found.move_to_end(_key_of(section))
+            return found
+
+    def put(self, section: Section, found: _Found) -> None:
+        """Keeps what was found."""
+        key = _key_of(section)
+        with self._lock:
+            if key in self._found:
+                return
+            self._found[key] = found
+            self._held_bytes += _size_bytes(found)
+            while self._held_bytes > self._max_bytes and self._found:
+                self._held_bytes -= _size_bytes(self._found.popitem(last=False)[1])
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._found.clear()
+            self._held_bytes = 0
+
+
+def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
+    """The sections that hold superseded rows or deletes; none for tables without a key. Pure."""
+    if not plan.schema.primary_key:
+        return []
+    policy = to_merge_policy(plan.schema, TableOptions(plan.table.options))
+    sections = []
+    for _, bucket in groupby(files, key=lambda file: (file.partition, file.bucket)):
+        ordered = list(bucket)
+        for places in split_sections([KeyRange(file.min_key, file.max_key) for file in ordered]):
+            members = tuple(ordered[place] for place in places)
+            if len(members) > 1 or members[0].delete_count:
+                sections.append(Section(plan.table.location, members, plan.schema, policy))
+    return sections
+
+
+def find_deleted_rows(spark: SparkSession, sections: Sequence[Section], cache: SectionVectorCache) -> dict[str, Words]:
+    """Finds the superseded rows of sections, those not known yet here, if that is little, or by a task a section.
+
+    Returns:
+        A bit for each row of a file, by the file's path; files without superseded rows are left out.
+
+    Raises:
+        DataCorrupted: A file is damaged or missing.
+        ResourceExhausted: The bits of all files would take more than `MAX_BITMAP_BYTES`.
+    """
+    size_bytes = sum(file.row_count for section in sections for file in section.files) // 8
+    if size_bytes > MAX_BITMAP_BYTES:
+        raise ResourceExhausted(
+            f"Reading this at once needs {size_bytes >> 20} MiB in the driver program to tell which rows are "
+            f"superseded, more than {MAX_BITMAP_BYTES >> 20}. Read it in parts, by a filter on partition or key "
+            "columns."
+        )
+    found = [cache.get(section) for section in sections]
+    unknown = [section for section, known in zip(sections, found, strict=True) if known is None]
+    answers = iter(_run(spark, unknown))
+    words: dict[str, Words] = {}
+    for section, known in zip(sections, found, strict=True):
+        if known is None:
+            known = next(answers)
+            cache.put(section, known)
+        words.update({file.path: bits for file, bits in zip(section.files, known, strict=True) if bits is not None})
+    return words
+
+
+def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
+    if not sections:
+        return []
+    if sum(merge_bytes(section.files, section.schema, section.policy) for section in sections) <= MAX_DRIVER_KEY_BYTES:
+        with ThreadPoolExecutor(min(len(sections), _DRIVER_THREADS), thread_name_prefix="lakelog-merge") as pool:
+            return [tuple(found) for found in pool.map(find_deletion_words, sections)]
+    # Large sections first, so that no core waits for one that began last.
+    order = sorted(range(len(sections)), key=lambda place: -sum(file.row_count for file in sections[place].files))
+    tasks = spark.sparkContext.parallelize([sections[place] for place in order], min(len(order), 10_000))
+    with lakelog_errors():
+        answers = tasks.map(find_deletion_vectors_in_task).collect()
+    by_place: list[_Found] = [()] * len(sections)
+    for place, answer in zip(order, answers, strict=True):
+        by_place[place] = tuple(answer)
+    return by_place
+
+
+def _key_of(section: Section) -> object:
+    return (section.location, tuple(file.path for file in section.files), section.policy)
+
+
+def _size_bytes(found: _Found) -> int:
+    return 256 * (1 + len(found)) + sum(bits.nbytes for bits in found if bits is not None)

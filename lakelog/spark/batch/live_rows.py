@@ -1,0 +1,223 @@
+"""Spark's own Parquet scan of a table's live files, less their superseded rows.
+
+Objectives, which conflict: the speed of the plain scan; files known exactly, since a bit of another file would hide or
+show the wrong row; any number of files; nothing wrong shown in silence. So:
+
+1. Files without superseded rows are scanned as they are, unless there are so few files that one scan of all is cheaper.
+2. The others are scanned together under a filter of `_metadata.row_index` against their bits. They are told apart by
+   their size, a number: few in a CASE, many in a join. Two files of one size go into different scans; where that would
+   be too many scans, the rest are told apart by their path inside the table, which is several times dearer.
+3. A file that the filter does not know, or a row without index or without a bit, ends the query with an error: the
+   metastore's sizes and the store's must agree, and Spark must fill the index in.
+4. Bits of many files are spread over several scans, so that no task is sent more than `_SCAN_WORDS` of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from lakelog.format.types.schema import TableSchema
+from lakelog.spark.executor.write import Words
+from lakelog.spark.types import to_spark_schema
+from lakelog.storage.parquet.live_file import LiveFile
+
+_CASE_FILES: Final = 48
+"""Above it the CASE, which is read from its beginning for each row, costs more than a join."""
+_SIZE_SCANS: Final = 3
+"""Scans in which files are told apart by size; each costs planning and tasks of its own."""
+_SCAN_WORDS: Final = 4 << 20
+"""32 MiB of bits, 268 million rows."""
+_LISTING_CONF: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_GLOB: Final = re.compile(r"[\\*?\[\]{}]")
+_listing_lock = threading.Lock()
+
+
+def scan_live_rows(
+    spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], words: Mapping[str, Words]
+) -> DataFrame:
+    """Returns the rows of files, all columns, without those whose bit is set. Lists the files; launches no job.
+
+    Args:
+        spark: The session.
+        schema: What to read with.
+        location: The table's location.
+        files: Files to read; none: no rows.
+        words: By a file's path: which of its rows are superseded.
+    """
+    if not files:
+        return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
+    scan = functools.partial(_scan, spark, schema, location)
+    if not any(file.path in words for file in files):
+        return scan(files)
+    groups = split_by_size(files)
+    if len(files) <= _CASE_FILES and len(groups) <= _SIZE_SCANS:
+        parts = [
+            _filter_by_case(spark, scan(chunk), chunk, words) for group in groups for chunk in _chunks(group, words)
+        ]
+    else:
+        clean = [file for file in files if file.path not in words]
+        groups = split_by_size([file for file in files if file.path in words])
+        by_path = [file for group in groups[_SIZE_SCANS:] for file in group]
+        parts = [scan(clean)] if clean else []
+        parts += [
+            _filter_by_join(spark, scan(chunk), chunk, words, by_path=False)
+            for group in groups[:_SIZE_SCANS]
+            for chunk in _chunks(group, words)
+        ]
+        parts += [
+            _filter_by_join(spark, scan(chunk), chunk, words, by_path=True)
+            for chunk in _chunks(by_path, words)
+            if chunk
+        ]
+    return functools.reduce(DataFrame.unionAll, parts)
+
+
+def split_by_size(files: Sequence[LiveFile]) -> list[list[LiveFile]]:
+    """Splits files so that inside each part all sizes differ: the n-th file of a size goes to part n. Pure."""
+    groups: list[list[LiveFile]] = []
+    seen: Counter[int] = Counter()
+    for file in files:
+        number = seen[file.size_bytes]
+        seen[file.size_bytes] += 1
+        if number == len(groups):
+            groups.append([])
+        groups[number].append(file)
+    return groups
+
+
+def _chunks(files: Sequence[LiveFile], words: Mapping[str, Words]) -> Iterator[list[LiveFile]]:
+    """Splits files so that the words of each part are bounded; one file is never split."""
+    chunk: list[LiveFile] = []
+    held = 0
+    for file in files:
+        count = len(words.get(file.path, ()))
+        if chunk and held + count > _SCAN_WORDS:
+            yield chunk
+            chunk, held = [], 0
+        chunk.append(file)
+        held += count
+    yield chunk
+
+
+def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile]) -> DataFrame:
+    reader = (
+        spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
+        # A folder named a=b above the table would otherwise become a column.
+        .option("recursiveFileLookup", "true")
+        # Missing or damaged files are errors, whatever the session says.
+        .option("ignoreMissingFiles", "false")
+        .option("ignoreCorruptFiles", "false")
+        # Our files are not of an old Spark: their dates and times are what they say.
+        .option("datetimeRebaseMode", "CORRECTED")
+    )
+    root = spark_location(location)
+    with _listing_by_driver(spark, len(files)):
+        return reader.parquet(*[root + file.path for file in files])
+
+
+def spark_location(location: str) -> str:
+    """A table's location as Spark writes it: Hadoop's paths are not percent-encoded, and its S3 is called s3a. Pure."""
+    if location.startswith("s3://"):
+        return "s3a://" + location.removeprefix("s3://").partition("?")[0]
+    return _GLOB.sub(r"\\\g<0>", unquote(location))
+
+
+@contextmanager
+def _listing_by_driver(spark: SparkSession, count: int) -> Iterator[None]:
+    """Lists files in the driver program meanwhile: Spark would launch a job that takes several ms a file.
+
+    The setting is the session's own again afterwards; another thread's read meanwhile may list its files so as well,
+    which changes no result.
+    """
+    with _listing_lock:
+        before = spark.conf.get(_LISTING_CONF)
+        if before is not None and int(before) >= count:
+            before = None
+        else:
+            spark.conf.set(_LISTING_CONF, str(count + 1))
+        try:
+            yield
+        finally:
+            if before is not None:
+                spark.conf.set(_LISTING_CONF, before)
+
+
+def _filter_by_case(
+    spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words]
+) -> DataFrame:
+    # A CASE is read from its beginning for each row: files with many rows come first.
+    dirty = sorted([file for file in files if file.path in words], key=lambda file: -file.row_count)
+    if not dirty:
+        return rows
+    branches = [
+        f"WHEN {file.size_bytes}L THEN {first}" for file, first in zip(dirty, _first_words(dirty, words), strict=True)
+    ]
+    clean = ", ".join(f"{file.size_bytes}L" for file in files if file.path not in words)
+    metadata = rows.metadataColumn("_metadata")
+    marked = rows.withColumns({_FILE: metadata["file_size"], _ROW: metadata["row_index"]})
+    first_word = sf.expr(f"CASE `{_FILE}` {' '.join(branches)} END")
+    kept = _is_kept(_one_list(spark, dirty, words), first_word, f"`{_FILE}` IN ({clean})" if clean else "false")
+    return marked.where(kept).drop(_FILE, _ROW)
+
+
+def _filter_by_join(
+    spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words], *, by_path: bool
+) -> DataFrame:
+    names = pa.array([file.path if by_path else file.size_bytes for file in files])
+    known = spark.createDataFrame(pa.table({_FILE: names, _START: pa.array(_first_words(files, words))}))
+    metadata = rows.metadataColumn("_metadata")
+    name = metadata["file_size"]
+    if by_path:
+        # data/<attempt>/<name>: these parts alone tell a table's files apart, however Spark writes those before them.
+        name = sf.substring_index(metadata["file_path"], "/", -(files[0].path.count("/") + 1))
+    marked = rows.withColumns({_FILE: name, _ROW: metadata["row_index"]})
+    joined = marked.join(sf.broadcast(known), _FILE, "left")
+    kept = _is_kept(_one_list(spark, files, words), sf.col(_START), "false")
+    return joined.where(kept).drop(_FILE, _ROW, _START)
+
+
+def _is_kept(words: Column, first_word: Column, is_clean: str) -> Column:
+    """Whether a row's bit, counted from the word `first_word`, is clear; without a bit it must be of a clean file."""
+    row = sf.col(_ROW)
+    word = sf.get(words, (first_word + sf.shiftright(row, 6)).cast("int"))
+    # sf.shiftright takes no column as its second argument.
+    bit = sf.call_function("shiftright", word, row.bitwiseAND(sf.lit(63)).cast("int")).bitwiseAND(sf.lit(1))
+    error = f"raise_error(concat('{_NO_BIT}', coalesce(CAST(`{_FILE}` AS STRING), '-'), '{_NO_BIT_END}'))"
+    without_bit = sf.expr(f"CASE WHEN {is_clean} AND `{_ROW}` >= 0 THEN true ELSE CAST({error} AS BOOLEAN) END")
+    return sf.coalesce(bit == 0, without_bit)
+
+
+def _first_words(files: Sequence[LiveFile], words: Mapping[str, Words]) -> list[int]:
+    """Where each file's words begin in `_one_list`."""
+    return [0, *np.cumsum([len(words[file.path]) for file in files]).tolist()][: len(files)]
+
+
+def _one_list(spark: SparkSession, files: Sequence[LiveFile], words: Mapping[str, Words]) -> Column:
+    """The words of all files as one array in a scalar subquery, which is sent to each task once."""
+    flat = np.concatenate([words[file.path] for file in files])
+    offsets = pa.array([0, len(flat)], pa.int32())
+    return spark.createDataFrame(pa.table({"words": pa.ListArray.from_arrays(offsets, pa.array(flat))})).scalar()
+
+
+_FILE: Final = "\x01file"
+_ROW: Final = "\x01row"
+_START: Final = "\x01start"
+_NO_BIT: Final = (
+    "lakelog: it cannot be known whether a row is superseded, so that the query ends. The file it comes from ("
+)
+_NO_BIT_END: Final = (
+    ": its path, or its size in bytes) is not as it was committed: restore it from a backup. If it is, this version of "
+    "Spark does not number the rows of a file as lakelog relies on; please report it."
+)

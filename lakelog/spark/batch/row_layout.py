@@ -1,0 +1,135 @@
+"""Bringing the rows of a DataFrame to their table: types first, then buckets, then order, all but odd casts in the JVM.
+
+Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so
+a map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
+writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one
+key. It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in
+one task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That
+order is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's
+sources.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.types.cast import check_schema
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema
+from lakelog.spark.executor.write import RowConversion, converter
+from lakelog.spark.types import is_widening, same_values, to_spark_schema, to_spark_type
+from lakelog.storage.write.routing import Routing
+from lakelog.writes.overwrite import StaticPartition
+
+_ARRIVAL: Final = "arrival"
+
+
+def bring_to_types(
+    df: DataFrame, schema: pa.Schema, static: StaticPartition | None, *, fill_missing: bool
+) -> DataFrame:
+    """Returns the rows with the table's columns in their order and types, under the names of `plain_name`.
+
+    Where Spark's own cast keeps every value it is used; other casts go through Python tasks, which refuse a value that
+    would change. It must be done before rows are hashed: an int and a bigint of the same value have different hashes.
+
+    Args:
+        df: Rows with columns in any order.
+        schema: The table's columns, those that may be missing nullable.
+        static: A partition in which all rows must lie; its columns may be missing.
+        fill_missing: Whether nullable columns that the rows leave out become NULL; else they are a mismatch.
+
+    Returns:
+        The table's columns, and where `df` has a column `_row_kind`, that one as the last.
+
+    Raises:
+        InvalidArgument: Columns or types do not fit: a line for each.
+    """
+    has_kinds = ROW_KIND_COLUMN in df.columns
+    given = to_arrow(df.drop(ROW_KIND_COLUMN) if has_kinds else df)
+    missing_static = [] if static is None else [name for name in static.values if name not in given.names]
+    expected = pa.schema([field for field in schema if field.name not in missing_static])
+    check_schema(given, expected, fill_missing=fill_missing)
+    kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
+    columns = [] if missing_static else [_native(df, field) for field in schema]
+    natives = [column for column in columns if column is not None]
+    if len(natives) == len(schema):
+        return _with_plain_names(df.select(*natives, *kinds))
+    fields = [field.remove_metadata().with_name(plain_name(place)) for place, field in enumerate(schema)]
+    output = to_spark_schema(pa.schema(fields), nullable=True)
+    if has_kinds:
+        output = output.add(st.StructField(plain_name(len(schema)), df.schema[ROW_KIND_COLUMN].dataType))
+    conversion = RowConversion(schema, static, tuple(df.columns))
+    return _with_plain_names(df.select(*[_quoted(name) for name in df.columns])).mapInArrow(
+        converter(conversion), output
+    )
+
+
+def bring_to_buckets(df: DataFrame, schema: TableSchema, routing: Routing) -> DataFrame:
+    """Shuffles rows so that the number of a partition is the bucket of its rows, sorted as its run will be.
+
+    Args:
+        df: Rows as of `bring_to_types`.
+        schema: The table's columns.
+        routing: With buckets.
+
+    Returns:
+        Partitions by bucket; in each the rows by partition columns, primary key, and arrival.
+    """
+    names = schema.arrow.names
+    sort = [plain_name(names.index(name)) for name in (*schema.partition_by, *schema.trimmed_key)]
+    bucket_key = [plain_name(names.index(name)) for name in routing.bucket_key]
+    # SUBTLE: repartition with a number is left alone by adaptive execution; it neither merges nor splits partitions.
+    return (
+        df.withColumn(_ARRIVAL, sf.monotonically_increasing_id())
+        .repartition(routing.bucket_count, *bucket_key)
+        .sortWithinPartitions(*sort, _ARRIVAL)
+        .drop(_ARRIVAL)
+    )
+
+
+def plain_name(place: int) -> str:
+    """A column's name on its way to Python: mapInArrow fails for names with dots or back-quotes."""
+    return f"c{place}"
+
+
+def _with_plain_names(df: DataFrame) -> DataFrame:
+    return df.toDF(*[plain_name(place) for place in range(len(df.columns))])
+
+
+def to_arrow(df: DataFrame) -> pa.Schema:
+    """The Arrow types in which a DataFrame's rows reach Python.
+
+    Raises:
+        InvalidArgument: A type has none.
+    """
+    try:
+        return to_arrow_schema(df.schema, timezone="UTC")
+    except PySparkException as error:
+        raise InvalidArgument(
+            f"The rows have a type that a table cannot have: {str(error)[:300]} Cast it first.",
+            reason="SCHEMA_MISMATCH",
+        ) from error
+
+
+def _quoted(name: str) -> Column:
+    """A column by its exact name, whatever characters are in it."""
+    return sf.col("`" + name.replace("`", "``") + "`")
+
+
+def _native(df: DataFrame, field: pa.Field) -> Column | None:
+    """A column in the table's type by Spark's own means; None where only Python can tell whether values survive."""
+    wanted = to_spark_type(field.type)
+    if field.name not in df.columns:
+        return sf.lit(None).cast(wanted).alias(field.name)
+    given = df.schema[field.name].dataType
+    if same_values(given, wanted):
+        return _quoted(field.name)
+    return _quoted(field.name).cast(wanted).alias(field.name) if is_widening(given, wanted) else None

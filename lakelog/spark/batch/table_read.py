@@ -1,0 +1,127 @@
+"""Reading a table as a DataFrame: planned by the metastore, scanned by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.annotations import TimeLike
+from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.errors import DataCorrupted, InvalidArgument
+from lakelog.format.tables.plan import Plan
+from lakelog.options.values import ScanOptions
+from lakelog.reads.leased_reads import LeasedReads
+from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_sections
+from lakelog.spark.batch.few_rows import read_few_rows
+from lakelog.spark.batch.live_rows import scan_live_rows
+from lakelog.spark.installation import Installation, installation_of
+from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.parquet.live_file import to_live_files
+from lakelog.storage.parquet.reader import FILE_MISSING
+
+
+def read_table(
+    spark: SparkSession,
+    name: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002
+    snapshot_id: int | None = None,
+    timestamp: TimeLike | None = None,
+    tag: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Returns a table's rows at one snapshot; settled here, the DataFrame shows the same rows whenever it runs.
+
+    The metastore plans. Where a condition on the key leaves few row groups, their rows are read at once, here. Else the
+    superseded rows of files that overlap are found, here if that is little and else by a job of one Python task for
+    each group of such files, and remembered for later reads of the session; all else is Spark's Parquet scan, into
+    which Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is
+    nullable.
+
+    Args:
+        spark: A session in which lakelog is installed.
+        name: `database.table`.
+        columns: Names of the columns to return, in this order; None: all.
+        filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left
+            out where its meaning is clear; the rows are those of `.where(filter)`.
+        snapshot_id: Read the state at this snapshot.
+        timestamp: Read the state at the newest snapshot committed at or before this time: as of
+            `lakelog.sdk.tables.table.Table.scan`.
+        tag: Read the state at the snapshot that has this tag.
+        options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
+
+    Raises:
+        InvalidArgument: An argument is not possible; named, with the remedy.
+        NotFound: There is no such table, snapshot or tag.
+        SnapshotExpired: The snapshot is no longer kept.
+        DataCorrupted: A file that had to be looked at is damaged.
+    """
+    installation = installation_of(spark)
+    given = ScanOptions(to_option_texts({} if options is None else options))
+    state = resolve_spark_state(snapshot_id, timestamp, given, tag)
+    info = installation.metastore.get_table(parse_table_name(name))
+    plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
+    chosen = check_spark_columns(columns, plan.schema, name)
+    try:
+        with _leased(installation, plan), lakelog_errors():
+            rows = None if parsed is None else read_few_rows(spark, plan, parsed)
+            if rows is None:
+                # SUBTLE: under new identities, else a join of two reads of one table would compare columns with
+                # themselves.
+                rows = _live_rows(spark, installation, plan).toDF(*plan.schema.arrow.names)
+            if filter is not None:
+                rows = rows.where(filter)
+    except AnalysisException as error:
+        raise _translate(error, filter, name) from error
+    return rows if columns is None else rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+
+
+def _leased(installation: Installation, plan: Plan) -> AbstractContextManager[None]:
+    """Holds the snapshot for as long as the driver program reads it; the scan of the DataFrame comes later."""
+    if plan.snapshot is None:
+        return nullcontext()
+    return LeasedReads(installation.metastore).reading(plan.table, plan.snapshot.snapshot_id)
+
+
+def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> DataFrame:
+    """All columns of a plan's live rows; the same plan gives the same DataFrame again, which saves Spark's analysis."""
+    paths = tuple(plan.files.column("path").to_pylist())
+    key = (spark, plan.table.location, plan.schema.schema_id, paths)
+    known = installation.frames.get(key)
+    if known is not None:
+        return known
+    files = to_live_files(plan.files)
+    words = find_deleted_rows(spark, plan_sections(plan, files), installation.deletion_vectors)
+    rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words)
+    installation.frames.put(key, rows)
+    return rows
+
+
+def _time_zone(spark: SparkSession) -> str:
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def _translate(error: AnalysisException, condition: str | None, name: str) -> Exception:
+    """What Spark says of a condition becomes an error of lakelog; the rest stays Spark's."""
+    text = str(error)
+    if error.getCondition() == "PATH_NOT_FOUND":
+        return DataCorrupted(
+            f"A data file of {name} is missing, though the table refers to it: it was deleted by hand, or Spark does "
+            f"not see the folder where it is. {text[:300]}",
+            reason=FILE_MISSING,
+        )
+    if condition is None:
+        return error
+    # Behind the first line Spark shows its plan, or the condition once more.
+    first = text.strip().partition("\n")[0].rstrip(";.")
+    return InvalidArgument(
+        f"The filter of {name} is not possible: {first[:500]}.",
+        reason="FILTER_INVALID",
+        metadata={"field": "filter"},
+    )

@@ -1,0 +1,222 @@
+"""Writing a DataFrame into a table: rows to their buckets and sorted by Spark, files by Python tasks, one commit."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Unpack
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.arguments import check_flag, parse_table_name, to_option_texts
+from lakelog.errors import InvalidArgument
+from lakelog.format.commit.log_content import plan_log_content
+from lakelog.format.commit.request import Fence
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.options.declared.calls import COMMIT_USER, FILL_MISSING
+from lakelog.options.values import TableOptions, WriteOptions
+from lakelog.results import WriteResult
+from lakelog.spark.batch.commit import (
+    Attempt,
+    CommitParameters,
+    Overwrite,
+    abandon_attempt,
+    commit_attempt,
+    open_attempt,
+    plan_copies,
+)
+from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
+from lakelog.spark.batch.merging import file_merger
+from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types
+from lakelog.spark.batch.write_parameters import (
+    Mode,
+    Partition,
+    check_progress,
+    find_applied,
+    kind_source,
+    resolve_overwrite,
+)
+from lakelog.spark.executor.uncommitted import UncommittedTask, plan_uncommitted
+from lakelog.spark.executor.write import WRITTEN_SCHEMA, LookupBase, WriteTask, WrittenFiles, row_writer
+from lakelog.spark.installation import installation_of
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.write.routing import to_routing
+from lakelog.storage.write.row_normalizer import KindSource
+from lakelog.writes.changelog.commit_changelog import find_producer
+from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
+from lakelog.writes.log_rows import plan_log_rows
+
+_BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS: Final = 65_536
+"""Rows handed to Python at once; Spark's 10,000 cost a tenth of the speed of a write."""
+_batch_lock = threading.Lock()
+_larger: Final[dict[SparkSession, tuple[int, str]]] = {}
+"""Sessions with larger batches: how many writes run in them, and their own setting."""
+
+
+def write(
+    df: DataFrame,
+    name: str,
+    *,
+    mode: Mode = "append",
+    partition: Partition = None,
+    fill_missing: bool = False,
+    options: Mapping[str, Any] | None = None,
+    fence: Fence | None = None,
+    **commit: Unpack[CommitOptions],
+) -> WriteResult:
+    """Writes rows into a table by one commit: either all of them become visible or none. Blocks until it is done.
+
+    Rows of tables with buckets are brought to their buckets and sorted by Spark, then each bucket's become one sorted
+    run; of several rows of one key the last one stays, by the number of its partition in `df` and its place in that,
+    or the one with the highest `sequence.field`. Columns go by name and are cast where no value changes. The changelog
+    that the table's `changelog-producer` asks for is part of the commit: who writes a bucket looks its old rows up.
+
+    Args:
+        df: The rows. A string column `_row_kind` of `+I -U +U -D` says what they do; without it they are `+I`, unless
+            the table has a `rowkind.field`.
+        name: `database.table`.
+        mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and only the key's columns
+            need to be there; "overwrite" replaces the table or partitions of it.
+        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
+            enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
+            in.
+        fill_missing: Whether nullable columns that the rows leave out become NULL, also over what was there; else they
+            are an error that names them. The option `fill-missing` says the same.
+        options: Write options by key.
+        fence: A lease that must still be held when the write is committed.
+        **commit: Writer, watermark and so on: see `CommitOptions`.
+
+    Returns:
+        The snapshot, and whether the commit had been applied before.
+
+    Raises:
+        InvalidArgument: An argument, the columns, a type or a value do not fit; named.
+        NotFound: There is no such table.
+        CommitConflict: Another commit changed what this one assumed; nothing happened.
+        Fenced: The lease is another one's now.
+        OutcomeUnknown: The answer was lost: repeat the write with the same `writer` and `identifier`.
+    """
+    spark = df.sparkSession
+    metastore = installation_of(spark).metastore
+    given = WriteOptions(to_option_texts({} if options is None else options))
+    check_flag(fill_missing, "fill_missing")
+    fills = fill_missing or given.get(FILL_MISSING)
+    commit_user = given.get(COMMIT_USER)
+    if commit.get("writer") is None and commit_user is not None:
+        commit["writer"] = commit_user
+    identity, commit_metadata, guards = read_commit_options("write", commit)
+    parameters = CommitParameters(
+        identity.writer,
+        identity.identifier,
+        identity.previous_identifier,
+        commit_metadata.watermark_ms,
+        commit_metadata.properties,
+        commit_metadata.allow_empty,
+        () if fence is None else (fence,),
+        guards.meet(read_guards(given)),
+    )
+    info = metastore.get_table(parse_table_name(name))
+    overwrite = resolve_overwrite(mode, partition, info, given)
+    _check_streaming(df)
+    check_progress(metastore, info, parameters)
+    applied = find_applied(metastore, info, parameters)
+    if applied is not None:
+        return applied
+    attempt = open_attempt(metastore, info, parameters.writer)
+    producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
+    try:
+        base = load_base(metastore, info) if producer == "lookup" else None
+        uncommitted = None if overwrite is not None else plan_uncommitted(metastore, info)
+        written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills)
+    except BaseException:
+        abandon_attempt(metastore, attempt)
+        raise
+    execute = changelog_executor(spark, to_lookup_task(attempt))
+    merge = None if _comes_by_bucket(info) else file_merger(spark, info.location)
+    return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
+
+
+def _run(
+    spark: SparkSession,
+    df: DataFrame,
+    attempt: Attempt,
+    mode: str,
+    overwrite: Overwrite | None,
+    base: LookupBase | None,
+    uncommitted: UncommittedTask | None,
+    fills: bool,
+) -> list[WrittenFiles]:
+    info = attempt.info
+    options = TableOptions(info.options)
+    routing = to_routing(info.schema, options)
+    source = kind_source(mode, info, df.columns)
+    if source is KindSource.DELETES and ROW_KIND_COLUMN in df.columns:
+        raise InvalidArgument(
+            f"mode='delete' deletes all rows given, so that a column '{ROW_KIND_COLUMN}' says nothing. Drop it, or use "
+            "mode='append'.",
+            metadata={"column": ROW_KIND_COLUMN},
+        )
+    static = None if overwrite is None else overwrite.static
+    columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
+    by_bucket = _comes_by_bucket(info)
+    names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
+    task = WriteTask(
+        str(info.name),
+        info.location,
+        info.schema,
+        options,
+        attempt.attempt_id,
+        source,
+        by_bucket,
+        static,
+        names,
+        copies=plan_copies(info, options, overwrite),
+        log_rows=plan_log_rows(info, plan_log_content(info, options, replaces=overwrite is not None)),
+        lookup=None if base is None else to_lookup_task(attempt),
+        base=base,
+        uncommitted=uncommitted,
+    )
+    with lakelog_errors(), _large_batches(spark):
+        rows = bring_to_types(df, columns, static, fill_missing=fills or source is KindSource.DELETES)
+        if by_bucket:
+            rows = bring_to_buckets(rows, info.schema, routing)
+        found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+    return [pickle.loads(row["written"]) for row in found]
+
+
+def _comes_by_bucket(info: TableInfo) -> bool:
+    """Whether all rows of a bucket come to one task, and each task gets those of one bucket."""
+    return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
+
+
+@contextmanager
+def _large_batches(spark: SparkSession) -> Iterator[None]:
+    """Larger Arrow batches for writes; the session has its own setting again after the last of those at one time."""
+    with _batch_lock:
+        running, before = _larger.get(spark, (0, ""))
+        if not running:
+            before = spark.conf.get(_BATCH_CONF) or "10000"
+            spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
+        _larger[spark] = (running + 1, before)
+    try:
+        yield
+    finally:
+        with _batch_lock:
+            running, before = _larger.pop(spark)
+            if running > 1:
+                _larger[spark] = (running - 1, before)
+            else:
+                spark.conf.set(_BATCH_CONF, before)
+
+
+def _check_streaming(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise InvalidArgument(
+            "The DataFrame is a stream, which has no end to commit at. Use lakelog.spark.write_stream, or "
+            "df.writeStream.format('lakelog')."
+        )

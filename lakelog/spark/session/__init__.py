@@ -1,0 +1,1 @@
+"""Spark's own processes: Java, sessions, Python workers."""

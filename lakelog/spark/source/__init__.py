@@ -1,0 +1,1 @@
+"""`format(\"lakelog\")`: Spark's Python data source."""

@@ -1,0 +1,112 @@
+"""`format("lakelog")`: tables as a Python data source of Spark, for reading, writing and streams out of and into them.
+
+Spark makes objects of these classes in short-lived processes on the driver's machine: one to find the schema, one to
+plan, one to commit; tasks get what planning pickled. Such a source can ask for no columns or conditions of a query, so
+they are options here; rows are written as they lie, each task a run for each bucket it meets.
+`lakelog.spark.read_table` and `write` are the fast way.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from lakelog.arguments import parse_table_name
+from lakelog.errors import InvalidArgument
+from lakelog.options.declared.calls import COMMIT_USER
+from lakelog.spark.batch.commit import open_attempt
+from lakelog.spark.connection import SparkConnection, open_metastore
+from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.source.reader import LakelogReader, pick_columns, plan_source
+from lakelog.spark.source.writer import LakelogStreamWriter, LakelogWriter, StreamIdentity, WriteTarget
+from lakelog.spark.stream.batch import RangeReader, RangeReadOptions
+from lakelog.spark.stream.read_options import StreamReadOptions, to_change_schema
+from lakelog.spark.stream.reader import LakelogStreamReader
+from lakelog.spark.task_errors import brief_errors
+from lakelog.spark.types import to_spark_schema
+from lakelog.without_pandas import leave_pandas_out
+
+
+def register_data_source(spark: SparkSession, connection: SparkConnection) -> None:
+    """Makes `format("lakelog")` known to a session, over a connection."""
+
+    # SUBTLE: a class made here travels to other processes whole, its connection with it.
+    class Installed(LakelogSource):
+        pass
+
+    Installed.connection = connection
+    spark.dataSource.register(Installed)
+
+
+class LakelogSource(DataSource):
+    """A table, as Spark's data source API sees it.
+
+    Options: `table` (`database.table`), for reads `columns` (names with commas, or a JSON list), `filter` (an SQL
+    condition) and every scan option, for streams those of subscriptions and of Spark's streams; for writes `partition`
+    (a JSON object, or `dynamic`) and every write option.
+    """
+
+    connection: ClassVar[SparkConnection]
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)`."""
+        return "lakelog"
+
+    @brief_errors
+    def schema(self) -> StructType:
+        """The columns of a read."""
+        options = SourceOptions.of(self.options)
+        if options.is_stream:
+            return self._stream_schema(options)
+        changes = RangeReadOptions.of(open_metastore(self.connection), options)
+        if changes is not None:
+            return changes.schema
+        _, plan, names, _ = plan_source(self.connection, options)
+        # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
+        return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
+
+    @brief_errors
+    def reader(self, schema: StructType) -> LakelogReader | RangeReader:
+        """Plans a read of a state, or of what changed."""
+        options = SourceOptions.of(self.options)
+        changes = RangeReadOptions.of(open_metastore(self.connection), options)
+        if changes is not None:
+            return RangeReader(self.connection, changes, schema)
+        return LakelogReader(self.connection, options, schema)
+
+    def streamReader(self, schema: StructType) -> LakelogStreamReader:  # noqa: N802
+        """Reads the table as a stream; asks nobody yet."""
+        # Spark asks in a process that it starts for this stream alone.
+        leave_pandas_out()
+        return LakelogStreamReader(self.connection, SourceOptions.of(self.options), schema)
+
+    @brief_errors
+    def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
+        """Begins a batch write."""
+        options = SourceOptions.of(self.options)
+        target = WriteTarget.of(self.connection, options, schema, overwrite, is_stream=False)
+        if options.write.get(COMMIT_USER) is not None:
+            raise InvalidArgument(
+                "'commit-user' makes a write happen once only together with a number, which a data source has no place "
+                "for. Use lakelog.spark.write(df, table, writer=, identifier=), or leave it out.",
+                metadata={"option": COMMIT_USER.key},
+            )
+        return LakelogWriter(target, open_attempt(target.metastore, target.info, None))
+
+    @brief_errors
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:  # noqa: N802
+        """Begins, or is about to end, the write of one batch of a stream."""
+        options = SourceOptions.of(self.options)
+        target = WriteTarget.of(self.connection, options, schema, overwrite, is_stream=True)
+        return LakelogStreamWriter(target, StreamIdentity.of(options))
+
+    def _stream_schema(self, options: SourceOptions) -> StructType:
+        """The columns of a stream, all options of which are checked on the way."""
+        read_options = StreamReadOptions.of(options)
+        table = open_metastore(self.connection).get_table(parse_table_name(read_options.table))
+        read_options.check(table)
+        return to_change_schema(table, read_options.names(table))

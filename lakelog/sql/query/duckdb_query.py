@@ -1,0 +1,304 @@
+"""A SELECT run by DuckDB over scans; needs the extra `sql`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.values import ScanOptions
+from lakelog.reads.tag_range import find_tagged
+from lakelog.sql.query.file_functions import OpenFiles, open_files
+from lakelog.sql.query.information_schema import INFORMATION_SCHEMA, read_information_schema
+from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
+from lakelog.sql.query.system_tables import read_system_table
+from lakelog.sql.statements import Name
+
+if TYPE_CHECKING:
+    from lakelog.sdk.scan import Scan
+    from lakelog.sdk.tables.table import Table
+    from lakelog.sql.session import SqlSession
+
+_MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
+_OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
+"""What DuckDB says where the reading of files failed."""
+
+_MAX_SHOWN: Final = 50
+
+
+def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
+    """Runs a query and returns its rows as a stream, which keeps what it needs open until it is read or dropped.
+
+    All places that name one table see one snapshot of it.
+
+    Args:
+        session: Knows the tables.
+        sql: The query.
+        read: Gets the snapshot of each table that is read at its newest one, by uuid; 0: it had none.
+
+    Raises:
+        InvalidArgument: DuckDB is not installed, or the query cannot be run; says why.
+    """
+    plan = plan_select(sql)
+    duckdb = _import_duckdb()
+    connection = duckdb.connect(":memory:")
+    failures: list[BaseException] = []
+    columns: dict[str, list[str]] = {}
+    files: list[OpenFiles] = []
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        files += _register_files(session, plan, connection, columns)
+        columns |= _register_tables(session, plan, connection, failures, {} if read is None else read)
+        # DuckDB itself reads what is registered and nothing else: no files, no variables of this program.
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        relation = connection.sql(plan.sql)
+        # DuckDB sums whole numbers up to 128 bits, which Arrow has no type for; as in Spark it is a BIGINT.
+        sums = [i for i, each in enumerate(relation.types) if str(each) == "HUGEINT" and not plan.has_long_numbers]
+        reader = relation.to_arrow_reader()
+    except BaseException as error:
+        # What holds the rows read so far, in memory or in a file.
+        connection.close()
+        if isinstance(error, duckdb.Error):
+            raise _to_own_error(error, failures, columns, files) from error
+        raise
+    schema = reader.schema
+    for place in sums:
+        schema = schema.set(place, schema.field(place).with_type(pa.int64()))
+    return pa.RecordBatchReader.from_batches(schema, _read(connection, reader, schema, failures, files))
+
+
+@dataclass(frozen=True)
+class DescribedQuery:
+    """A query that was planned, and of which no row was read.
+
+    Args:
+        plan: What it reads.
+        scans: The scans of its tables, with their tables, by the relation that stands for them; not of system tables.
+        files: The files that it reads.
+        schema: Of its rows.
+        operators: DuckDB's plan, as JSON.
+    """
+
+    plan: SelectPlan
+    scans: Mapping[str, tuple[Table, Scan]]
+    files: Sequence[OpenFiles]
+    schema: pa.Schema
+    operators: str
+
+    @property
+    def newest(self) -> Sequence[tuple[Table, Scan]]:
+        """The tables that are read at their newest snapshot, with their scans."""
+        uses = (use for use in self.plan.tables if use.relation in self.scans and _is_newest(use))
+        return [self.scans[use.relation] for use in uses]
+
+
+def describe_query(session: SqlSession, sql: str) -> DescribedQuery:
+    """Plans a query as `run_query` does; arguments and errors as there."""
+    plan = plan_select(sql)
+    duckdb = _import_duckdb()
+    scans: dict[str, tuple[Table, Scan]] = {}
+    columns: dict[str, list[str]] = {}
+    pinned: dict[str, int] = {}
+    with duckdb.connect(":memory:") as connection:
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            files = _register_files(session, plan, connection, columns)
+            for use in plan.tables:
+                source = _find_source(session, plan, use, columns)
+                if isinstance(source, pa.Table):
+                    connection.register(use.relation, source)
+                    continue
+                scan = _plan_scan(source, plan, use, pinned)
+                scans[use.relation] = source, scan
+                connection.register(use.relation, scan.schema.empty_table())
+            connection.execute("SET enable_external_access = false")
+            schema = connection.sql(plan.sql).to_arrow_reader().schema
+            ((_, operators),) = connection.execute(f"EXPLAIN (FORMAT JSON) {plan.sql}").fetchall()
+        except duckdb.Error as error:
+            raise _to_own_error(error, [], columns) from error
+    return DescribedQuery(plan, scans, files, schema, operators)
+
+
+def _import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidArgument(
+            "SELECT needs DuckDB, which is not installed: pip install 'lakelog[sql]'.", reason="MISSING_EXTRA"
+        ) from error
+    return duckdb
+
+
+def _register_files(
+    session: SqlSession, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
+) -> list[OpenFiles]:
+    """Makes the files known under the names in the plan; adds their columns."""
+    opened = []
+    for use in plan.files:
+        files = open_files(use, session.catalog.stores)
+        opened.append(files)
+        columns[str(use)] = files.dataset.schema.names
+        connection.register(use.relation, files.dataset)
+    return opened
+
+
+def _read(
+    connection: Any,
+    reader: pa.RecordBatchReader,
+    schema: pa.Schema,
+    failures: list[BaseException],
+    files: Sequence[OpenFiles],
+) -> Iterator[pa.RecordBatch]:
+    """The rows, with errors as lakelog's; keeps the connection open until all is read."""
+    import duckdb
+
+    with connection:
+        try:
+            for batch in reader:
+                yield batch if schema == reader.schema else _narrow(batch, schema)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise _to_own_error(error, failures, files=files) from error
+
+
+def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        columns = [column.cast(each) for column, each in zip(batch.columns, schema.types, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(
+            "The query cannot be run: a sum is beyond the numbers of BIGINT. Cast what is summed to DECIMAL(38, 0).",
+            reason="QUERY_FAILED",
+        ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _to_own_error(
+    error: BaseException,
+    failures: list[BaseException],
+    columns: Mapping[str, list[str]] | None = None,
+    files: Sequence[OpenFiles] = (),
+) -> BaseException:
+    """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint.
+
+    Where a column is missing, the columns of the tables are told: DuckDB's own candidates are only those that it was
+    given, which are those that the query names.
+    """
+    if failures:
+        return failures[0]
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if _OF_FILES.search(first):
+        bad = next((found for each in files if (found := each.find_bad()) is not None), None)
+        if bad is not None:
+            return bad
+    if columns and _MISSING_COLUMN.search(first):
+        tables = "; ".join(f"{name} has {', '.join(names[:_MAX_SHOWN])}" for name, names in columns.items())
+        first = f"{first.rstrip('!.')}. The columns: {tables}."
+    if "Values were not provided" in first:
+        first = f"{first.rstrip('.')}. Give them as params={{'name': value}}, in the SDK."
+    return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
+
+
+def _register_tables(
+    session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
+) -> dict[str, list[str]]:
+    """Makes the tables known under the names in the plan; returns the columns of each by its full name."""
+    columns: dict[str, list[str]] = {}
+    for use in plan.tables:
+        relation = _relation(session, plan, use, pinned, failures, columns)
+        if plan.reads_once or isinstance(relation, pa.Table):
+            connection.register(use.relation, relation)
+            continue
+        # A stream can be read only once; as a table of DuckDB its rows may be read again, and leave memory for disk.
+        connection.register(f"{use.relation}_stream", relation)
+        connection.execute(f"CREATE TEMP TABLE {use.relation} AS SELECT * FROM {use.relation}_stream")
+        connection.unregister(f"{use.relation}_stream")
+    return columns
+
+
+def _relation(
+    session: SqlSession,
+    plan: SelectPlan,
+    use: TableUse,
+    pinned: dict[str, int],
+    failures: list[BaseException],
+    columns: dict[str, list[str]],
+) -> pa.Table | pa.RecordBatchReader:
+    source = _find_source(session, plan, use, columns)
+    if isinstance(source, pa.Table):
+        return source
+    scan = _plan_scan(source, plan, use, pinned)
+    return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
+
+
+def _find_source(
+    session: SqlSession, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
+) -> Table | pa.Table:
+    """The table that is scanned, or the rows of one that the catalog makes; adds its columns."""
+    base, _, kind = use.name.table.partition("$")
+    is_view = (use.name.database or "").casefold() == INFORMATION_SCHEMA
+    if is_view or kind:
+        if use.timestamp_ms is not None:
+            raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+        if use.options:
+            raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
+    if is_view:
+        if use.snapshot_id is not None or use.tag is not None:
+            raise InvalidArgument(f"'{use.name}' tells of now only. Leave AS OF out.")
+        rows = read_information_schema(session.catalog, use.name.table, plan.conditions[use.relation])
+        columns[str(use.name)] = rows.schema.names
+        return rows
+    table = session.table(Name(use.name.database, base))
+    if kind:
+        snapshot_id = use.snapshot_id
+        if use.tag is not None:
+            snapshot_id = find_tagged(session.catalog.metastore, table.info, use.tag)
+        rows = read_system_table(session.catalog, table, kind, snapshot_id)
+        columns[f"{table.name}${kind}"] = rows.schema.names
+        return rows
+    columns[table.name] = table.schema.names
+    return table
+
+
+def _plan_scan(table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int]) -> Scan:
+    schema = table.schema
+    snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
+    is_newest = _is_newest(use)
+    # A table that had no snapshot when it was named first is read as empty wherever it is named again.
+    limit = 0 if is_newest and pinned.get(table.uuid) == 0 else None
+    if is_newest:
+        snapshot_id = pinned.get(table.uuid) or None
+    # Which updates there are depends on the columns that are read, which must not depend on how a query is written.
+    between = ScanOptions(use.options).get(INCREMENTAL_BETWEEN) or ()
+    by_tags = any(isinstance(each, str) for each in between)
+    shows_updates = by_tags or INCREMENTAL_BETWEEN_SCAN_MODE.key in use.options
+    scan = table.scan(
+        None if shows_updates else needed_columns(plan, schema),
+        pushed_filter(plan, use, schema),
+        limit,
+        snapshot_id=snapshot_id,
+        timestamp=timestamp_ms,
+        tag=use.tag,
+        options=use.options,
+    )
+    if is_newest:
+        pinned.setdefault(table.uuid, scan.snapshot_id)
+    return scan
+
+
+def _is_newest(use: TableUse) -> bool:
+    """Whether a table is read as it is now: whatever options a scan is given, they say what state is read. Pure."""
+    return use.snapshot_id is None and use.timestamp_ms is None and use.tag is None and not use.options
+
+
+def _noting_failure(batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except LakelogError as error:
+        failures.append(error)
+        raise

@@ -1,0 +1,186 @@
+"""EXPLAIN: what a statement would read and write, planned as it would be, without reading or writing rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakelog.format.types.sql_types import to_sql_type
+from lakelog.options.declared.calls import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, MERGE_ENGINE
+from lakelog.options.values import TableOptions, WriteOptions
+from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
+from lakelog.sql.query.file_functions import OpenFiles
+from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
+from lakelog.sql.statements import CreateTableAs, Explain, Insert, Query, Values
+from lakelog.storage.parquet.live_file import LiveFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakelog.sdk.scan import Scan
+    from lakelog.sdk.tables.table import Table
+    from lakelog.sql.session import SqlSession
+
+_COLUMNS: Final = pa.schema(
+    [
+        pa.field("step", pa.int32(), nullable=False),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("object", pa.string(), nullable=False),
+        pa.field("fact", pa.string(), nullable=False),
+        pa.field("value", pa.string(), nullable=False),
+    ]
+)
+_LEFT_OUT: Final = ("Function", "Estimated Cardinality", "Projections", "__estimated_cardinality__")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+Step = tuple[str, str, Mapping[str, str]]
+"""Operation, object, and facts by name."""
+
+
+def explain(session: SqlSession, statement: Explain) -> pa.Table:
+    """Returns the steps of a statement, a row for each fact of a step.
+
+    Returns:
+        Columns step (from 1), operation (`scan`, `read files`, `read`, `query` by DuckDB, `write`, `create`), object,
+        fact and value.
+
+    Raises:
+        InvalidArgument: The statement cannot be run, as far as can be told without reading rows.
+        NotFound: A table or file does not exist.
+    """
+    inner = statement.statement
+    steps: list[Step] = []
+    described: DescribedQuery | None = None
+    query = inner if isinstance(inner, Query) else (inner.query if isinstance(inner, CreateTableAs) else inner.rows)
+    if isinstance(query, Query):
+        described = describe_query(session, query.sql)
+        steps += _explain_query(described)
+    if isinstance(inner, Insert):
+        # As the write itself: of tables that are read at their newest snapshot.
+        newest = {} if described is None else {table.name: scan.snapshot_id for table, scan in described.newest}
+        steps.append(_explain_insert(session, inner, newest))
+    elif isinstance(inner, CreateTableAs):
+        assert described is not None
+        facts = {
+            "columns": ", ".join(f"{field.name} {to_sql_type(field.type)}" for field in described.schema),
+            "primary key": ", ".join(inner.primary_key) or "none",
+            "partitioned by": ", ".join(inner.partition_by) or "nothing",
+            "options": ", ".join(f"{key} = {value}" for key, value in inner.options.items()) or "none",
+        }
+        steps.append(("create", session.full_name(inner.name), facts))
+    rows = [
+        {"step": number, "operation": operation, "object": name, "fact": fact, "value": value}
+        for number, (operation, name, facts) in enumerate(steps, 1)
+        for fact, value in facts.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=_COLUMNS)
+
+
+def _explain_query(described: DescribedQuery) -> Iterable[Step]:
+    plan = described.plan
+    for use in plan.tables:
+        scan = described.scans.get(use.relation)
+        if scan is None:
+            yield "read", str(use.name), {"rows": "made by the catalog when the query runs"}
+        else:
+            yield _explain_scan(*scan, plan, use)
+    for files in described.files:
+        yield _explain_files(files, plan)
+    for operator in _walk(json.loads(described.operators)[0]):
+        shown = {key: value for key, value in (operator.get("extra_info") or {}).items() if key not in _LEFT_OUT}
+        if operator["name"] != "PYTHON_ARROW_SCAN" or shown:
+            facts = {key.lower(): _text(value) for key, value in shown.items()}
+            yield "query", operator["name"], facts or {"": ""}
+
+
+def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> Step:
+    facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
+    whole: Sequence[LiveFile] | None = None
+    if not use.options:
+        # What pruning has left out is told by planning once more without a filter.
+        whole = table.scan(snapshot_id=scan.snapshot_id).files if scan.snapshot_id else []
+    facts |= _count(scan.files, whole)
+    facts["columns"] = ", ".join(scan.schema.names)
+    facts["filter"] = pushed_filter(plan, use, table.schema) or "none"
+    facts["merge engine"] = _show_engine(table)
+    if use.options:
+        facts["options"] = ", ".join(f"{key} = {value}" for key, value in use.options.items())
+    return "scan", table.name, facts
+
+
+def _count(files: Sequence[LiveFile], whole: Sequence[LiveFile] | None) -> dict[str, str]:
+    """How many files, buckets, partitions and bytes are read, and of how many; None: not known. Pure."""
+    counted = [_measure(files), None if whole is None else _measure(whole)]
+    facts = {}
+    for name, count in counted[0].items():  # type: ignore[union-attr]
+        show = _show_size if name == "bytes" else str
+        of_all = f" of {show(counted[1][name])}" if counted[1] is not None else ""
+        facts[name] = f"{show(count)}{of_all}"
+    return facts
+
+
+def _measure(files: Iterable[LiveFile]) -> dict[str, int]:
+    files = list(files)
+    return {
+        "files": len(files),
+        "buckets": len({(file.partition, file.bucket) for file in files}),
+        "partitions": len({file.partition for file in files}),
+        "rows in files": sum(file.row_count for file in files),
+        "bytes": sum(file.size_bytes for file in files),
+    }
+
+
+def _show_size(size: int) -> str:
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{size} B"
+
+
+def _explain_files(files: OpenFiles, plan: SelectPlan) -> Step:
+    names = needed_columns(plan, files.dataset.schema) or files.dataset.schema.names
+    return "read files", str(files.use), {"files": str(len(files.dataset.files)), "columns": ", ".join(names)}
+
+
+def _explain_insert(session: SqlSession, statement: Insert, read: Mapping[str, int]) -> Step:
+    table = session.table(statement.name)
+    options = TableOptions(table.info.options)
+    facts: dict[str, str] = {}
+    if isinstance(statement.rows, Values):
+        facts["rows"] = str(len(statement.rows.rows))
+    partition = ", ".join(name for name, _ in statement.partition)
+    if not statement.overwrite:
+        facts["mode"] = "upsert" if table.primary_key else "append"
+    elif partition:
+        facts["mode"] = f"overwrite the partition by its {partition}"
+    elif bool(table.partition_by) and WriteOptions(statement.options).get(DYNAMIC_PARTITION_OVERWRITE):
+        facts["mode"] = "overwrite the partitions that the rows lie in"
+    else:
+        facts["mode"] = "overwrite the table"
+    facts["columns"] = ", ".join(statement.columns or table.schema.names)
+    facts["merge engine"] = _show_engine(table)
+    facts["changelog"] = str(options.get(CHANGELOG_PRODUCER))
+    if statement.overwrite and table.name in read:
+        facts["guard"] = f"refused where the table has changed since snapshot {read[table.name]}"
+    return "write", table.name, facts
+
+
+def _show_engine(table: Table) -> str:
+    if not table.primary_key:
+        return "none: append"
+    return f"{TableOptions(table.info.options).get(MERGE_ENGINE)}, by {', '.join(table.primary_key)}"
+
+
+def _walk(operator: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The operators of DuckDB's plan, each behind those that it takes rows from. Pure."""
+    for child in operator.get("children", ()):
+        yield from _walk(child)
+    yield operator
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,1 @@
+"""Looking up old rows by key, and the changelog that they give."""

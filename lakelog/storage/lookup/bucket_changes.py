@@ -1,0 +1,180 @@
+"""Telling what commits changed in one bucket: their rows, the old rows looked up, the difference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.commit.request import ANY_TIME, TimeWindow
+from lakelog.format.keys.ordering import comparable_keys
+from lakelog.format.merge.changelog import ChangelogRules, fold_commit, fold_commits
+from lakelog.format.merge.runs import MergeRun
+from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import TableSchema
+from lakelog.storage.lookup.copy_cache import CopyCache
+from lakelog.storage.lookup.key_lookup import FoundRecords, KeyLookup
+from lakelog.storage.merging.aligned_runs import AlignedRows, RunPart, read_aligned, read_run
+from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.own_columns import KIND_FIELD, REPLACES_FIELD, TIME_FIELD, has_times
+from lakelog.storage.parquet.read_counts import ReadCounts
+
+RowIndices = npt.NDArray[np.int64]
+
+Bucket: TypeAlias = tuple[bytes, int]
+"""An encoded partition and the number of a bucket in it."""
+
+NAMED_PARTITIONS: Final = 500
+"""A plan names at most so many partitions; beyond it, leaving out the others is not worth their names."""
+
+
+@dataclass(frozen=True)
+class BucketChanges:
+    """Reads the rows of commits to one bucket and tells what they changed. Threads may share it.
+
+    Args:
+        store: Where the files are.
+        schema: What to read with.
+        policy: What decides between rows of one key.
+        fields: The columns to read, as files store them; those of the key and of the sequence are among them.
+        rules: How to tell the changes.
+        copies: Local copies of data files, for looking up old rows; None: no old rows are asked for.
+        counts: Told of what is read of the commits' files; None: nobody is.
+    """
+
+    store: ObjectStore
+    schema: TableSchema
+    policy: MergePolicy
+    fields: Sequence[pa.Field]
+    rules: ChangelogRules
+    copies: CopyCache | None
+    counts: ReadCounts | None = None
+
+    def read(self, file: LiveFile) -> MergeRun:
+        """Reads a file's rows at once.
+
+        Raises:
+            DataCorrupted: The file is damaged or missing; named.
+        """
+        fields = [*self.fields, KIND_FIELD] if file.delete_count else self.fields
+        return to_run(read_run(DataFiles(self.store, counts=self.counts), RunPart(file, fields)), file)
+
+    def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
+        """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
+        parts = [RunPart(file, [*self.fields, KIND_FIELD, *self._pick_times(file)]) for file in files]
+        yield from read_aligned(DataFiles(self.store, counts=self.counts), parts, self.policy.key)
+
+    def _pick_times(self, file: LiveFile) -> list[pa.Field]:
+        return [TIME_FIELD, REPLACES_FIELD] if has_times(file, self.policy.sequence) else []
+
+    def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
+        """The changelog of each of some successive commits to the bucket.
+
+        Args:
+            base: The files that were live before the first of them.
+            commits: The runs of each in their order.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+        """
+        found = self._look_up(base, commits)
+        return fold_commits(None if found is None else found.run, commits, self.rules)
+
+    def fold_one(
+        self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]
+    ) -> tuple[pa.Table, list[RowIndices] | None, TimeWindow]:
+        """The changelog of one commit to the bucket, and which rows no read shows once it is done.
+
+        Args:
+            base: The files that were live before it.
+            runs: What it wrote, or a part with all rows of some keys, in its order.
+            starts: The position in its file of each run's first row.
+
+        Returns:
+            The changes; for each file of the base, then for each run, positions in the file, rising: None where the
+            time of the commit decides; and for which times the changes hold.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+        """
+        found = self._look_up(base, [runs])
+        folded = fold_commit(None if found is None else found.run, runs, self.rules)
+        if folded.window != ANY_TIME:
+            return folded.changes, None, folded.window
+        deleted: list[RowIndices] = [np.empty(0, np.int64)] * len(base)
+        if found is not None:
+            gone = ~folded.base_shown
+            deleted = [np.sort(found.indices[gone & (found.files == place)]) for place in range(len(base))]
+        own = [start + np.flatnonzero(~shown) for start, shown in zip(starts, folded.shown, strict=True)]
+        return folded.changes, deleted + own, ANY_TIME
+
+    def _look_up(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> FoundRecords | None:
+        if not base:
+            return None
+        assert self.copies is not None, "a detached read is not read"
+        lookup = KeyLookup(self.store, self.schema, self.policy, self.copies, self.fields)
+        return lookup.find(base, _distinct_keys(commits, self.policy.key))
+
+
+def to_run(rows: pa.Table, file: LiveFile) -> MergeRun:
+    """A file's rows as a run: without kinds where all are there to stay, though they were read beside others'."""
+    if not file.delete_count and ROW_KIND_COLUMN in rows.schema.names:
+        rows = rows.drop_columns([ROW_KIND_COLUMN])
+    return MergeRun(rows, file.order_time_ms)
+
+
+def group_by_bucket(files: Iterable[LiveFile]) -> dict[Bucket, list[LiveFile]]:
+    """Files by their bucket, in the order in which they came."""
+    found: dict[Bucket, list[LiveFile]] = defaultdict(list)
+    for file in files:
+        found[file.partition, file.bucket].append(file)
+    return dict(found)
+
+
+def to_request_before(table_uuid: str, touching: Sequence[LiveFile]) -> PlanRequest:
+    """Asks what the state was before a commit that only added files, of the buckets it touches. Pure.
+
+    It is what is live at the commit less what it added (`leave_out_added`): the snapshot before it may be one that is
+    no longer kept.
+
+    Args:
+        table_uuid: The table.
+        touching: Files that the commit added, first, and perhaps later ones.
+    """
+    return to_plan_request(table_uuid, AtSnapshot(touching[0].added_snapshot), touching)
+
+
+def leave_out_added(files: Sequence[LiveFile], snapshot_id: int) -> list[LiveFile]:
+    """The files that were there before a snapshot, of those that are live at it. Pure."""
+    return [file for file in files if file.added_snapshot != snapshot_id]
+
+
+def to_plan_request(table_uuid: str, at: AtSnapshot | None, touching: Sequence[LiveFile]) -> PlanRequest:
+    """Asks for the files of a state that can hold the keys of some others. Pure."""
+    partitions = {file.partition for file in touching}
+    firsts, lasts = ([getattr(file, name) for file in touching] for name in ("min_key", "max_key"))
+    return PlanRequest(
+        table_uuid,
+        at,
+        buckets=tuple(sorted({file.bucket for file in touching})),
+        partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
+        first_key=None if None in firsts else min(firsts),
+        last_key=None if None in lasts else max(lasts),
+    )
+
+
+def _distinct_keys(commits: Sequence[Sequence[MergeRun]], key: Sequence[str]) -> pa.Table:
+    """The keys that some commits touched, rising, each once."""
+    tables = [pa.table(run.table).select(list(key)) for runs in commits for run in runs]
+    keys = pa.concat_tables(tables).combine_chunks()
+    _, first = np.unique(comparable_keys(keys.columns), return_index=True)
+    return keys.take(pa.array(first))

@@ -1,0 +1,360 @@
+"""The local copies of one table's data files on this host, shared by its processes, within bounds.
+
+Copies are made when they are asked for, under a lock, so that processes which need the same one wait for each other.
+What was not used for a while goes, and so does what was used longest ago when there is too much on disk; a copy in use
+goes on to work, and is made again when it is asked for again. The folder's name holds the machine's boot, so that no
+copy which a power failure cut short is ever read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import LakelogError, PermissionDenied, ResourceExhausted
+from lakelog.format.types.schema import TableSchema
+from lakelog.storage.lookup.local_copy import LocalCopy, ReadRows, read_file, read_rows, write_copy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.parquet.writer import plan_file_schema
+
+CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
+"""The environment variable that names the folder for local copies."""
+
+_BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+_SUFFIX: Final = ".copy"
+_LOCKS: Final = 16
+_USE_NOTED_MS: Final = 1000
+"""A use is noted on disk at most so often."""
+
+
+@dataclass(frozen=True)
+class CacheLimits:
+    """What a table's copies may take.
+
+    Args:
+        disk_bytes: Of all copies of the table on this host; the one made last may go beyond, and those of what a commit
+            has just written until it has been looked up. None: no limit.
+        memory_bytes: Of the copies that this process has mapped; the one used last may go beyond.
+        retention_ms: How long an unused copy stays.
+    """
+
+    disk_bytes: int | None
+    memory_bytes: int
+    retention_ms: int
+
+
+@dataclass
+class CacheStatistics:
+    """What a cache of this process has done since it was made. Counts only rise.
+
+    Attributes:
+        hits: Files that were looked up in a copy that was there.
+        direct_bytes: Of data files that were looked up in without a copy.
+        copies_made: Copies made by this process.
+        bytes_made: Their bytes.
+        copies_evicted: Copies deleted by this process.
+        bytes_evicted: Their bytes.
+    """
+
+    hits: int = 0
+    direct_bytes: int = 0
+    copies_made: int = 0
+    bytes_made: int = 0
+    copies_evicted: int = 0
+    bytes_evicted: int = 0
+
+
+def find_cache_folder(setting: str | None) -> Path:
+    """The folder of this host and user for local copies of all tables; it is made if need be.
+
+    Args:
+        setting: What the variable `LAKELOG_CACHE_DIR` says; None or empty: a folder for temporary files.
+
+    Raises:
+        PermissionDenied: The folder belongs to somebody else, or others may write to it: they could change rows.
+    """
+    boot = _BOOT_FILE.read_text().strip().replace("-", "")[:12] if _BOOT_FILE.exists() else "unknown"
+    root = Path(setting) if setting else Path(tempfile.gettempdir()) / f"lakelog-cache-{os.getuid()}"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (root / boot).mkdir(mode=0o700, exist_ok=True)
+        found = root.lstat()
+    except OSError as error:
+        raise _translate(error, root) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionDenied(
+            f"The folder for local copies, {root}, belongs to another user or may be written to by others. Name "
+            f"another one by the variable {CACHE_VARIABLE}, or make it yours alone (chmod 700)."
+        )
+    return root / boot
+
+
+class CopyCache:
+    """Local copies of the data files of one table. Threads may share it, and processes the folder.
+
+    Args:
+        folder: Of this table alone; it is made with the first copy.
+        limits: What the copies may take.
+        clock: For the age of copies.
+    """
+
+    def __init__(self, folder: Path, limits: CacheLimits, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, LocalCopy] = OrderedDict()
+        # Files by name that this process has made or checked: one that is opened again need not be read again.
+        self._trusted: dict[str, _Identity] = {}
+        self._noted_ms: dict[str, int] = {}
+        self._direct_bytes: dict[str, int] = {}
+        self.statistics: Final = CacheStatistics()
+
+    def find(self, file: LiveFile, schema: TableSchema, names: Sequence[str]) -> LocalCopy | None:
+        """The copy of a file, if there is one with these columns.
+
+        Args:
+            file: The data file.
+            schema: What it is read with.
+            names: Columns that must be in it.
+        """
+        name = _name(file, schema)
+        copy = self._find_open(name, file)
+        if copy is None or not copy.column_names.issuperset(names):
+            return None
+        self.statistics.hits += 1
+        self._note_use(name)
+        return copy
+
+    def obtain(
+        self, store: ObjectStore, file: LiveFile, schema: TableSchema, fields: Sequence[pa.Field], key: Sequence[str]
+    ) -> LocalCopy:
+        """The copy of a file; it is made if need be, with what columns an older one had.
+
+        Args:
+            store: Where the data file is.
+            file: The data file; its rows are sorted by the key, one row a key.
+            schema: What it is read with.
+            fields: Columns that must be in it, those of the key among them.
+            key: Names of the key's columns.
+
+        Raises:
+            DataCorrupted: The data file is damaged.
+            ResourceExhausted: The disk is full.
+        """
+        names = [field.name for field in fields]
+        if (copy := self.find(file, schema, names)) is not None:
+            return copy
+        name = _name(file, schema)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked(name):
+                copy = self._find_open(name, file)
+                if copy is None or not copy.column_names.issuperset(names):
+                    copy = self._make(store, file, name, _add_fields(fields, copy, schema), key)
+        except OSError as error:
+            raise _translate(error, self._folder) from error
+        self.evict()
+        return copy
+
+    def offer(self, file: LiveFile, schema: TableSchema, rows: pa.Table, key: Sequence[str]) -> None:
+        """Makes the copy of a file whose rows are at hand, unless there is one; never raises for what cannot be kept.
+
+        What is too much stays until the next `evict`: a commit offers many files, and looking through all copies for
+        each of them would take longer than making it.
+
+        Args:
+            file: The data file.
+            schema: What it was written with.
+            rows: Its rows, as they are read from it.
+            key: Names of the key's columns.
+        """
+        name = _name(file, schema)
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked(name):
+                if self._find_open(name, file) is None:
+                    self._write(read_rows(rows), list(rows.schema), key, name)
+
+    def reads_direct(self, file: LiveFile, size_bytes: int) -> bool:
+        """Whether so many bytes of a file should rather be read from it than copying all of it first.
+
+        Yes until what was read so of the file is as much as all of it: whatever comes, at most twice what would have
+        been best is read.
+
+        Args:
+            file: The data file.
+            size_bytes: What is to be read of it; counted when the answer is yes.
+        """
+        with self._lock:
+            spent = self._direct_bytes.get(file.path, 0) + size_bytes
+            if spent > file.size_bytes:
+                self._direct_bytes.pop(file.path, None)
+                return False
+            self._direct_bytes[file.path] = spent
+            self.statistics.direct_bytes += size_bytes
+            return True
+
+    def evict(self) -> None:
+        """Deletes what was not used for too long, and what is too much, the least used first."""
+        found: list[tuple[float, int, Path]] = []
+        with contextlib.suppress(FileNotFoundError):
+            for entry in os.scandir(self._folder):
+                # Another process may delete what this one lists.
+                with contextlib.suppress(FileNotFoundError):
+                    if not entry.name.startswith(".lock"):
+                        status = entry.stat()
+                        found.append((status.st_mtime, status.st_size, Path(entry.path)))
+        found.sort(key=lambda each: each[0])
+        total = sum(size for _, size, _ in found)
+        oldest_kept = (self._clock.now_ms() - self._limits.retention_ms) / 1000
+        for used, size, path in found:
+            too_much = self._limits.disk_bytes is not None and total > self._limits.disk_bytes
+            if used >= oldest_kept and not too_much:
+                continue
+            if path.name.startswith(".") and used >= oldest_kept:
+                # Somebody is writing it.
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                self.statistics.copies_evicted += 1
+                self.statistics.bytes_evicted += size
+            total -= size
+            self._forget(path.name)
+
+    def _make(
+        self, store: ObjectStore, file: LiveFile, name: str, fields: Sequence[pa.Field], key: Sequence[str]
+    ) -> LocalCopy:
+        with DataFileReader(store, file) as reader:
+            return self._write(read_file(reader), fields, key, name)
+
+    def _write(self, read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], name: str) -> LocalCopy:
+        path = self._folder / name
+        write_copy(read, fields, key, path)
+        self._trusted[name] = _identify(path)
+        copy = LocalCopy(path, check=False)
+        self.statistics.copies_made += 1
+        self.statistics.bytes_made += copy.size_bytes
+        self._keep(name, copy)
+        return copy
+
+    def _find_open(self, name: str, file: LiveFile) -> LocalCopy | None:
+        path = self._folder / name
+        with self._lock:
+            copy = self._open.get(name)
+            if copy is not None and not self._was_resized(name, path):
+                self._open.move_to_end(name)
+                return copy
+        if copy is not None:
+            self._forget(name)
+        try:
+            identity = _identify(path)
+            copy = LocalCopy(path, check=self._trusted.get(name) != identity)
+        except (OSError, pa.ArrowInvalid):
+            # Not there, or changed by a failing disk or whoever may write to the folder: it is made anew.
+            self._trusted.pop(name, None)
+            return None
+        self._trusted[name] = identity
+        if copy.row_count != file.row_count:
+            return None
+        self._keep(name, copy)
+        return copy
+
+    def _was_resized(self, name: str, path: Path) -> bool:
+        """Whether the file of an open copy became another's size in place, which nobody of ours does.
+
+        SUBTLE: reading a page that is gone from a mapped file ends the process (SIGBUS), so it is asked before each
+        use; what happens to the file during one is not noticed. A file that was deleted or replaced is another matter:
+        the mapping keeps its own.
+        """
+        known = self._trusted.get(name)
+        try:
+            found = _identify(path)
+        except OSError:
+            return False
+        return known is not None and found.inode == known.inode and found.size_bytes != known.size_bytes
+
+    def _keep(self, name: str, copy: LocalCopy) -> None:
+        with self._lock:
+            self._open[name] = copy
+            self._open.move_to_end(name)
+            held = sum(each.size_bytes for each in self._open.values())
+            while held > self._limits.memory_bytes and len(self._open) > 1:
+                _, dropped = self._open.popitem(last=False)
+                held -= dropped.size_bytes
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._open.pop(name, None)
+            self._trusted.pop(name, None)
+            self._noted_ms.pop(name, None)
+
+    def _note_use(self, name: str) -> None:
+        now = self._clock.now_ms()
+        with self._lock:
+            if now - self._noted_ms.get(name, 0) < _USE_NOTED_MS:
+                return
+            self._noted_ms[name] = now
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self._folder / name, (now / 1000, now / 1000))
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Keeps other processes and threads from making the same copy; a process that dies lets go of it."""
+        with open(self._folder / f".lock-{int(name[:8], 16) % _LOCKS}", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+class _Identity(NamedTuple):
+    """Which file it is, and whether it was cut or grew; its times change with each use."""
+
+    inode: int
+    size_bytes: int
+
+
+def _identify(path: Path) -> _Identity:
+    found = os.stat(path)
+    return _Identity(found.st_ino, found.st_size)
+
+
+def _name(file: LiveFile, schema: TableSchema) -> str:
+    return f"{hashlib.sha256(file.path.encode()).hexdigest()[:32]}-{schema.schema_id}{_SUFFIX}"
+
+
+def _add_fields(fields: Sequence[pa.Field], copy: LocalCopy | None, schema: TableSchema) -> list[pa.Field]:
+    """What an older copy has, too, so that readers of different columns do not take turns in making it."""
+    known = {field.name for field in fields}
+    older = copy.column_names if copy is not None else frozenset()
+    # As files store them: rows of all copies must go together.
+    stored = plan_file_schema(schema, with_row_kind=False)
+    return [*fields, *(field for field in stored if field.name in older and field.name not in known)]
+
+
+def _translate(error: OSError, folder: Path) -> LakelogError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceExhausted(
+            f"There is no room for local copies in {folder}: {error.strerror}. Make room, lower the option "
+            f"'lookup.cache-max-disk-size', or name another folder by the variable {CACHE_VARIABLE}.",
+            reason="DISK_FULL",
+        )
+    return PermissionDenied(
+        f"Local copies cannot be kept in {folder}: {error.strerror}. Name another folder by the variable "
+        f"{CACHE_VARIABLE}."
+    )

@@ -1,0 +1,228 @@
+"""Lookup: the records that decide some keys in one bucket, at one snapshot (DESIGN: Lookup).
+
+Keys are looked for in whole batches, file by file: those in the file's range, and of these those that its Bloom filter
+lets through, in a local copy where there is one, else in the data file itself while that costs less than copying it.
+Without sequence columns the newest file that has a key decides it (the oldest where the first row of a key stays), so
+that files are gone through from there on and only the keys not found yet go further; with them every file is asked, and
+merging decides as it does for a read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.keys.encoding import encode_rows
+from lakelog.format.keys.ranges import find_in_range
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows
+from lakelog.format.types.rowkind import RowKind
+from lakelog.format.types.schema import TableSchema
+from lakelog.storage.lookup.copy_cache import CopyCache
+from lakelog.storage.lookup.key_probe import KeyProbe
+from lakelog.storage.lookup.local_copy import LocalCopy
+from lakelog.storage.lookup.sought_keys import SoughtKeys
+from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.own_columns import KIND_FIELD, TIME_FIELD, has_times, pick_own_fields
+
+RowIndices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FoundRecords:
+    """Records that decide keys, ordered by key.
+
+    Attributes:
+        run: The columns asked for, `_row_kind` (int8 codes) and `_commit_timestamp`.
+        files: Which of the files asked each record lies in, by its number among them.
+        indices: Each record's position in its file.
+    """
+
+    run: MergeRun
+    files: RowIndices
+    indices: RowIndices
+
+
+class KeyLookup:
+    """Looks keys up in data files of one table. For one thread at a time.
+
+    Args:
+        store: Where the files are.
+        schema: What to read with.
+        policy: What decides between rows of one key.
+        cache: Local copies; None: keys are looked for in the data files themselves.
+        fields: The columns of the rows that are found, as files store them (deletes know no more than their key);
+            those of the key and of `sequence.field` are among them.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        policy: MergePolicy,
+        cache: CopyCache | None,
+        fields: Sequence[pa.Field],
+    ) -> None:
+        self._policy = policy
+        self._fields = list(fields)
+        key = [schema.arrow.field(name) for name in policy.key]
+        self._source = _Source(store, schema, cache, key, self._fields, policy.sequence)
+
+    def find(self, files: Sequence[LiveFile], keys: pa.Table) -> FoundRecords:
+        """The record that decides each key, which may be a delete; keys without a record are missing.
+
+        Args:
+            files: All live files of one bucket that can hold the keys, in the bucket's order.
+            keys: The key's columns; rising, each key once, without NULLs.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+            ResourceExhausted: There is no room for a local copy.
+        """
+        sought = SoughtKeys(keys)
+        parts = _slice(files, keys)
+        opened = [_OpenFile(number, self._source, file, parts[number]) for number, file in enumerate(files)]
+        if self._policy.sequence:
+            found = self._find_by_sequence(opened, sought)
+        else:
+            found = _find_first(opened if self._policy.keep_first else opened[::-1], sought)
+        found = [each for each in found if len(each[1])]
+        if not found:
+            none = np.empty(0, np.int64)
+            return FoundRecords(MergeRun(self._empty()), none, none)
+        rows = pa.concat_tables([file.take(indices, self._fields) for file, _, indices in found])
+        counts = [len(places) for _, places, _ in found]
+        kinds = np.concatenate([file.take_kinds(indices) for file, _, indices in found])
+        times = np.concatenate([file.take_times(indices) for file, _, indices in found])
+        rows = rows.append_column(KIND_FIELD, pa.array(kinds)).append_column(TIME_FIELD, pa.array(times))
+        order = np.argsort(np.concatenate([places for _, places, _ in found]), kind="stable")
+        numbers = np.repeat([file.number for file, _, _ in found], counts)
+        indices = np.concatenate([indices for _, _, indices in found])
+        return FoundRecords(MergeRun(rows.take(pa.array(order))), numbers[order], indices[order])
+
+    def _find_by_sequence(self, opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
+        names = (*self._policy.key, *self._policy.sequence)
+        fields = [field for field in self._fields if field.name in names]
+        found: list[_Found] = []
+        runs: list[MergeRun] = []
+        for file in opened:
+            places, indices = file.find(keys, np.arange(len(keys)))
+            if len(places):
+                found.append((file, places, indices))
+                own = pick_own_fields(file.file, self._policy.sequence)
+                runs.append(MergeRun(file.take(indices, [*fields, *own]), file.file.order_time_ms))
+        deleted = find_deleted_rows(
+            runs,
+            self._policy.key,
+            self._policy.sequence,
+            sequence_descending=self._policy.sequence_descending,
+            delete_retention_ms=self._policy.delete_retention_ms,
+            keep_deletes=True,
+        )
+        kept = [np.delete(np.arange(len(each[1])), gone) for each, gone in zip(found, deleted, strict=True)]
+        return [(file, places[own], indices[own]) for (file, places, indices), own in zip(found, kept, strict=True)]
+
+    def _empty(self) -> pa.Table:
+        return pa.schema([*(field.remove_metadata() for field in self._fields), KIND_FIELD, TIME_FIELD]).empty_table()
+
+
+class _OpenFile:
+    """A data file in one lookup.
+
+    Args:
+        number: Among the files asked.
+        source: Opens it.
+        file: The file.
+        part: Which of the keys can be in it, by its range.
+    """
+
+    def __init__(self, number: int, source: _Source, file: LiveFile, part: slice) -> None:
+        self.number: Final = number
+        self.file: Final = file
+        self._source = source
+        self._part = part
+        self._opened: LocalCopy | KeyProbe | None = None
+
+    def find(self, keys: SoughtKeys, left: RowIndices) -> tuple[RowIndices, RowIndices]:
+        """Which of the keys, given by their rising places, are in the file, and where."""
+        first, last = np.searchsorted(left, (self._part.start, self._part.stop))
+        places = left[first:last]
+        if len(places) == 0:
+            return places, places
+        self._opened = self._source.open(self.file, keys, places)
+        found = self._opened.find(keys, places)
+        hit = np.flatnonzero(found >= 0)
+        return places[hit], found[hit]
+
+    def take(self, indices: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
+        """Takes rows by their rising positions."""
+        assert self._opened is not None, "positions come from it"
+        return self._opened.take(indices, fields)
+
+    def take_kinds(self, indices: RowIndices) -> npt.NDArray[np.int8]:
+        """The codes of the rows' kinds."""
+        if self.file.delete_count == 0:
+            return np.full(len(indices), RowKind.INSERT, np.int8)
+        kinds = self.take(indices, [KIND_FIELD]).column(0).combine_chunks()
+        return np.asarray(kinds.fill_null(RowKind.INSERT).to_numpy(zero_copy_only=False), np.int8)
+
+    def take_times(self, indices: RowIndices) -> RowIndices:
+        """When the rows were committed, in milliseconds."""
+        if not has_times(self.file, self._source.sequence):
+            return np.full(len(indices), self.file.order_time_ms, np.int64)
+        times = self.take(indices, [TIME_FIELD]).column(0).combine_chunks()
+        return np.asarray(times.fill_null(self.file.order_time_ms).to_numpy(), np.int64)
+
+
+_Found: TypeAlias = tuple[_OpenFile, RowIndices, RowIndices]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the rows of data files come from."""
+
+    store: ObjectStore
+    schema: TableSchema
+    cache: CopyCache | None
+    key: Sequence[pa.Field]
+    fields: Sequence[pa.Field]
+    sequence: tuple[str, ...]
+
+    def open(self, file: LiveFile, keys: SoughtKeys, places: RowIndices) -> LocalCopy | KeyProbe:
+        if self.cache is None:
+            return KeyProbe(self.store, file, self.key, keys, places)
+        fields = [*self.fields, *pick_own_fields(file, self.sequence)]
+        copy = self.cache.find(file, self.schema, [field.name for field in fields])
+        if copy is not None:
+            return copy
+        probe = KeyProbe(self.store, file, self.key, keys, places)
+        if self.cache.reads_direct(file, probe.size_bytes(fields)):
+            return probe
+        return self.cache.obtain(self.store, file, self.schema, fields, [field.name for field in self.key])
+
+
+def _slice(files: Sequence[LiveFile], keys: pa.Table) -> list[slice]:
+    """Which of the keys can be in each file, by its key range."""
+    if all(file.min_key is None and file.max_key is None for file in files) or keys.num_rows == 0:
+        return [slice(0, keys.num_rows)] * len(files)
+    encoded = encode_rows([column.combine_chunks() for column in keys.columns])
+    return [find_in_range(encoded, file.min_key, file.max_key) for file in files]
+
+
+def _find_first(opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
+    found: list[_Found] = []
+    left = np.arange(len(keys))
+    for file in opened:
+        if len(left) == 0:
+            break
+        places, indices = file.find(keys, left)
+        found.append((file, places, indices))
+        # Both rise.
+        left = np.delete(left, np.searchsorted(left, places))
+    return found

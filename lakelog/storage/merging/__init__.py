@@ -1,0 +1,1 @@
+"""Runs of a bucket side by side, and deletion vectors."""

@@ -1,0 +1,210 @@
+"""Runs of one bucket, read side by side in the order of their keys, in memory that does not depend on their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.keys.encoding import encode_key
+from lakelog.format.keys.ordering import comparable_keys
+from lakelog.format.merge.sections import KeyRange, find_depth
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+
+RowIndices = npt.NDArray[np.int64]
+
+_LEAST_ROWS: Final = 1024
+"""Rows that are read of a run at once, however many runs there are: fewer would cost decoding all over again."""
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """What of a data file is read.
+
+    Args:
+        file: The file, sorted by the key.
+        fields: The columns.
+        groups: Its row groups, rising; None: all.
+    """
+
+    file: LiveFile
+    fields: Sequence[pa.Field]
+    groups: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class AlignedRows:
+    """Rows of one run that stand side by side with those of others.
+
+    Args:
+        rows: They; may be none.
+        start: The position of the first one in the file.
+    """
+
+    rows: pa.Table
+    start: int
+
+
+def read_run(data_files: DataFiles, part: RunPart) -> pa.Table:
+    """Reads it all at once.
+
+    Raises:
+        DataCorrupted: The file is damaged or missing; named.
+    """
+    with data_files.open(part.file) as reader:
+        mapping = reader.map_columns(part.fields)
+        groups = range(reader.metadata.num_row_groups) if part.groups is None else part.groups
+        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
+
+
+def read_aligned(
+    data_files: DataFiles,
+    parts: Sequence[RunPart],
+    key: Sequence[str],
+    *,
+    held_bytes: int | None = None,
+    keys_repeat: bool = False,
+) -> Iterator[list[AlignedRows]]:
+    """Reads runs side by side, a row group of each at a time; a file is begun where its key range begins.
+
+    Args:
+        data_files: Opens the files.
+        parts: The runs; those of the key are among the columns of each.
+        key: Names of the key's columns.
+        held_bytes: About how much of all runs may be held at once, however many there are. Where whole row groups would
+            be more, they are read in parts, each time decoding the rows before. None: a row group of each run.
+        keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than
+            may be held, so they may come in several steps: those of earlier runs first.
+
+    Yields:
+        The next rows of each run. All rows of one key come in the same step, and the keys of a step lie above those of
+        the steps before; where keys repeat, above them or at the last of them.
+
+    Raises:
+        DataCorrupted: A file is damaged, missing or not sorted; named.
+    """
+    ranges = [KeyRange(part.file.min_key, part.file.max_key) for part in parts]
+    share_bytes = None if held_bytes is None or not parts else held_bytes // find_depth(ranges)
+    cursors = [_Cursor(data_files, part, share_bytes) for part in parts]
+    # The one that begins lowest stands last.
+    waiting = sorted(cursors, key=lambda cursor: cursor.part.file.min_key or b"", reverse=True)
+    begun: list[_Cursor] = []
+    while True:
+        _begin(begun, waiting, key)
+        holding = {id(cursor) for cursor in begun if cursor.held.num_rows}
+        if not holding:
+            return
+        begun = [cursor for cursor in cursors if id(cursor) in holding]
+        counts = _count_complete(data_files, begun, key, keys_repeat=keys_repeat)
+        taken = {id(cursor): cursor.take(count) for cursor, count in zip(begun, counts, strict=True)}
+        yield [taken.get(id(cursor)) or cursor.take(0) for cursor in cursors]
+
+
+def _begin(begun: list[_Cursor], waiting: list[_Cursor], key: Sequence[str]) -> None:
+    """Fills the cursors that are begun, and begins those whose files can hold a key of the next step."""
+    while True:
+        for cursor in begun:
+            cursor.fill()
+        if not waiting:
+            return
+        last_keys = [(cursor.has_more, cursor.last_key(key)) for cursor in begun if cursor.held.num_rows]
+        # Up to here the next step goes; where all is held, to the end of it.
+        limit = min((last for has_more, last in last_keys if has_more), default=None)
+        if limit is None:
+            limit = max((last for _, last in last_keys), default=None)
+        due = [each for each in waiting if limit is not None and (each.part.file.min_key or b"") <= limit]
+        if not last_keys:
+            due = waiting[-1:]
+        if not due:
+            return
+        del waiting[len(waiting) - len(due) :]
+        begun.extend(due)
+
+
+def _count_complete(
+    data_files: DataFiles, cursors: Sequence[_Cursor], key: Sequence[str], *, keys_repeat: bool
+) -> list[int]:
+    """How many of each cursor's held rows come before all rows still to be read: by key, then by cursor."""
+    held = pa.concat_tables([cursor.held.select(list(key)) for cursor in cursors])
+    keys = comparable_keys([held.column(name) for name in key])
+    ends = np.cumsum([cursor.held.num_rows for cursor in cursors])
+    parts = np.split(keys, ends[:-1])
+    for cursor, own in zip(cursors, parts, strict=True):
+        if (own[1:] < own[:-1]).any():
+            path = cursor.part.file.path
+            raise DataCorrupted(
+                f"Data file {data_files.store.location}{path} is damaged: its rows are not sorted by "
+                f"{', '.join(key)}. Restore it from a backup, or overwrite its partition.",
+                metadata={"path": path},
+            )
+    open_ends = [own[-1] for cursor, own in zip(cursors, parts, strict=True) if cursor.has_more]
+    if not open_ends:
+        return [len(own) for own in parts]
+    last = min(open_ends)
+    # The run that may have more rows of this key; those of later runs wait for them.
+    first = next(place for place, cursor in enumerate(cursors) if cursor.has_more and parts[place][-1] == last)
+    return [
+        int(np.searchsorted(own, last, side="left" if keys_repeat and place > first else "right"))
+        for place, own in enumerate(parts)
+    ]
+
+
+class _Cursor:
+    """A run's rows, read row group by row group or less; the file is open only meanwhile."""
+
+    def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int | None) -> None:
+        self.part = part
+        self._nothing = pa.schema(list(part.fields)).empty_table()
+        self.held = self._nothing
+        self.has_more = part.file.row_count > 0 and (part.groups is None or len(part.groups) > 0)
+        self._start = 0
+        self._data_files = data_files
+        self._share_bytes = share_bytes
+        self._next = 0
+        self._row = 0
+
+    def last_key(self, key: Sequence[str]) -> bytes:
+        """The encoded key of the last row held."""
+        return encode_key([self.held.column(name)[-1] for name in key])
+
+    def fill(self) -> None:
+        """Reads the next row group, or as much of it as may be held, if nothing is held."""
+        while self.held.num_rows == 0 and self.has_more:
+            with self._data_files.open(self.part.file) as reader:
+                groups = range(reader.metadata.num_row_groups) if self.part.groups is None else self.part.groups
+                group = groups[self._next]
+                rows = reader.metadata.row_group(group).num_rows
+                end = min(rows, self._row + self._rows_at_once(reader.metadata.row_group(group)))
+                mapping = reader.map_columns(self.part.fields)
+                if end - self._row == rows:
+                    self.held = pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+                else:
+                    batches = list(reader.read_slice(group, self._row, end, mapping))
+                    part = pa.Table.from_batches(batches, mapping.schema)
+                    # SUBTLE: a copy, since slices keep all in memory that was decoded for them.
+                    self.held = part.take(pa.array(np.arange(part.num_rows)))
+                self._start = int(reader.row_group_starts[group]) + self._row
+                self._row = end
+                if end == rows:
+                    self._next, self._row = self._next + 1, 0
+                self.has_more = self._next < len(groups)
+
+    def _rows_at_once(self, group: pq.RowGroupMetaData) -> int:
+        if self._share_bytes is None or group.total_byte_size <= self._share_bytes:
+            return max(1, int(group.num_rows))
+        return max(_LEAST_ROWS, int(group.num_rows * self._share_bytes // group.total_byte_size))
+
+    def take(self, count: int) -> AlignedRows:
+        """Takes so many rows from the front."""
+        taken = AlignedRows(self.held.slice(0, count), self._start)
+        # SUBTLE: a slice without rows keeps all in memory as well.
+        self.held = self.held.slice(count) if count < self.held.num_rows else self._nothing
+        self._start += count
+        return taken

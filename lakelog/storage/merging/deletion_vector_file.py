@@ -1,0 +1,145 @@
+"""Committed positions: which rows of a bucket a commit superseded, as its writer found them when it looked rows up.
+
+A small Parquet file with two columns: `file`, the path of a data file in its table, and `position`, a row's place in
+it. Paths, since files that the commit itself brings have no number yet. Positions hold for good: a row that was
+superseded once is never shown again.
+
+Positions of one commit's own rows are told by these. Those that were found later, of all files of a section at once,
+rest on all of them: such a file also says which files these were, and holds while they stand together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted, Unavailable
+from lakelog.storage.objects.io_errors import translate_io_error
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.reader import PARQUET_LIMITS, translated
+from lakelog.storage.parquet.writer import PATH_KEY
+
+RowIndices = npt.NDArray[np.int64]
+
+_SECTIONS_KEY: Final = "lakelog.sections"
+
+_SCHEMA: Final = pa.schema(
+    [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
+)
+"""A data file has less than two thousand million rows."""
+
+
+@dataclass(frozen=True)
+class CommittedDeletionVectors:
+    """What a file of positions says.
+
+    Args:
+        by_path: Rising positions by the data file's path.
+        sections: Paths of files that hold only together; empty: each position holds by itself.
+    """
+
+    by_path: Mapping[str, RowIndices]
+    sections: Sequence[Collection[str]] = ()
+
+    def hold_for(self, paths: Collection[str]) -> bool:
+        """Whether they hold among some files, which are all whose keys meet. Pure."""
+        there = set(paths)
+        return all(there.isdisjoint(section) or there.issuperset(section) for section in self.sections)
+
+
+def write_deletion_vectors(
+    store: ObjectStore,
+    path: str,
+    deleted: Mapping[str, RowIndices],
+    sections: Sequence[Sequence[str]] = (),
+) -> None:
+    """Writes which rows of some data files are superseded; blocks until it is durable.
+
+    Args:
+        store: Where the table's files are.
+        path: Where to write.
+        deleted: Rising positions by the file's path.
+        sections: Paths of the files that positions were found in together, and that they rest on; empty where each is
+            known by itself.
+
+    Raises:
+        AlreadyExists: There is such a file; as all other errors of the store.
+    """
+    names = sorted(deleted)
+    numbers = np.repeat(np.arange(len(names), dtype=np.int32), [len(deleted[name]) for name in names])
+    indices = np.concatenate([np.empty(0, np.int64), *(deleted[name] for name in names)]).astype(np.int32)
+    files = pa.DictionaryArray.from_arrays(numbers, pa.array(names, pa.string()))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        _SCHEMA,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=["file"],
+        column_encoding={"position": "DELTA_BINARY_PACKED"},
+        write_statistics=False,
+        write_page_checksum=True,
+        store_schema=False,
+    ) as parquet:
+        parquet.write_table(pa.Table.from_arrays([files, pa.array(indices)], schema=_SCHEMA))
+        # What it is stands in it too, so that a file put in another's place by hand is found out.
+        parquet.add_key_value_metadata({PATH_KEY: path})
+        if sections:
+            parquet.add_key_value_metadata({_SECTIONS_KEY: json.dumps([list(each) for each in sections])})
+    writer = store.create(path)
+    try:
+        writer.sink.write(sink.getvalue())
+        writer.commit()
+    except OSError as error:
+        writer.abort()
+        name = f"{store.location}{path}"
+        raise translate_io_error(error, name) or Unavailable(
+            f"File {name} cannot be written: {str(error)[:300]}. Nothing of it is visible; write again.",
+            metadata={"path": name},
+        ) from error
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVectors:
+    """Reads what `write_deletion_vectors` wrote. Blocks.
+
+    Raises:
+        DataCorrupted: It is damaged or missing; named.
+    """
+    with translated(f"{store.location}{path}"), store.open_input(path) as source:
+        parquet = pq.ParquetFile(source, read_dictionary=["file"], **PARQUET_LIMITS)
+        said = parquet.metadata.metadata or {}
+        named = said.get(PATH_KEY.encode(), b"").decode(errors="replace")
+        if named != path:
+            raise DataCorrupted(f"it is the file {named[:200]}, put in this one's place", reason="FILE_SWAPPED")
+        table = parquet.read().combine_chunks()
+        if table.schema.remove_metadata() != _SCHEMA or table.column("position").null_count:
+            raise DataCorrupted("it holds no positions of rows")
+        files = table.column("file").combine_chunks() if table.num_rows else None
+        sections = _read_sections(said.get(_SECTIONS_KEY.encode(), b"[]"))
+        if files is None:
+            return CommittedDeletionVectors({}, sections)
+        numbers = np.asarray(files.indices)
+        indices = table.column("position").to_numpy().astype(np.int64)
+        ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
+        names = files.dictionary.take(pa.array(numbers[ends - 1])).to_pylist()
+    return CommittedDeletionVectors(dict(zip(names, np.split(indices, ends[:-1]), strict=True)), sections)
+
+
+def _read_sections(text: bytes) -> list[list[str]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(section, list) for section in found):
+        raise DataCorrupted(f"it does not say which files it is about: {text[:100]!r}")
+    return [[str(path) for path in section] for section in found]

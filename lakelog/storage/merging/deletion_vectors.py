@@ -1,0 +1,366 @@
+"""Deletion vectors: which rows of a primary-key bucket's live files a read leaves out (ARCHITECTURE, decision 9).
+
+Objectives, which conflict: what needs no merging is not touched; keys are read once, and nothing but keys, sequence
+columns and kinds; memory is bounded whatever a bucket holds; the answer is a pure function of files that never change,
+so that it can be cached and computed anywhere.
+
+A bucket's files are split into sections whose key ranges do not meet. A section of one file without deletes costs
+nothing, one of a single file with deletes only its kinds. Where all commits behind the oldest file looked their old
+rows up, their positions are committed and only read, file by file (`deletion_vector_file.py`). Others are merged at
+once where their keys fit into the memory given, else step by step: a row group of each file is held, all rows up to the
+lowest of the files' last keys held are complete and merged, then the files that ran dry go on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows
+from lakelog.format.merge.sections import KeyRange, split_sections
+from lakelog.format.tables.predicate import Predicate
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
+from lakelog.format.types.schema import TableSchema
+from lakelog.format.types.widths import row_bytes
+from lakelog.options.declared.tables import (
+    FIRST_ROW,
+    MERGE_ENGINE,
+    SEQUENCE_DELETE_RETENTION,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+)
+from lakelog.options.values import TableOptions
+from lakelog.storage.merging.aligned_runs import RunPart, read_aligned, read_run
+from lakelog.storage.merging.deletion_vector_file import read_deletion_vectors
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.lookahead import look_ahead
+from lakelog.storage.parquet.own_columns import KIND_FIELD, pick_own_fields
+from lakelog.storage.parquet.row_groups import pick_row_groups
+
+DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
+"""Of key columns held at once; merging them takes about three times as much for a moment."""
+
+_FEW_KEYS: Final = 8
+"""Where a condition leaves one row in so many, merging their keys is cheaper than reading all committed positions."""
+
+_POSITION_BYTES: Final = 8
+_READ_THREADS: Final = 2
+
+RowIndices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MergePolicy:
+    """What decides between rows of one key (semantics 1.3). Picklable, hashable.
+
+    Args:
+        key: The primary key's columns without partition columns.
+        sequence: `sequence.field`.
+        sequence_descending: `sequence.field.sort-order` is desc.
+        delete_retention_ms: `sequence.delete-retention`.
+        keeps_deletes: Rows that take away are left out only where a later row of their key is there too, as in what one
+            commit wrote (semantics 3.3).
+        keep_first: The first row of a key stays, as with the merge engine `first-row`.
+    """
+
+    key: tuple[str, ...]
+    sequence: tuple[str, ...]
+    sequence_descending: bool
+    delete_retention_ms: int
+    keeps_deletes: bool = False
+    keep_first: bool = False
+
+
+def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
+    """The policy of a table with a primary key. Pure."""
+    return MergePolicy(
+        schema.trimmed_key,
+        options.get(SEQUENCE_FIELD),
+        options.get(SEQUENCE_SORT_ORDER) == "desc",
+        options.get(SEQUENCE_DELETE_RETENTION),
+        keep_first=options.get(MERGE_ENGINE) == FIRST_ROW,
+    )
+
+
+class DeletionVectorCache:
+    """Positions found before, by file set; the least used go when it is full. Threads may share it.
+
+    Args:
+        max_bytes: What the positions may take; 0 keeps nothing.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+        self._found: OrderedDict[object, tuple[RowIndices | None, ...]] = OrderedDict()
+
+    def get(self, key: object) -> tuple[RowIndices | None, ...] | None:
+        """What was found for these files, or None."""
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._found.clear()
+            self._held_bytes = 0
+
+    def put(self, key: object, found: tuple[RowIndices | None, ...]) -> None:
+        """Keeps what was found, unless it is larger than the whole cache."""
+        size_bytes = _size_bytes(found)
+        with self._lock:
+            if size_bytes > self._max_bytes or key in self._found:
+                return
+            self._found[key] = found
+            self._held_bytes += size_bytes
+            while self._held_bytes > self._max_bytes:
+                _, dropped = self._found.popitem(last=False)
+                self._held_bytes -= _size_bytes(dropped)
+
+
+def find_deletion_vectors(
+    store: ObjectStore | DataFiles,
+    files: Sequence[LiveFile],
+    schema: TableSchema,
+    policy: MergePolicy,
+    *,
+    key_predicate: Predicate | None = None,
+    memory_bytes: int = DEFAULT_MERGE_MEMORY_BYTES,
+    cache: DeletionVectorCache | None = None,
+) -> tuple[RowIndices | None, ...]:
+    """Finds the rows of one bucket's live files that a read leaves out. Runs on executors; blocks on storage.
+
+    Args:
+        store: Where the table's files are; or the files of the read that this is for, which shares its footers.
+        files: All live files of one bucket (or all whose keys can meet what is read), in the order of
+            `order_snapshot` and `order_ordinal`.
+        schema: What to read with.
+        policy: What decides between rows of one key.
+        key_predicate: A condition on key columns that all rows which matter fulfil; other rows to leave out may then be
+            missing from the answer, and only row groups with such keys are read.
+        memory_bytes: Bytes of key columns to hold at once; a row group's keys of each overlapping file in any case.
+        cache: Where to look first and to keep the answer.
+
+    Returns:
+        For each file the rising positions to leave out; None: the whole file is read as it is.
+
+    Raises:
+        DataCorrupted: A file is damaged; named.
+    """
+    if len(files) < 2 and (policy.keeps_deletes or all(file.delete_count == 0 for file in files)):
+        return (None,) * len(files)
+    data_files = store if isinstance(store, DataFiles) else DataFiles(store)
+    cache_key = (data_files.store.location, tuple(file.path for file in files), policy)
+    if cache is not None and (known := cache.get(cache_key)) is not None:
+        return known
+    found: list[RowIndices | None] = [None] * len(files)
+    for section in split_sections([KeyRange(file.min_key, file.max_key) for file in files]):
+        merge = _Section(data_files, [files[place] for place in section], schema, policy, key_predicate)
+        for place, indices in zip(section, merge.find(memory_bytes), strict=True):
+            found[place] = indices if indices is not None and len(indices) else None
+    result = tuple(found)
+    if cache is not None and key_predicate is None:
+        cache.put(cache_key, result)
+    return result
+
+
+def are_committed(files: Sequence[LiveFile]) -> bool:
+    """Whether it is committed which rows of some files of one section, oldest first, are superseded. Pure.
+
+    Whoever brought a file knew what it supersedes in all that was there; the oldest one has nothing below it, and only
+    its own deletes must be known. What a compaction put below a file afterwards was not there, though it holds the same
+    rows: the positions are of the files that it replaced.
+    """
+    first, *later = files
+    if first.deletion_vector_path is None and first.delete_count:
+        return False
+    newest = first.added_snapshot
+    for file in later:
+        if file.deletion_vector_path is None or file.added_snapshot < newest:
+            return False
+        newest = file.added_snapshot
+    return True
+
+
+def merge_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> int:
+    """About how many bytes are held to find which rows of a section's files are superseded. Pure."""
+    if are_committed(files):
+        # A mask for each file, and the answer, in which a row stands once for the later one that supersedes it.
+        return sum(file.row_count for file in files) + sum(file.row_count for file in files[1:]) * _POSITION_BYTES
+    return key_bytes(files, schema, policy)
+
+
+def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy, rows: int | None = None) -> int:
+    """About how many bytes the columns take by which files are merged. Pure.
+
+    Args:
+        files: Of one section.
+        schema: What to read with.
+        policy: Which columns these are.
+        rows: That take part; None: all.
+    """
+    count = sum(file.row_count for file in files) if rows is None else rows
+    return count * row_bytes(schema.arrow, (*policy.key, *policy.sequence))
+
+
+class _Section:
+    """Files whose key ranges meet."""
+
+    def __init__(
+        self,
+        data_files: DataFiles,
+        files: Sequence[LiveFile],
+        schema: TableSchema,
+        policy: MergePolicy,
+        key_predicate: Predicate | None,
+    ) -> None:
+        self._data_files = data_files
+        self._files = files
+        self._schema = schema
+        self._policy = policy
+        self._predicate = key_predicate
+        self._fields = [schema.arrow.field(name) for name in (*policy.key, *policy.sequence)]
+
+    def find(self, memory_bytes: int) -> list[RowIndices | None]:
+        if len(self._files) == 1:
+            return [self._find_deletes(self._files[0])]
+        committed = not self._policy.keeps_deletes and are_committed(self._files)
+        if committed and self._predicate is None and (known := self._read_committed()) is not None:
+            return known
+        with ThreadPoolExecutor(_READ_THREADS) as pool:
+            picked = list(pool.map(self._pick, self._files))
+            rows = sum(each.row_count for each in picked)
+            if committed and self._predicate is not None:
+                is_dear = rows > sum(file.row_count for file in self._files) // _FEW_KEYS
+                if is_dear and (known := self._read_committed()) is not None:
+                    return known
+            if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
+                return [*self._merge_by_steps(picked)]
+            tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
+        found = self._find_in(tables)
+        return [each.to_file_indices(indices) for each, indices in zip(picked, found, strict=True)]
+
+    def _read_committed(self) -> list[RowIndices | None] | None:
+        """What is committed; None where it was found among files of which some are not there any more."""
+        store = self._data_files.store
+        masks = _Masks(self._files, store.location)
+        here = {file.path for file in self._files}
+        paths = list(dict.fromkeys(file.deletion_vector_path for file in self._files if file.deletion_vector_path))
+        with ThreadPoolExecutor(_READ_THREADS) as pool:
+            # One file after the other: together they also name all that compactions have replaced since.
+            for found in look_ahead(pool, lambda path: read_deletion_vectors(store, path), paths, _READ_THREADS):
+                if not found.hold_for(here):
+                    return None
+                masks.add(found.by_path)
+        return masks.to_positions()
+
+    def _pick(self, file: LiveFile) -> _PickedFile:
+        # Without their kinds, deletes are rows like others.
+        own = [] if self._policy.keeps_deletes else pick_own_fields(file, self._policy.sequence)
+        fields = [*self._fields, *own]
+        if self._predicate is None:
+            # The whole file, which need not be opened for that.
+            return _PickedFile(RunPart(file, fields), file.row_count, None)
+        with self._data_files.open(file) as reader:
+            groups = pick_row_groups(reader, self._schema.arrow, self._predicate)
+            starts = reader.row_group_starts
+            rows = sum(int(starts[group + 1] - starts[group]) for group in groups)
+            return _PickedFile(RunPart(file, fields, groups), rows, starts)
+
+    def _find_deletes(self, file: LiveFile) -> RowIndices | None:
+        if file.delete_count == 0 or self._policy.keeps_deletes:
+            return None
+        kinds = read_run(self._data_files, RunPart(file, [KIND_FIELD])).column(ROW_KIND_COLUMN)
+        return np.flatnonzero(is_retract(kinds))
+
+    def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[RowIndices]:
+        found: list[list[RowIndices]] = [[np.empty(0, np.int64)] for _ in picked]
+        for step in read_aligned(self._data_files, [each.part for each in picked], self._policy.key):
+            for place, indices in enumerate(self._find_in([each.rows for each in step])):
+                found[place].append(indices + step[place].start)
+        return [np.concatenate(indices) for indices in found]
+
+    def _find_in(self, tables: Sequence[pa.Table]) -> list[RowIndices]:
+        runs = [
+            MergeRun(table, commit_time_ms=file.order_time_ms) for table, file in zip(tables, self._files, strict=True)
+        ]
+        return find_deleted_rows(
+            runs,
+            self._policy.key,
+            self._policy.sequence,
+            sequence_descending=self._policy.sequence_descending,
+            delete_retention_ms=self._policy.delete_retention_ms,
+            keep_first=self._policy.keep_first,
+        )
+
+
+@dataclass(frozen=True)
+class _PickedFile:
+    """What of a file takes part in a merge, how many rows that are, and where its row groups start."""
+
+    part: RunPart
+    row_count: int
+    starts: RowIndices | None
+
+    def to_file_indices(self, indices: RowIndices) -> RowIndices:
+        """Turns positions among the rows picked into positions in the file."""
+        if self.part.groups is None or self.starts is None or len(indices) == 0:
+            return indices
+        lengths = np.diff(self.starts)[self.part.groups]
+        firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        place = np.searchsorted(firsts, indices, side="right") - 1
+        return indices - firsts[place] + self.starts[self.part.groups][place]
+
+
+class _Masks:
+    """Which rows of some files commits have named: a byte for each row of a file of which there are any.
+
+    Args:
+        files: Of one section.
+        location: Of the table, for messages.
+    """
+
+    def __init__(self, files: Sequence[LiveFile], location: str) -> None:
+        self._files = files
+        self._location = location
+        self._masks: dict[str, npt.NDArray[np.bool_]] = {}
+
+    def add(self, found: Mapping[str, RowIndices]) -> None:
+        """Takes what one commit has named, by the file's path; files that are not of the section are passed over."""
+        for file in self._files:
+            indices = found.get(file.path)
+            if indices is None:
+                continue
+            if indices[0] < 0 or indices[-1] >= file.row_count or (np.diff(indices) <= 0).any():
+                raise DataCorrupted(
+                    f"The committed positions for data file {self._location}{file.path} are none of its "
+                    f"{file.row_count} rows. Restore the files named deletion-vectors-* from a backup.",
+                    metadata={"path": f"{self._location}{file.path}"},
+                )
+            if file.path not in self._masks:
+                self._masks[file.path] = np.zeros(file.row_count, np.bool_)
+            self._masks[file.path][indices] = True
+
+    def to_positions(self) -> list[RowIndices | None]:
+        """For each file the rising positions, each once; empties it, so that a file's rows are held in one form."""
+        masks = (self._masks.pop(file.path, None) for file in self._files)
+        return [None if mask is None else np.flatnonzero(mask) for mask in masks]
+
+
+def _size_bytes(found: tuple[RowIndices | None, ...]) -> int:
+    return 128 * (1 + len(found)) + sum(indices.nbytes for indices in found if indices is not None)

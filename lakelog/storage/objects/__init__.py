@@ -1,0 +1,1 @@
+"""The object store: local folders, S3, memory."""

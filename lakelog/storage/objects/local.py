@@ -1,0 +1,232 @@
+"""Objects as files of a local (or shared) file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied, ResourceExhausted, Unavailable
+from lakelog.storage.objects.durable import synchronise
+from lakelog.storage.objects.store import StoredObject, check_path, check_prefix, to_pages
+
+
+class LocalStore:
+    """Files below a folder.
+
+    An object is made under its own name with O_EXCL, so that two writers never share one, and counts as durable after
+    its data and every folder on the way to it that was made for it are synchronised. A file that a crash cuts short is
+    garbage of an attempt that never committed.
+
+    Args:
+        root: Absolute path of the folder; it is made with the first object.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.location!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    @property
+    def location(self) -> str:
+        """`file://` and the folder; ends with a slash."""
+        return f"file://{quote(str(self._root))}/"
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Opens a file for random access."""
+        target = self._resolve(path)
+        with _translated(target):
+            return pa.OSFile(str(target), "rb")
+
+    def create(self, path: str) -> LocalWriter:
+        """Makes a file, and the folders it needs."""
+        target = self._resolve(path)
+        with _translated(target):
+            unsynced = _make_folders(target.parent)
+            try:
+                _make_empty(target)
+            except FileNotFoundError:
+                # Another writer of the same attempt took its last file back and the folder with it. That writer
+                # removes it once, so that once more is enough.
+                unsynced = _make_folders(target.parent)
+                _make_empty(target)
+            return LocalWriter(target, unsynced)
+
+    def delete(self, path: str) -> bool:
+        """Removes a file; its folders stay."""
+        target = self._resolve(path)
+        with _translated(target):
+            try:
+                target.unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Removes files, then the folders that this left empty."""
+        for path in paths:
+            self.delete(path)
+        for folder in {self._resolve(path).parent for path in paths}:
+            # Not empty, or gone already: another writer's business.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """All files below the folder `prefix`, by path."""
+        start = self._root / check_prefix(prefix)
+        return iter(sorted(self._walk(start), key=lambda object_: object_.path))
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All files in pages, folder by folder."""
+        return to_pages(self._walk(self._root), page_size)
+
+    def delete_empty_folders(self) -> None:
+        """Removes the folders without files, the deepest first; one that gets a file meanwhile stays."""
+        with _translated(self._root):
+            for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise_unless_missing):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
+    def _walk(self, start: Path) -> Iterator[StoredObject]:
+        with _translated(start):
+            for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
+                for name in names:
+                    file = Path(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        status = file.stat()
+                        relative = file.relative_to(self._root).as_posix()
+                        yield StoredObject(relative, status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def size(self, path: str) -> int:
+        """A file's size in bytes."""
+        target = self._resolve(path)
+        with _translated(target):
+            return target.stat().st_size
+
+    def _resolve(self, path: str) -> Path:
+        return self._root / check_path(path)
+
+
+class LocalWriter:
+    """A file that is being written.
+
+    Args:
+        target: The file, which exists and is empty.
+        unsynced: Folders whose entries must become durable with it.
+    """
+
+    def __init__(self, target: Path, unsynced: list[Path]) -> None:
+        self._target = target
+        self._unsynced = unsynced
+        self._ended = False
+        self._sink = pa.OSFile(str(target), "wb")
+
+    @property
+    def sink(self) -> pa.NativeFile:
+        """Where its bytes go."""
+        return self._sink
+
+    def commit(self) -> int:
+        """Synchronises the file and its folders, and returns its size."""
+        with _translated(self._target):
+            self._sink.close()
+            descriptor = os.open(self._target, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+                size_bytes = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+            for folder in self._unsynced:
+                synchronise(folder)
+        self._ended = True
+        return size_bytes
+
+    def abort(self) -> None:
+        """Removes the file."""
+        if self._ended:
+            return
+        self._ended = True
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._sink.close()
+        with contextlib.suppress(OSError):
+            self._target.unlink()
+        with contextlib.suppress(OSError):
+            self._target.parent.rmdir()
+
+
+def _make_empty(target: Path) -> None:
+    # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Makes a folder and its parents; returns those whose entries changed: the parents of new ones, and itself."""
+    try:
+        # Nearly always the parents are there: an attempt's folder is new, the table's is not.
+        os.mkdir(folder)
+    except FileExistsError:
+        return [folder]
+    except FileNotFoundError:
+        pass
+    else:
+        return [folder, folder.parent]
+    missing: list[Path] = []
+    walk = folder
+    while not walk.exists():
+        missing.append(walk)
+        walk = walk.parent
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
+    return [folder, *(made.parent for made in missing)]
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextlib.contextmanager
+def _translated(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translate_os_error(error, str(target)) from error
+
+
+def translate_os_error(error: OSError, name: str) -> LakelogError:
+    """Returns the lakelog error that says what an operating system's error on the file `name` means."""
+    metadata = {"path": name}
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"File {name} does not exist.", reason="FILE_NOT_FOUND", metadata=metadata)
+    if isinstance(error, FileExistsError):
+        return AlreadyExists(f"File {name} exists already and is never overwritten.", metadata=metadata)
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return PermissionDenied(
+            f"This user may not read or write {name}: {error.strerror}. Give it the right, or check the warehouse.",
+            metadata=metadata,
+        )
+    said = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself.
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceExhausted(
+            f"File {name} cannot be written: {said}. Nothing of this write is visible. Make room there, then write "
+            "again.",
+            reason="DISK_FULL",
+            metadata=metadata,
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhausted(
+            f"File {name} cannot be opened: {said}. Raise the limit of open files (ulimit -n).", metadata=metadata
+        )
+    return Unavailable(f"File {name} cannot be reached: {said}.", metadata=metadata)

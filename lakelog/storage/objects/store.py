@@ -1,0 +1,197 @@
+"""The object store as lakelog sees it: whole objects under one location, made once and never changed.
+
+What belongs here: the protocol, the rules for paths, and which implementation a location means. Implementations are
+`local.py`, `s3.py` and `memory.py`; one contract suite (`tests/contract/storage`) runs over all of them. Foreign errors
+are translated there, so that callers see only those of `lakelog.errors`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+
+MAX_PATH_LENGTH: Final = 900
+"""S3 takes keys of 1024 bytes; the location's own prefix needs some of them."""
+
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,254}")
+_STORE_SETTINGS: Final = ("endpoint", "region")
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object that a listing found: its path relative to the location, its size, and when it was last written."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+class ObjectWriter(Protocol):
+    """An object that is being written; exactly one of `commit` and `abort` ends it."""
+
+    @property
+    def sink(self) -> pa.NativeFile:
+        """Where its bytes go, in order."""
+        ...
+
+    def commit(self) -> int:
+        """Makes the object durable; blocks until it is, and returns its size in bytes."""
+        ...
+
+    def abort(self) -> None:
+        """Takes back what was written; idempotent, does nothing after `commit`, and never raises."""
+        ...
+
+
+class ObjectStore(Protocol):
+    """Objects under one location. All methods block and may be called from several threads; stores pickle.
+
+    Paths are relative to the location (`check_path`). Every method raises InvalidArgument for a path that is not,
+    PermissionDenied where the store refuses, Unavailable where it cannot be reached.
+    """
+
+    @property
+    def location(self) -> str:
+        """The absolute URI that all paths are relative to; ends with a slash and holds no secret."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Opens an object for random access; NotFound names it. The caller closes it."""
+        ...
+
+    def create(self, path: str) -> ObjectWriter:
+        """Begins a new object; AlreadyExists when there is one, which stays as it is."""
+        ...
+
+    def delete(self, path: str) -> bool:
+        """Removes an object; False when there was none. Idempotent."""
+        ...
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Removes objects; those that do not exist are no error. Idempotent."""
+        ...
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """All objects in the folder `prefix` and below it, by path; none when there is no such folder."""
+        ...
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All objects of the location in pages, in no order, so that millions need little memory.
+
+        What is made or deleted while it goes on may be left out or shown. Objects whose names no `check_path` takes,
+        which others have put there, are left out.
+        """
+        ...
+
+    def delete_empty_folders(self) -> None:
+        """Removes the folders without objects, the location's own among them, where a store has folders at all."""
+        ...
+
+    def size(self, path: str) -> int:
+        """An object's size in bytes; NotFound names it."""
+        ...
+
+
+@dataclass(frozen=True)
+class S3Settings:
+    """How to reach S3. What is None is found by the AWS SDK's own rules (profile, instance metadata ...).
+
+    Args:
+        endpoint: URL of a store that is not Amazon's, for instance `http://127.0.0.1:8333`.
+        region: The bucket's region.
+        access_key_id: With `secret_access_key`; both or none.
+        secret_access_key: Never shown.
+        session_token: For temporary credentials; never shown.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
+    """Returns the store of a location; does not touch it.
+
+    Args:
+        location: `file:///folder/` or `s3://bucket/prefix/`, where the latter may say `?endpoint=...&region=...`.
+        s3: How to reach S3; what the location says goes before it.
+
+    Raises:
+        InvalidArgument: The location is none of these.
+    """
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        from lakelog.storage.objects.local import LocalStore
+
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
+            raise InvalidArgument(f"Location '{location}' is not a local folder; write it as file:///absolute/folder/.")
+        return LocalStore(unquote(parts.path))
+    if parts.scheme == "s3":
+        from lakelog.storage.objects.s3 import S3Store
+
+        if not parts.netloc or "@" in parts.netloc or parts.fragment:
+            raise InvalidArgument(
+                "A location on S3 is s3://bucket/prefix/ without credentials; give those by LAKELOG_S3_* or AWS_*."
+            )
+        return S3Store(parts.netloc, parts.path.strip("/"), _merge_settings(parts.query, s3 or S3Settings()))
+    raise InvalidArgument(
+        f"Location '{location}' has the scheme '{parts.scheme}'; lakelog stores files under file:/// or s3://."
+    )
+
+
+def _merge_settings(query: str, given: S3Settings) -> S3Settings:
+    said = dict(parse_qsl(query))
+    unknown = sorted(said.keys() - set(_STORE_SETTINGS))
+    if unknown:
+        raise InvalidArgument(
+            f"A location on S3 takes the settings {', '.join(_STORE_SETTINGS)} behind '?', not {', '.join(unknown)}."
+        )
+    return S3Settings(
+        said.get("endpoint", given.endpoint),
+        said.get("region", given.region),
+        given.access_key_id,
+        given.secret_access_key,
+        given.session_token,
+    )
+
+
+def check_path(path: str) -> str:
+    """Checks that a path stays inside its location on every store, and returns it. Pure.
+
+    Raises:
+        InvalidArgument: It is absolute, empty, too long, or has a part other than letters, digits and `_ . = -` that
+            begins with a letter, digit or `_`; so it can hold neither `..` nor a scheme.
+    """
+    if not is_path(path):
+        raise InvalidArgument(
+            f"Path {path[:200]!r} is not a path inside a table: parts of letters, digits and _ . = - that begin with a "
+            f"letter, digit or _, joined by single slashes, at most {MAX_PATH_LENGTH} characters together."
+        )
+    return path
+
+
+def is_path(path: str) -> bool:
+    """Whether `check_path` takes a path. Pure."""
+    return len(path) <= MAX_PATH_LENGTH and all(_SEGMENT.fullmatch(segment) for segment in path.split("/"))
+
+
+def to_pages(found: Iterable[StoredObject], page_size: int) -> Iterator[list[StoredObject]]:
+    """Objects in pages of at most so many, those left out whose names no `check_path` takes."""
+    named = (each for each in found if is_path(each.path))
+    while page := list(itertools.islice(named, page_size)):
+        yield page
+
+
+def check_prefix(prefix: str) -> str:
+    """Checks a folder's path as `check_path` does; a slash at its end is left out, and empty means the location."""
+    return check_path(prefix.rstrip("/")) if prefix else ""

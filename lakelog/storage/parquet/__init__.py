@@ -1,0 +1,1 @@
+"""Parquet files: read, written, cut into row groups."""

@@ -1,0 +1,64 @@
+"""The data files of one read: each may be opened several times, its footer is fetched and checked once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.read_counts import ReadCounts
+from lakelog.storage.parquet.reader import DataFileReader
+
+_MAX_FOOTER_BYTES: Final = 16 << 20
+"""As stored; in memory they take several times as much."""
+
+
+class DataFiles:
+    """Opens a table's data files and remembers footers, those used last. Threads may share it.
+
+    Merging looks into a file before its rows are read, and a read opens a file anew for each portion of its row groups:
+    from an object store each footer would be one more round trip, and to parse it takes longer than to read a point.
+
+    Args:
+        store: Where the table's files are.
+        max_footer_bytes: What the footers that are remembered may take; 0 remembers none.
+        counts: Told of row groups that are read as a whole; None: nobody is.
+    """
+
+    def __init__(
+        self, store: ObjectStore, max_footer_bytes: int = _MAX_FOOTER_BYTES, counts: ReadCounts | None = None
+    ) -> None:
+        self._counts = counts
+        self.store: Final = store
+        self._max_bytes = max_footer_bytes
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+        self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+
+    def open(self, file: LiveFile) -> DataFileReader:
+        """Opens a file for one thread; the caller closes it.
+
+        Raises:
+            DataCorrupted: It is missing, damaged, or not what the plan says.
+        """
+        with self._lock:
+            known = self._footers.get(file.path)
+            if known is not None:
+                self._footers.move_to_end(file.path)
+        reader = DataFileReader(self.store, file, known, self._counts)
+        if known is None:
+            self._keep(file.path, reader.metadata)
+        return reader
+
+    def _keep(self, path: str, footer: pq.FileMetaData) -> None:
+        with self._lock:
+            if path in self._footers or footer.serialized_size > self._max_bytes:
+                return
+            self._footers[path] = footer
+            self._held_bytes += footer.serialized_size
+            while self._held_bytes > self._max_bytes:
+                self._held_bytes -= self._footers.popitem(last=False)[1].serialized_size

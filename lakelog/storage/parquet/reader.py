@@ -1,0 +1,224 @@
+"""Reading one Parquet file: its footer is checked against the plan, its columns are found by field id.
+
+A file may be damaged or made to do harm. Its size and row count must be what the commit said and its footer must name
+its own path, Thrift's own limits bound what a footer can claim, every page's checksum is verified, and whatever pyarrow
+finds wrong becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, so that memory does not
+follow what a row group claims.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.storage.objects.io_errors import translate_io_error
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
+from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping, map_columns
+from lakelog.storage.parquet.writer import PATH_KEY
+
+FILE_MISSING: Final = "FILE_MISSING"
+"""The reason of a DataCorrupted for a file that is not there; it may have expired since it was planned."""
+
+BATCH_ROWS: Final = 65_536
+"""Rows decoded at once."""
+
+PARQUET_LIMITS: Final[dict[str, Any]] = {
+    "thrift_string_size_limit": 64 << 20,
+    "thrift_container_size_limit": 1_000_000,
+    # A table's types are nested 32 deep at most; Parquet needs up to three levels for each.
+    "schema_depth_limit": 200,
+    "page_checksum_verification": True,
+    "arrow_extensions_enabled": False,
+}
+"""What no file of ours passes, and what is checked of each."""
+
+RowIndices = npt.NDArray[np.int64]
+
+
+class DataFileReader:
+    """An open data file. For one thread at a time; close it, or use it in a `with` statement.
+
+    Args:
+        store: Where the table's files are.
+        file: What the plan says of it.
+        metadata: Its footer, where another reader of the same file has checked it.
+        counts: Told of what `read_batches` reads; None: nobody is.
+
+    Raises:
+        DataCorrupted: It is missing, damaged, or not what the plan says.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        file: LiveFile,
+        metadata: pq.FileMetaData | None = None,
+        counts: ReadCounts | None = None,
+    ) -> None:
+        self._counts = counts
+        self.file: Final = file
+        self.name: Final = f"{store.location}{file.path}"
+        with translated(self.name):
+            self._source = store.open_input(file.path)
+            try:
+                size_bytes = self._source.size()
+                if size_bytes != file.size_bytes:
+                    raise DataCorrupted(
+                        f"it has {size_bytes} bytes, but was committed with {file.size_bytes}", reason="FILE_SIZE"
+                    )
+                self._parquet = pq.ParquetFile(
+                    self._source,
+                    metadata=metadata,
+                    # Reading ahead saves round trips; a file of this machine has none, and the hand-over costs a tenth.
+                    pre_buffer=not isinstance(self._source, pa.OSFile),
+                    **PARQUET_LIMITS,
+                )
+                self.metadata: pq.FileMetaData = self._parquet.metadata
+                self.row_group_starts: RowIndices = self._check_footer()
+                self._schema: pa.Schema = self._parquet.schema_arrow
+            except BaseException:
+                self._source.close()
+                raise
+
+    def __enter__(self) -> DataFileReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; idempotent."""
+        self._source.close()
+
+    def map_columns(self, fields: Sequence[pa.Field]) -> ColumnMapping:
+        """Finds the columns of a read in this file."""
+        with translated(self.name):
+            return map_columns(self._schema, tuple(fields))
+
+    def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+        """Reads some row groups, one after the other, so that no more than one is buffered.
+
+        Args:
+            row_groups: Their numbers, rising.
+            mapping: As of `map_columns`.
+
+        Yields:
+            Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; together as
+            many rows as the row groups have.
+        """
+        for group in row_groups:
+            if self._counts is not None:
+                self._counts.add(ReadMetrics(row_groups_read=1, bytes_read=self._stored_bytes(group, mapping)))
+            wanted = int(self.row_group_starts[group + 1] - self.row_group_starts[group])
+            found = 0
+            for batch in self._decode(group, wanted, mapping, BATCH_ROWS):
+                found += batch.num_rows
+                if found > wanted:
+                    break
+                yield batch
+            if found != wanted:
+                raise _too_few(self.name, group, found, wanted)
+
+    def _stored_bytes(self, row_group: int, mapping: ColumnMapping) -> int:
+        metadata = self.metadata.row_group(row_group)
+        return sum(metadata.column(place).total_compressed_size for place in mapping.leaf_columns)
+
+    def read_slice(self, row_group: int, start: int, end: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+        """Reads neighbouring rows of a row group; rows behind them are not decoded, those before them are.
+
+        Args:
+            row_group: Its number.
+            start: The first row, counted from the row group's own first.
+            end: Behind the last row.
+            mapping: As of `map_columns`.
+
+        Yields:
+            Batches with the columns of the mapping, together `end - start` rows.
+        """
+        found = 0
+        for batch in self._decode(row_group, end, mapping, min(max(end, 1), BATCH_ROWS)):
+            first, last = max(start - found, 0), min(end - found, batch.num_rows)
+            found += batch.num_rows
+            if first < last:
+                yield batch.slice(first, last - first)
+            if found >= end:
+                return
+        raise _too_few(self.name, row_group, found, end)
+
+    def _decode(self, group: int, rows: int, mapping: ColumnMapping, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if mapping.leaf_columns:
+            with translated(self.name):
+                for batch in self._parquet.reader.iter_batches(batch_rows, [group], list(mapping.leaf_columns)):
+                    yield apply_mapping(batch, mapping)
+            return
+        # The file has none of the columns: all are NULL, and only the number of rows counts.
+        for start in range(0, rows, batch_rows):
+            nulls = pa.nulls(min(batch_rows, rows - start))
+            yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
+
+    def _check_footer(self) -> RowIndices:
+        """Returns where each row group's rows begin, and behind them the number of all rows."""
+        metadata = self.metadata
+        if metadata.num_rows != self.file.row_count:
+            raise DataCorrupted(
+                f"it has {metadata.num_rows} rows, but was committed with {self.file.row_count}", reason="ROW_COUNT"
+            )
+        path = (metadata.metadata or {}).get(PATH_KEY.encode(), b"").decode(errors="replace")
+        if path not in ("", self.file.path):
+            raise DataCorrupted(f"it is the file {path[:200]}, put in this one's place", reason="FILE_SWAPPED")
+        counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if any(count < 0 for count in counts) or sum(counts) != metadata.num_rows:
+            raise DataCorrupted("the rows of its row groups are not as many as the file's")
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+@contextlib.contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Turns what pyarrow raises while the file `name` is read into errors of lakelog that name it."""
+    try:
+        yield
+    except NotFound as error:
+        raise DataCorrupted(
+            f"Data file {name} is missing, though the table refers to it: it was deleted by hand, or its snapshot has "
+            "expired while it was read. Read again; if it stays missing, restore it from a backup.",
+            reason=FILE_MISSING,
+            metadata={"path": name},
+        ) from error
+    except DataCorrupted as error:
+        if "path" in error.metadata:
+            raise
+        raise _corrupted(name, error.message, error.reason) from error
+    except LakelogError:
+        raise
+    except MemoryError as error:
+        raise ResourceExhausted(
+            f"There is not enough memory for data file {name}: {str(error)[:200]}. If the file should be small, it is "
+            "damaged.",
+            metadata={"path": name},
+        ) from error
+    except OSError as error:
+        raise translate_io_error(error, name) or _corrupted(name, str(error)) from error
+    except (pa.ArrowException, ValueError, KeyError, IndexError, OverflowError) as error:
+        raise _corrupted(name, str(error)) from error
+
+
+def _too_few(name: str, group: int, found: int, wanted: int) -> DataCorrupted:
+    return _corrupted(name, f"row group {group} holds {found} rows where the footer says {wanted}")
+
+
+def _corrupted(name: str, what: str, reason: str | None = None) -> DataCorrupted:
+    first_line = what.splitlines()[0][:300] if what else "it cannot be read"
+    return DataCorrupted(
+        f"Data file {name} is damaged: {first_line.rstrip('.')}. Restore it from a backup, or overwrite its partition.",
+        reason=reason,
+        metadata={"path": name},
+    )

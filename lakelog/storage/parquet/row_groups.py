@@ -1,0 +1,103 @@
+"""Leaving out row groups: what a file's footer says of them against a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types as pt
+
+from lakelog.format.keys.encoding import encode_values
+from lakelog.format.tables.predicate import AllOf, AnyOf, Predicate
+from lakelog.format.tables.prune import ColumnBounds, may_match
+from lakelog.format.types.schema import field_id
+from lakelog.storage.parquet.reader import DataFileReader, translated
+
+
+def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predicate | None) -> list[int]:
+    """Returns the row groups of a file that may hold a matching row, rising.
+
+    Args:
+        reader: The open file.
+        fields: The table's columns with ids; the predicate's values have their types.
+        predicate: What rows must fulfil; None: all row groups.
+    """
+    metadata = reader.metadata
+    groups = range(metadata.num_row_groups)
+    if predicate is None or len(groups) == 0:
+        return list(groups)
+    wanted = _field_ids(predicate)
+    columns: dict[int, ColumnBounds] = {}
+    for field in fields:
+        if field_id(field) in wanted and (bounds := read_column_bounds(reader, field)) is not None:
+            columns[field_id(field)] = bounds
+    counts = pa.array(np.diff(reader.row_group_starts), pa.int64())
+    return np.flatnonzero(may_match(predicate, columns, counts)).tolist()
+
+
+def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds | None:
+    """Returns what a file's footer says of a column in each row group; None where nothing sure is known.
+
+    Args:
+        reader: The open file.
+        field: The column, with its id.
+    """
+    if _is_unsure(field.type):
+        return None
+    # By id: a column of the same name may be another one that was dropped since.
+    leaves = reader.map_columns([field]).leaf_columns
+    if not leaves:
+        return None
+    with translated(reader.name):
+        return _read_bounds(reader.metadata, leaves[0], field.type)
+
+
+def _is_unsure(data_type: pa.DataType) -> bool:
+    """Whether a footer's bounds may be wrong for us: they are silent about NaN, and lists have none as a whole."""
+    return bool(pt.is_floating(data_type) or pt.is_nested(data_type))
+
+
+def _field_ids(predicate: Predicate) -> set[int]:
+    if isinstance(predicate, AllOf | AnyOf):
+        return {found for operand in predicate.operands for found in _field_ids(operand)}
+    return {predicate.field_id}
+
+
+def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) -> ColumnBounds:
+    """What the footer says of one single-valued column in each row group."""
+    bounds: list[tuple[Any, Any, int | None]] = []
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_null_count:
+            bounds.append((None, None, None))
+        elif not statistics.has_min_max:
+            bounds.append((None, None, statistics.null_count))
+        else:
+            bounds.append((statistics.min_raw, statistics.max_raw, statistics.null_count))
+    lowers, uppers, nulls = zip(*bounds, strict=True)
+    return ColumnBounds(_encode(lowers, data_type), _encode(uppers, data_type), pa.array(nulls, pa.int64()))
+
+
+def _encode(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """The encodings of bounds as Parquet stores them; NULL for None, and where the file has them in another form."""
+    if pt.is_boolean(data_type):
+        values = pa.array([each if isinstance(each, bool) else None for each in raw], pa.bool_())
+    elif pt.is_string(data_type) or pt.is_binary(data_type):
+        values = pa.array([each if isinstance(each, bytes) else None for each in raw], pa.binary())
+    elif pt.is_decimal(data_type):
+        values = _to_decimals(raw, data_type)
+    else:
+        # Integers, days and microseconds have one encoding, whatever their width.
+        values = pa.array([each if isinstance(each, int) else None for each in raw], pa.int64())
+    return pc.if_else(values.is_valid(), encode_values(values), pa.scalar(None, pa.binary()))
+
+
+def _to_decimals(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    unscaled = [int.from_bytes(each, "big", signed=True) if isinstance(each, bytes) else each for each in raw]
+    words = b"".join((each or 0).to_bytes(16, "little", signed=True) for each in unscaled)
+    values = pa.Array.from_buffers(data_type, len(unscaled), [None, pa.py_buffer(words)])
+    return pc.if_else(pa.array([each is not None for each in unscaled]), values, pa.scalar(None, data_type))

@@ -1,0 +1,140 @@
+"""Old files through a newer schema: columns are found by field id, brought to the type asked for, or NULL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN
+from lakelog.format.types.schema import FIELD_ID_KEY
+
+_OWN_COLUMNS = frozenset({ROW_KIND_COLUMN, COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN})
+"""What lakelog itself says of the rows of a file."""
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """Which columns of a file hold which columns of a read.
+
+    Args:
+        fields: The columns of the read, in order.
+        sources: For each the place among the columns that are read from the file; None: the file has no such column.
+        leaf_columns: Parquet's numbers of the single-valued columns to read, rising.
+    """
+
+    fields: tuple[pa.Field, ...]
+    sources: tuple[int | None, ...]
+    leaf_columns: tuple[int, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the read."""
+        return pa.schema(self.fields)
+
+
+def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnMapping:
+    """Finds the columns of a read in a file. Pure.
+
+    Args:
+        file_schema: The file's columns as pyarrow shows them, with ids.
+        fields: The columns to read, with ids; lakelog's own, as `_row_kind`, go by their names.
+
+    Raises:
+        DataCorrupted: The file has an id twice.
+    """
+    places: dict[int | str, int] = {}
+    leaf_ranges: list[range] = []
+    leaf_count = 0
+    for place, field in enumerate(file_schema):
+        if (known_as := _known_as(field)) is not None:
+            if known_as in places:
+                raise DataCorrupted(f"Two of the file's columns are the table's column {known_as}.")
+            places[known_as] = place
+        leaves = _count_leaves(field.type)
+        leaf_ranges.append(range(leaf_count, leaf_count + leaves))
+        leaf_count += leaves
+    found = [places.get(_known_as(field) or "") for field in fields]
+    read = sorted({place for place in found if place is not None})
+    return ColumnMapping(
+        fields,
+        tuple(None if place is None else read.index(place) for place in found),
+        tuple(leaf for place in read for leaf in leaf_ranges[place]),
+    )
+
+
+def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
+    """Brings what was read from a file to the columns of the read. Pure; copies only what has another type.
+
+    Args:
+        batch: The columns of `mapping.leaf_columns`, put together again.
+        mapping: As found for the file.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit the type asked for.
+    """
+    columns = [
+        pa.nulls(batch.num_rows, field.type) if source is None else _conform(batch.column(source), field)
+        for field, source in zip(mapping.fields, mapping.sources, strict=True)
+    ]
+    if not columns:
+        # SUBTLE: without columns the number of rows would be lost, and with it the answer to count().
+        return make_empty_rows(batch.num_rows)
+    return pa.RecordBatch.from_arrays(columns, schema=mapping.schema)
+
+
+def make_empty_rows(count: int) -> pa.RecordBatch:
+    """So many rows without columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
+
+
+def _known_as(field: pa.Field) -> int | str | None:
+    """A column's id, or its name where it is lakelog's own; None for what is not a table's column."""
+    if field.name in _OWN_COLUMNS:
+        return str(field.name)
+    raw = (field.metadata or {}).get(FIELD_ID_KEY)
+    return int(raw) if raw else None
+
+
+def _count_leaves(data_type: pa.DataType) -> int:
+    if not pt.is_nested(data_type):
+        return 1
+    return sum(_count_leaves(data_type.field(place).type) for place in range(data_type.num_fields))
+
+
+def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Returns `values` with the type of `field`; fields inside are found by id, or NULL where there is none."""
+    wanted = field.type
+    if values.type == wanted:
+        return values
+    if pt.is_struct(wanted) and pt.is_struct(values.type):
+        places = {_known_as(values.type.field(place)): place for place in range(values.type.num_fields)}
+        children = []
+        for place in range(wanted.num_fields):
+            child = wanted.field(place)
+            source = places.get(_known_as(child))
+            children.append(
+                pa.nulls(len(values), child.type) if source is None else _conform(values.field(source), child)
+            )
+        return pa.StructArray.from_arrays(children, type=wanted, mask=values.is_null())
+    if pt.is_list(wanted) and pt.is_list(values.type):
+        items = _conform(values.values, wanted.value_field)
+        return _with_items(values, wanted, items)
+    if pt.is_map(wanted) and pt.is_map(values.type):
+        entries = pa.StructArray.from_arrays(
+            [_conform(values.keys, wanted.key_field), _conform(values.items, wanted.item_field)],
+            fields=[wanted.key_field, wanted.item_field],
+        )
+        return _with_items(values, wanted, entries)
+    return values.cast(wanted)
+
+
+def _with_items(values: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:
+    """The same lists or maps over other items."""
+    validity, offsets = values.buffers()[:2]
+    return pa.Array.from_buffers(
+        wanted, len(values), [validity, offsets], values.null_count, values.offset, children=[items]
+    )

@@ -1,0 +1,1 @@
+"""Rewriting files: the work of compactions."""

@@ -1,0 +1,147 @@
+"""Putting small files of an append table into files of the target size: the work of a compaction without a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.tables import FILE_COMPRESSION
+from lakelog.options.values import TableOptions
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.file_builder import FileBuilder
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.lookahead import look_ahead
+from lakelog.storage.parquet.rolling_writer import RollingWriter
+from lakelog.storage.parquet.writer import ROW_GROUP_ROWS, FileEncoding
+
+_READ_THREADS: Final = 1
+"""Beside the thread that writes: encoding takes longer than decoding."""
+
+_AHEAD: Final = 4
+"""Row groups, or small files, that are read before they are written."""
+
+_SMALL_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class FileRewrite:
+    """Some files of a bucket of an append table that become few. Picklable.
+
+    Args:
+        name: Begins the names of the new files; no other rewrite of the attempt has it.
+        inputs: The files, in a plan's order: of a table with a `bucket-key` neighbours (`check_window`), of others any
+            of a partition.
+        rest: All other live files of the bucket, where the table has a `bucket-key`.
+    """
+
+    name: str
+    inputs: tuple[LiveFile, ...]
+    rest: tuple[LiveFile, ...] = ()
+
+
+def rewrite_files(
+    store: ObjectStore, schema: TableSchema, options: TableOptions, attempt_id: str, rewrite: FileRewrite
+) -> tuple[DataFile, ...]:
+    """Writes the rows of some files of an append table into files of the target size. Blocks; runs on executors.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's; what older files lack is NULL in the new ones.
+        options: The table's.
+        attempt_id: Whose files they are.
+        rewrite: What to do.
+
+    Returns:
+        The files; their rows are in the order of the inputs. A failure leaves none behind.
+
+    Raises:
+        InvalidArgument: The rows of a bucket would come into another order.
+        DataCorrupted: A data file is damaged or missing; named.
+        LakelogError: The store failed.
+    """
+    assert rewrite.inputs, "there is something to rewrite"
+    if options.bucket_count(False) > 0:
+        check_window(rewrite.inputs, rewrite.rest)
+    first = rewrite.inputs[0]
+    target_bytes = options.target_file_size_bytes(False)
+
+    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
+        return FileBuilder(
+            store,
+            f"data/{attempt_id}/{rewrite.name}-{number:03d}-{first.bucket}.parquet",
+            schema,
+            encoding,
+            partition=first.partition,
+            bucket=first.bucket,
+            with_row_kind=False,
+            target_size_bytes=target_bytes,
+        )
+
+    data_files = DataFiles(store)
+    writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
+    try:
+        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="lakelog-rewrite") as pool:
+            parts = _split(data_files, rewrite.inputs)
+            for rows in look_ahead(pool, partial(_read, data_files, schema), parts, _AHEAD):
+                writer.write(rows)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def check_window(inputs: Sequence[LiveFile], rest: Sequence[LiveFile]) -> None:
+    """Checks that files can be put together in the place of the last one without changing the order of rows. Pure.
+
+    The new files get the latest place of the inputs, and within that come behind whatever is there: of what one
+    compaction wrote, whose files have one place, only the last ones can be taken.
+
+    Args:
+        inputs: Some live files of a bucket.
+        rest: All others of it.
+
+    Raises:
+        InvalidArgument: One of the others lies between them, or behind them in the last one's place.
+    """
+    first, last = (pick(_order_of(file) for file in inputs) for pick in (min, max))
+    for other in rest:
+        order = _order_of(other)
+        if first < order < last or (order > last and order[:2] == last[:2]):
+            raise InvalidArgument(
+                f"Data file {other.path} is one of those whose rows would come into another order: it lies between the "
+                "files of a compaction, or has the place of the last one. Compact neighbouring files, and of those "
+                "with one place the last ones.",
+                metadata={"path": other.path},
+            )
+
+
+def _order_of(file: LiveFile) -> tuple[int, int, int]:
+    return file.order_snapshot, file.order_ordinal, file.file_id
+
+
+def _split(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int | None]]:
+    """What is read at once: a row group, or all of a small file, which is opened once then."""
+    for file in files:
+        if file.size_bytes <= _SMALL_BYTES and file.row_count <= ROW_GROUP_ROWS:
+            yield file, None
+            continue
+        with data_files.open(file) as reader:
+            count = reader.metadata.num_row_groups
+        yield from ((file, group) for group in range(count))
+
+
+def _read(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int | None]) -> pa.Table:
+    file, group = item
+    with data_files.open(file) as reader:
+        mapping = reader.map_columns(list(schema.arrow))
+        groups = range(reader.metadata.num_row_groups) if group is None else [group]
+        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)

@@ -1,0 +1,277 @@
+"""A full compaction of a bucket that also tells what changed since the one before (semantics 3.6).
+
+What was told so far is the rows of some files, merged: those that the compaction before left, of which most are still
+there and are rewritten now; an overwrite may have taken others away since. So only keys of what was committed since,
+and of what was taken away, can have changed, and both sides of the difference pass by while the runs are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.keys.ordering import comparable_keys
+from lakelog.format.merge.changelog import ChangelogRules, find_difference
+from lakelog.format.merge.runs import MergeRun, find_deleted_rows
+from lakelog.format.merge.sections import KeyRange, find_depth
+from lakelog.format.tables.files import DataFile
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.tables import ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS
+from lakelog.options.values import TableOptions
+from lakelog.storage.merging.aligned_runs import AlignedRows, read_aligned
+from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.data_files import DataFiles
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.own_columns import KIND_FIELD
+from lakelog.storage.rewrite.runs import (
+    DEFAULT_REWRITE_MEMORY_BYTES,
+    RunRewrite,
+    RunRewriter,
+    start_run_writer,
+    to_run_parts,
+)
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FullRewrite:
+    """What a full compaction of a bucket wrote. Picklable.
+
+    Args:
+        files: The new top run.
+        changelog_files: What changed since the full compaction before.
+    """
+
+    files: tuple[DataFile, ...]
+    changelog_files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True)
+class EmissionRewrite:
+    """What a full compaction does with the files in some range of a bucket's keys. Picklable.
+
+    Args:
+        name: Begins the names of the new files; no other one of the attempt has it.
+        rewrite: What is rewritten; None: nothing.
+        moved: The only live file of the range, which stays as it is; None: there is no such file.
+        baseline: The files that were told before, in a plan's order, live or not.
+    """
+
+    name: str
+    rewrite: RunRewrite | None
+    moved: LiveFile | None
+    baseline: tuple[LiveFile, ...]
+
+    @property
+    def inputs(self) -> tuple[LiveFile, ...]:
+        """The files that are replaced."""
+        return () if self.rewrite is None else self.rewrite.inputs
+
+
+def rewrite_and_emit(
+    store: ObjectStore, schema: TableSchema, options: TableOptions, attempt_id: str, work: EmissionRewrite
+) -> FullRewrite:
+    """Does a part of a full compaction, and writes what it changes of what was told. Blocks; see `rewrite_fully`."""
+    inputs = {file.file_id for file in work.inputs}
+    if work.rewrite is not None:
+        before = {file.path for file in work.baseline if file.file_id in inputs}
+        gone = [file for file in work.baseline if file.file_id not in inputs]
+        return rewrite_fully(store, schema, options, attempt_id, work.rewrite, before, gone=gone)
+    if work.moved is not None and [file.file_id for file in work.baseline] == [work.moved.file_id]:
+        return FullRewrite((), ())
+    return FullRewrite((), emit_unwritten(store, schema, options, attempt_id, work.name, work.moved, work.baseline))
+
+
+def rewrite_fully(
+    store: ObjectStore,
+    schema: TableSchema,
+    options: TableOptions,
+    attempt_id: str,
+    rewrite: RunRewrite,
+    before: Collection[str],
+    *,
+    gone: Sequence[LiveFile] = (),
+    memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
+) -> FullRewrite:
+    """Writes what all runs of a bucket come to, and what changed since the full compaction before. Blocks.
+
+    A key that was written since and has a row before and behind is told as an update, also where nothing changed,
+    unless `changelog-producer.row-deduplicate` leaves it out.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's.
+        options: The table's.
+        attempt_id: Whose files they are.
+        rewrite: What to do; its inputs are all files of the bucket, or of some range of its keys.
+        before: Paths of those inputs that were told before; none: there was no full compaction yet.
+        gone: Other files that were told before, in a plan's order; they are not live any more.
+        memory_bytes: As of `rewrite_runs`.
+
+    Raises:
+        As `rewrite_runs`; a failure leaves no file behind.
+    """
+    files = [*rewrite.inputs, *gone]
+    in_baseline = [place >= len(rewrite.inputs) or file.path in before for place, file in enumerate(files)]
+    emitter = _Emitter(schema, options, files, in_baseline, len(rewrite.inputs))
+    rewriter = RunRewriter(store, schema, options, rewrite, memory_bytes, beside=gone)
+    writer = rewriter.start_writer(attempt_id)
+    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, rewrite.name), files[0])
+    try:
+        for step, rows in rewriter.read_steps():
+            changelog.write(emitter.emit(step, rows))
+            if rows.num_rows:
+                writer.write(rows)
+        return FullRewrite(writer.finish(), changelog.finish())
+    except BaseException:
+        changelog.abort()
+        writer.abort()
+        raise
+
+
+def emit_unwritten(
+    store: ObjectStore,
+    schema: TableSchema,
+    options: TableOptions,
+    attempt_id: str,
+    name: str,
+    moved: LiveFile | None,
+    gone: Sequence[LiveFile],
+    *,
+    memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
+) -> tuple[DataFile, ...]:
+    """Writes what a full compaction tells of a range of keys in which it writes no data. Blocks.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's.
+        options: The table's.
+        attempt_id: Whose files they are.
+        name: Begins the names of the files, as that of a rewrite.
+        moved: The only file that is live there, which was not told before and stays as it is; None: there is none.
+        gone: Files that were told before, in a plan's order; they are not live any more. One at least, or a moved one.
+        memory_bytes: As of `rewrite_runs`.
+
+    Raises:
+        As `rewrite_runs`; a failure leaves no file behind.
+    """
+    files = [*([] if moved is None else [moved]), *gone]
+    inputs = len(files) - len(gone)
+    emitter = _Emitter(schema, options, files, [place >= inputs for place in range(len(files))], inputs)
+    policy = to_merge_policy(schema, options)
+    parts = to_run_parts(schema, policy.sequence, files)
+    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, name), files[0])
+    try:
+        for step in read_aligned(DataFiles(store), parts, policy.key, held_bytes=memory_bytes):
+            rows = step[0].rows if inputs else step[0].rows.slice(0, 0)
+            changelog.write(emitter.emit(step, rows))
+        return changelog.finish()
+    except BaseException:
+        changelog.abort()
+        raise
+
+
+def _changelog_prefix(attempt_id: str, name: str) -> str:
+    return f"data/{attempt_id}/{name}-changelog"
+
+
+class _Emitter:
+    """Tells what each step of a compaction changes.
+
+    Args:
+        schema: The table's.
+        options: The table's.
+        files: Whose rows come side by side, in the order of the bucket as far as they were told.
+        in_baseline: Which of them were.
+        input_count: So many of them are compacted: the first ones.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        options: TableOptions,
+        files: Sequence[LiveFile],
+        in_baseline: Sequence[bool],
+        input_count: int,
+    ) -> None:
+        ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
+        self._policy = to_merge_policy(schema, options)
+        self._rules = ChangelogRules(
+            schema.trimmed_key,
+            drop_equal=options.get(ROW_DEDUPLICATE),
+            compared=tuple(name for name in schema.arrow.names if name not in ignored),
+        )
+        self._names = schema.arrow.names
+        # In the order of the bucket, as a plan has them; of the inputs and of what is gone each in its own.
+        baseline = [place for place, is_reported in enumerate(in_baseline) if is_reported]
+        self._reported = sorted(baseline, key=lambda place: _place(files[place]))
+        self._times_ms = [file.order_time_ms for file in files]
+        ranges = [KeyRange(files[place].min_key, files[place].max_key) for place in baseline]
+        self._are_apart = not ranges or find_depth(ranges) == 1
+        # Only their keys can have changed: what is compacted and was not told, what was told and is gone.
+        self._touched = [
+            place for place, is_reported in enumerate(in_baseline) if is_reported is (place >= input_count)
+        ]
+
+    def emit(self, step: Sequence[AlignedRows], rows: pa.Table) -> pa.Table:
+        """What a step changes: the table's columns and `_row_kind`, by rising key, -U right before its +U."""
+        nothing = rows.select(self._names).slice(0, 0)
+        key = list(self._rules.key)
+        touched = pa.concat_tables([nothing.select(key), *(step[place].rows.select(key) for place in self._touched)])
+        if touched.num_rows == 0:
+            return nothing.append_column(_KIND_FIELD, pa.array([], pa.int8()))
+        old = pa.concat_tables([nothing, *self._merge_baseline(step)])
+        new = _shown(rows, self._names)
+        was_touched, is_touched = _find(touched, [old, new], key)
+        return find_difference(old.filter(pa.array(was_touched)), new.filter(pa.array(is_touched)), self._rules)
+
+    def _merge_baseline(self, step: Sequence[AlignedRows]) -> list[pa.Table]:
+        found = [place for place in self._reported if step[place].rows.num_rows]
+        if self._are_apart or len(found) < 2:
+            return [_shown(step[place].rows, self._names) for place in found]
+        policy = self._policy
+        runs = [MergeRun(step[place].rows, self._times_ms[place]) for place in found]
+        deleted = find_deleted_rows(
+            runs,
+            policy.key,
+            policy.sequence,
+            sequence_descending=policy.sequence_descending,
+            delete_retention_ms=policy.delete_retention_ms,
+            keep_first=policy.keep_first,
+        )
+        return [
+            run.table.select(self._names).take(pa.array(np.delete(np.arange(run.table.num_rows), gone)))
+            for run, gone in zip(runs, deleted, strict=True)
+        ]
+
+
+def _place(file: LiveFile) -> tuple[int, int, int]:
+    return file.order_snapshot, file.order_ordinal, file.file_id
+
+
+def _shown(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows that a read shows, of a run with one row a key."""
+    shown = rows.select(names)
+    if ROW_KIND_COLUMN not in rows.schema.names or rows.num_rows == 0:
+        return shown
+    return shown.filter(pa.array(~is_retract(rows.column(ROW_KIND_COLUMN))))
+
+
+def _find(touched: pa.Table, tables: Sequence[pa.Table], key: Sequence[str]) -> list[Mask]:
+    """Which rows of some tables have a key that is among others."""
+    together = pa.concat_tables([touched, *(table.select(list(key)) for table in tables)])
+    codes = comparable_keys([together.column(name) for name in key])
+    wanted = codes[: touched.num_rows]
+    ends = np.cumsum([table.num_rows for table in tables])
+    return [np.isin(own, wanted) for own in np.split(codes[touched.num_rows :], ends[:-1])]
+
+
+_KIND_FIELD: Final = KIND_FIELD.with_nullable(False)

@@ -1,0 +1,1 @@
+"""Reading many live files as one stream of rows."""

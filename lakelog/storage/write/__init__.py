@@ -1,0 +1,1 @@
+"""Rows of a write: normalised, routed to buckets, written as sorted runs."""

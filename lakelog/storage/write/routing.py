@@ -1,0 +1,182 @@
+"""Which partition and bucket each row goes to, for whole tables at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.keys.bucket import assign_buckets
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES, decode_key, encode_key, encode_rows
+from lakelog.format.keys.ordering import comparable_keys, single_array
+from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
+from lakelog.format.types.cast import show_value
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.tables import BUCKET_KEY
+from lakelog.options.values import TableOptions
+
+_MAX_KEYS: Final = 1000
+"""Keys that are hashed to find their buckets; more of them lie in all buckets anyway."""
+
+RowIndices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Where a table's rows go. Picklable.
+
+    Args:
+        schema: The table's columns.
+        bucket_count: -1: the table has no buckets, all rows are in bucket 0.
+        bucket_key: The columns that are hashed; empty without buckets.
+    """
+
+    schema: TableSchema
+    bucket_count: int
+    bucket_key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RoutedRows:
+    """The rows of one partition's bucket.
+
+    Args:
+        partition: Encoded partition values.
+        bucket: The bucket.
+        indices: Of its rows, rising; None: all rows.
+    """
+
+    partition: bytes
+    bucket: int
+    indices: RowIndices | None
+
+
+def to_routing(schema: TableSchema, options: TableOptions) -> Routing:
+    """The routing of a table. Pure."""
+    bucket_count = options.bucket_count(bool(schema.primary_key))
+    bucket_key = (options.get(BUCKET_KEY) or schema.trimmed_key) if bucket_count > 0 else ()
+    return Routing(schema, bucket_count, bucket_key)
+
+
+def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
+    """Splits rows by partition and bucket. Pure; sorts numbers, never loops over rows.
+
+    Args:
+        table: With the table's columns, in their types.
+        routing: The table's.
+
+    Returns:
+        Partitions in the order in which they first appear, their buckets rising; none for no rows.
+    """
+    if table.num_rows == 0:
+        return []
+    partitions, codes = _number_partitions(table, routing.schema.partition_by)
+    buckets = max(1, routing.bucket_count)
+    if buckets > 1:
+        columns = [table.column(name) for name in routing.bucket_key]
+        codes = codes * buckets + assign_buckets(columns, buckets)
+    elif len(partitions) == 1:
+        return [RoutedRows(partitions[0], 0, None)]
+    # Few groups fit into 16 bits, where numpy sorts by radix in a few nanoseconds a row.
+    small = codes.astype(np.uint16) if len(partitions) * buckets <= 1 << 16 else codes
+    order = np.argsort(small, kind="stable")
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.concatenate([[True], sorted_codes[1:] != sorted_codes[:-1]]))
+    found = sorted_codes[starts]
+    if len(found) == 1:
+        return [RoutedRows(partitions[int(found[0]) // buckets], int(found[0]) % buckets, None)]
+    return [
+        RoutedRows(partitions[int(code) // buckets], int(code) % buckets, indices)
+        for code, indices in zip(found, np.split(order, starts[1:]), strict=True)
+    ]
+
+
+def order_by_key(table: pa.Table, routed: RoutedRows, key: Sequence[str]) -> RowIndices:
+    """The positions of a bucket's rows by key, rows of one key as they came. Pure; no NULLs in the key."""
+    indices: RowIndices = np.arange(table.num_rows) if routed.indices is None else routed.indices
+    keys = table.select(list(key))
+    if routed.indices is not None:
+        keys = keys.take(pa.array(indices))
+    ordered: RowIndices = indices[np.argsort(comparable_keys(keys.columns), kind="stable")]
+    return ordered
+
+
+def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ...]:
+    """Returns the buckets in which rows that fulfil a predicate can lie, rising; none: in any. Pure.
+
+    Only conditions that give each column of the bucket key some values, at most `_MAX_KEYS` together, say anything.
+    """
+    if routing.bucket_count <= 1 or predicate is None:
+        return ()
+    conditions = predicate.operands if isinstance(predicate, AllOf) else (predicate,)
+    columns: list[list[pa.Scalar]] = []
+    for name in routing.bucket_key:
+        wanted = routing.schema.field_ids[name]
+        data_type = routing.schema.arrow.field(name).type
+        values = next(
+            (
+                each.values
+                for each in conditions
+                if isinstance(each, Comparison) and each.operator is Operator.IN and each.field_id == wanted
+            ),
+            None,
+        )
+        if values is None:
+            return ()
+        columns.append([decode_key(value, [data_type])[0] for value in values])
+    if math.prod(len(values) for values in columns) > _MAX_KEYS:
+        return ()
+    # All combinations: of each column the place of its value.
+    places = np.indices([len(values) for values in columns]).reshape(len(columns), -1)
+    arrays = [
+        pa.array(values, routing.schema.arrow.field(name).type).take(pa.array(chosen))
+        for name, values, chosen in zip(routing.bucket_key, columns, places, strict=True)
+    ]
+    return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist())
+
+
+def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[list[bytes], RowIndices]:
+    """Returns the encoded partitions in order of appearance, and for each row the number of its partition."""
+    codes = np.zeros(table.num_rows, np.int64)
+    if not partition_by:
+        return [b""], codes
+    for name in partition_by:
+        encoded = single_array(table.column(name)).dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        # Renumbered after each column, so that the product of the columns' counts never overflows.
+        _, codes = np.unique(codes, return_inverse=True)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first)
+    rank = np.empty_like(by_appearance)
+    rank[by_appearance] = np.arange(len(first))
+    firsts = table.select(list(partition_by)).take(pa.array(first[by_appearance])).combine_chunks()
+    partitions = encode_rows([single_array(column) for column in firsts.columns])
+    sizes = pc.binary_length(partitions).to_numpy()
+    if sizes.max(initial=0) > MAX_PARTITION_BYTES:
+        row = int(np.argmax(sizes))
+        raise partition_too_large({name: firsts.column(name)[row] for name in partition_by})
+    return partitions.to_pylist(), rank[codes]
+
+
+def partition_too_large(values: Mapping[str, pa.Scalar]) -> InvalidArgument:
+    """The error for a partition whose encoding has more than `MAX_PARTITION_BYTES`; names the longest value. Pure.
+
+    Args:
+        values: By partition column.
+    """
+    sizes = {name: len(encode_key([value])) for name, value in values.items()}
+    name = max(sizes, key=lambda each: sizes[each])
+    return InvalidArgument(
+        f"Partition column '{name}' has the value {show_value(values[name])} of {sizes[name]} bytes; the values of a "
+        f"row's partition columns may have {MAX_PARTITION_BYTES} bytes together. Partition by a shorter value, for "
+        "instance a prefix.",
+        reason="VALUE_MISMATCH",
+        metadata={"column": name},
+    )

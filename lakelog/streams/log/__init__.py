@@ -1,0 +1,1 @@
+"""Subscriptions that read a table's external log."""

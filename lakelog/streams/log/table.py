@@ -1,0 +1,161 @@
+"""One table as a subscription shows it whose changes come out of the table's log.
+
+It shows what the files would, row for row and in the same order, so that a reader may go on with either. What the log
+does not hold, or not in time, is read from the files: overwrites, snapshots from before the log, a log that is too
+short, brokers that do not answer. The next snapshots then come from the log again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lakelog.errors import LakelogError, SnapshotExpired
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.log.records import FetchedRecords
+from lakelog.reads.changes import EMITTED_ROWS, MetastoreStates
+from lakelog.reads.log.changes import LogChanges
+from lakelog.reads.log.sources import ChangeSource, ChangeSources, can_do_without_log
+from lakelog.reads.reading import make_parser
+from lakelog.storage.parquet.read_counts import ReadCounts
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.streams.batch import StreamBatch
+from lakelog.streams.log.feed import LogFeed
+from lakelog.streams.table import StreamTable, StreamView
+
+if TYPE_CHECKING:
+    from lakelog.sdk.catalog import Catalog
+
+_log = logging.getLogger(__name__)
+
+LoggedCommits = list[tuple[Snapshot, FetchedRecords]]
+
+_REST_S: Final = 10.0
+"""So long files are read before a log that could not be used is tried again."""
+
+_WORTH_SEEKING_ROWS: Final = 50_000
+"""Of so many rows that files tell the records are not fetched to be passed over: seeking takes some 10 ms."""
+
+
+class LogStreamTable(StreamTable):
+    """Implements `StreamTable` by the table's log.
+
+    Args:
+        catalog: Where the table is.
+        table: With a log.
+        view: What to show.
+        counts: Told of what is read.
+        requires_log: The log was asked for: where it cannot be used at all, that is an error.
+        since_ms: Snapshots are passed over up to the first one of which a record was appended at or after this time, or
+            that was committed then; None: none is.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        table: TableInfo,
+        view: StreamView,
+        counts: ReadCounts,
+        *,
+        requires_log: bool,
+        since_ms: int | None = None,
+    ) -> None:
+        super().__init__(catalog, table, view, counts)
+        self._requires_log = requires_log
+        self._since_ms = since_ms
+        self._feed = LogFeed(catalog.metastore, table.table_uuid, catalog.open_log)
+        self._change_sources = ChangeSources.of(table)
+        self._changes = LogChanges(
+            table,
+            tuple(self._columns()),
+            make_parser(view.filter)(table.schema),
+            catalog.open_store(table),
+            MetastoreStates(catalog.metastore),
+            catalog.caches,
+        )
+        self._rests_until_s = 0.0
+
+    def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
+        """See `StreamTable`."""
+        for source, group in itertools.groupby(snapshots, self._find_source):
+            if source is ChangeSource.NOTHING:
+                continue
+            if source is ChangeSource.FILES or time.monotonic() < self._rests_until_s:
+                yield from self._read_files_of(list(group))
+            else:
+                yield from self._read_log(source, list(group))
+
+    def _find_source(self, snapshot: Snapshot) -> ChangeSource:
+        source = self._change_sources.find(snapshot)
+        # Snapshots are handed out as a whole, so that all records of one are in memory; of files a part is.
+        return ChangeSource.FILES if source is ChangeSource.AS_LOGGED and snapshot.added_rows > EMITTED_ROWS else source
+
+    def _read_files_of(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        if sum(each.added_rows for each in snapshots) > _WORTH_SEEKING_ROWS:
+            self._feed.leave()
+        yield from self._read_rest(snapshots)
+
+    def _read_log(self, source: ChangeSource, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        done = snapshots[0].snapshot_id - 1
+        with contextlib.closing(self._feed.read(snapshots)) as feed:
+            while True:
+                try:
+                    # Not to read in vain, and once what there is has been read.
+                    self._check_age(snapshots, done)
+                    logged = next(feed, None)
+                    self._check_age(snapshots, done)
+                except LakelogError as error:
+                    if not self._can_do_without(error):
+                        raise
+                    _log.warning("%s: its files are read instead of its log: %s", self.name, error)
+                    self._feed.leave()
+                    self._rests_until_s = time.monotonic() + (0 if isinstance(error, SnapshotExpired) else _REST_S)
+                    break
+                if logged is None:
+                    return
+                shown = self._without_earlier(logged)
+                for batch in self._changes.emit(source, shown, topic=self._feed.topic) if shown else ():
+                    ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
+                    yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
+                done = logged[-1][0].snapshot_id
+        yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
+
+    def _check_age(self, snapshots: list[Snapshot], done: int) -> None:
+        # Of the oldest one that is still to be told, perhaps without a record that is left.
+        oldest = next((each for each in snapshots if each.snapshot_id > done), None)
+        if oldest is not None:
+            self._change_sources.check_age(oldest, self._catalog.clock.now_ms())
+
+    def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        if self._since_ms is not None:
+            since_ms = self._since_ms
+            snapshots = [each for each in snapshots if each.committed_at_ms >= since_ms]
+            self._since_ms = None if snapshots else since_ms
+        if snapshots:
+            yield from super().read_changes(snapshots)
+
+    def _without_earlier(self, logged: LoggedCommits) -> LoggedCommits:
+        """Without what is passed over: a snapshot is shown as a whole, however its partitions disagree."""
+        if self._since_ms is None:
+            return logged
+        for place, (snapshot, records) in enumerate(logged):
+            if max(snapshot.committed_at_ms, int(records.timestamps_ms.max())) >= self._since_ms:
+                self._since_ms = None
+                return logged[place:]
+        return []
+
+    def _can_do_without(self, error: LakelogError) -> bool:
+        return not self._feed.is_closed and can_do_without_log(error, requires_log=self._requires_log)
+
+    def close(self) -> None:
+        """See `StreamTable`."""
+        self._feed.close()
+
+    def release(self) -> None:
+        """See `StreamTable`."""
+        self._feed.leave()

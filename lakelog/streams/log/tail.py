@@ -1,0 +1,135 @@
+"""The end of a table's log, for whoever is told of rows before their commit (`log.consistency` = `eventual`).
+
+What stands there is a hint: every row of it that becomes a part of the table also comes with its snapshot. So a log
+that is too short, gone, begun anew or without brokers is left until it can be read again, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied, SnapshotExpired
+from lakelog.format.log.state import LogInfo
+from lakelog.log.columns import take_fetched
+from lakelog.log.protocol import Log, LogReader
+from lakelog.log.records import FetchedRecords
+
+_log = logging.getLogger(__name__)
+
+_FETCHED: Final = 20_000
+"""Records at a time."""
+
+_FETCH_S: Final = 0.2
+"""How long one question waits; so long it also takes to notice that nobody reads any more."""
+
+_REST_S: Final = 10.0
+"""So long a log that could not be read is left alone."""
+
+_POLL_S: Final = 30.0
+"""Between looks whether the log has begun anew, or has more partitions."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Records that were sent before their commit.
+
+    Args:
+        records: In the order of the log, partition by partition.
+        topic: Where they stand.
+        positions: By partition: how far the log was read when they came.
+    """
+
+    records: FetchedRecords
+    topic: str
+    positions: Mapping[int, int]
+
+
+class LogTail:
+    """Reads what comes to the end of one table's log. One thread runs it.
+
+    Args:
+        metastore: Knows the log and how far it is published.
+        table_uuid: The table.
+        name: Its name, for people.
+        open_log: The brokers of a log, by its options.
+        requires_log: The log was asked for: where it may not be read at all, that is an error.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        table_uuid: str,
+        name: str,
+        open_log: Callable[[Mapping[str, str]], Log],
+        *,
+        requires_log: bool,
+    ) -> None:
+        self._metastore = metastore
+        self._table_uuid = table_uuid
+        self._name = name
+        self._open_log = open_log
+        self._requires_log = requires_log
+        self._info: LogInfo | None = None
+        self._positions: Mapping[int, int] = {}
+        self._reported = ""
+
+    def run(self, put: Callable[[Arrived], object], closed: threading.Event) -> None:
+        """Hands records over as they come, until closed; blocks.
+
+        Raises:
+            PermissionDenied: The log was asked for, and this process may not read it.
+            InvalidArgument: So it was, and this process cannot.
+        """
+        while not closed.is_set():
+            try:
+                self._read(put, closed)
+                continue
+            except LakelogError as error:
+                if self._requires_log and isinstance(error, PermissionDenied | InvalidArgument):
+                    raise
+                if isinstance(error, SnapshotExpired):
+                    # What lies in between is committed or given up by now.
+                    self._positions = {}
+                if str(error) != self._reported:
+                    # Once, not every ten seconds.
+                    self._reported = str(error)
+                    _log.warning("%s: rows come with their commits for a while: %s", self._name, error)
+            closed.wait(_REST_S)
+
+    def _read(self, put: Callable[[Arrived], object], closed: threading.Event) -> None:
+        """Reads until closed, or until the log is to be looked at anew."""
+        info = self._metastore.get_log(self._table_uuid)
+        if self._info is None or (info.topic, info.topic_id) != (self._info.topic, self._info.topic_id):
+            self._info, self._positions = info, {}
+        reader = self._open_log(info.options).open_reader(info.topic)
+        try:
+            reader.assign(self._find_start(reader))
+            until_s = time.monotonic() + _POLL_S
+            while not closed.is_set() and time.monotonic() < until_s:
+                records = reader.fetch(_FETCHED, _FETCH_S)
+                self._positions = reader.positions()
+                self._reported = ""
+                uncommitted = np.asarray(records.attempts.is_valid()) & np.asarray(records.snapshot_ids.is_null())
+                if uncommitted.any():
+                    put(Arrived(take_fetched(records, uncommitted), info.topic, self._positions))
+        finally:
+            reader.close()
+
+    def _find_start(self, reader: LogReader) -> dict[int, int]:
+        """Where it stood; else behind the newest snapshot known to be in the log, since files tell of those."""
+        earliest, ends = reader.list_offsets(earliest=True), reader.list_offsets()
+        starts: Mapping[int, int] = self._positions
+        if not starts:
+            known = self._metastore.find_log_offsets(self._table_uuid)
+            starts = {} if known is None else dict(enumerate(known.offsets))
+        # What is known may be of a topic that was made anew: its end will do.
+        bounds = enumerate(zip(earliest, ends, strict=False))
+        return {p: min(max(starts.get(p, 0), first), max(first, end)) for p, (first, end) in bounds}

@@ -1,0 +1,1 @@
+"""Subscriptions that show rows before their commit (`eventual`)."""

@@ -1,0 +1,182 @@
+"""The attempts whose rows are told before their commit: which are open, and what of theirs has come already.
+
+Only rows of attempts that were open when they were first seen are told early. Of one that was committed by then its
+snapshot tells, or has told; so nothing needs to be known of attempts that are over.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.keys.index_ranges import IndexRanges
+from lakelog.format.tables.table import TableInfo
+from lakelog.log.records import FetchedRecords
+
+_log = logging.getLogger(__name__)
+
+RowIndices = npt.NDArray[np.int64]
+
+_MAX_OPEN: Final = 1000
+"""Attempts that are known at once, as many as the metastore tells of in one answer; rows of others come with their
+commits."""
+
+_MAX_RANGES: Final = 10_000
+"""Of one attempt; each bucket's rows make one for each piece that was sent."""
+
+_COUNTED: Final = 1 << 36
+"""Rows below this index are numbered from 0 on without gaps; Spark's tasks number theirs from here on, each by itself
+and again when it runs again."""
+
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass
+class _Attempt:
+    """One attempt.
+
+    Args:
+        seen: Indexes of its rows that have come.
+        is_silent: What it sends from now on is not told early.
+        committed_by: The table's newest snapshot at a moment when it was committed; None: it was open so far.
+    """
+
+    seen: IndexRanges = field(default_factory=IndexRanges)
+    is_silent: bool = False
+    committed_by: int | None = None
+
+
+class OpenAttempts:
+    """Attempts at one table. One thread uses it.
+
+    Args:
+        metastore: Knows what became of them.
+        table: As it was subscribed to.
+        counts: Rows are told early only of attempts of which it can be said at their commit whether all have come.
+    """
+
+    def __init__(self, metastore: Metastore, table: TableInfo, *, counts: bool) -> None:
+        self._metastore = metastore
+        self._table = table
+        self._counts = counts
+        self._known: dict[str, _Attempt] = {}
+        self._is_altered = False
+        # Two questions at once take the time of one.
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="lakelog-uncommitted-asking")
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._known.clear()
+
+    def pick(self, records: FetchedRecords) -> list[tuple[str, RowIndices]]:
+        """Which of some records are to be told early; blocks on the metastore where an attempt is new.
+
+        Returns:
+            By attempt, in the order in which they are first seen: positions of its records that come for the first
+            time, by their index.
+        """
+        encoded = records.attempts.dictionary_encode()
+        ids = [attempt.decode("ascii", "replace") for attempt in encoded.dictionary.to_pylist()]
+        self._open([each for each in ids if each not in self._known and _ID.fullmatch(each)])
+        indexes = np.asarray(records.indexes.fill_null(-1))
+        codes = np.asarray(encoded.indices.fill_null(-1))
+        order = np.lexsort((indexes, codes))
+        starts = np.searchsorted(codes[order], np.arange(len(ids) + 1))
+        found = []
+        for number, attempt_id in enumerate(ids):
+            attempt = self._known.get(attempt_id)
+            if attempt is None or attempt.is_silent:
+                continue
+            own = order[starts[number] : starts[number + 1]]
+            own = own[indexes[own] >= 0]
+            if self._counts and len(own) and indexes[own[-1]] >= _COUNTED:
+                attempt.is_silent = True
+                continue
+            own = own[attempt.seen.add(indexes[own])]
+            attempt.is_silent = len(attempt.seen) > _MAX_RANGES
+            if len(own):
+                found.append((attempt_id, own))
+        return found
+
+    def silence(self, attempt_id: str) -> None:
+        """What an attempt sends from now on comes with its commit; perhaps some of it was lost."""
+        if attempt_id in self._known:
+            self._known[attempt_id].is_silent = True
+
+    def has_some(self, attempt_id: str) -> bool:
+        """Whether rows of an attempt may have been told."""
+        return attempt_id in self._known
+
+    def has_all(self, attempt_id: str, row_count: int) -> bool:
+        """Whether all rows of an attempt have been told, so many and numbered without gaps."""
+        attempt = self._known.get(attempt_id)
+        return attempt is not None and not attempt.is_silent and attempt.seen.holds_all(row_count)
+
+    def lacks_some(self, attempt_id: str, row_count: int) -> bool:
+        """Whether some rows of an attempt have been told, and the others would be when they come."""
+        attempt = self._known.get(attempt_id)
+        return attempt is not None and not attempt.is_silent and not attempt.seen.holds_all(row_count)
+
+    def forget(self, attempt_id: str) -> None:
+        """It is over: what comes of it from now on is not told."""
+        self._known.pop(attempt_id, None)
+
+    def find_given_up(self, baseline_until: int) -> list[str]:
+        """Those that will never be told of by a snapshot; blocks on the metastore.
+
+        Args:
+            baseline_until: All snapshots up to this one have been told of, and their attempts forgotten.
+        """
+        if not self._known:
+            return []
+        states = self._metastore.find_attempts(self._table.table_uuid, list(self._known))
+        committed = [each for each, state in states.items() if state is AttemptState.COMMITTED]
+        over = [each for each, state in states.items() if state is AttemptState.ABORTED]
+        # What they committed is not of this table, or is passed over: its snapshot would have come by now.
+        over += [each for each in committed if self._is_passed(each, baseline_until)]
+        new = [each for each in committed if self._known[each].committed_by is None]
+        if new:
+            # Asked behind their states: their snapshots are among those up to this one.
+            (latest,) = self._metastore.list_latest([self._table.table_uuid])
+            for each in new:
+                self._known[each].committed_by = latest.snapshot_id
+        return over
+
+    def _is_passed(self, attempt_id: str, baseline_until: int) -> bool:
+        committed_by = self._known[attempt_id].committed_by
+        return committed_by is not None and committed_by <= baseline_until
+
+    def _open(self, new: Sequence[str]) -> None:
+        room = _MAX_OPEN - len(self._known)
+        if not new or room <= 0 or self._is_altered:
+            return
+        # Asked behind the records: who writes with another schema has sent them after the table had it.
+        schema_id = self._asking.submit(self._find_schema_id)
+        states: dict[str, AttemptState] = {}
+        for start in range(0, len(new), _MAX_OPEN):
+            states |= self._metastore.find_attempts(self._table.table_uuid, new[start : start + _MAX_OPEN])
+        opened = [each for each in new if states[each] is AttemptState.OPEN][:room]
+        if opened and schema_id.result() != self._table.schema.schema_id:
+            self._is_altered = True
+            _log.warning(
+                "%s: its columns have changed since it was subscribed to; rows come with their commits from now on, "
+                "until it is subscribed to anew",
+                self._table.name,
+            )
+            return
+        self._known.update((each, _Attempt()) for each in opened)
+
+    def _find_schema_id(self) -> int:
+        return self._metastore.get_table_by_uuid(self._table.table_uuid).schema.schema_id

@@ -1,0 +1,132 @@
+"""Snapshots and records of the log as one stream of events, for the one thread that tells them."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from types import TracebackType
+from typing import Final
+
+from lakelog.client.metastore.metastore import Watch, WatchEvent
+from lakelog.streams.log.tail import Arrived, LogTail
+
+_QUEUED: Final = 2
+"""Of each kind; whoever brings more waits, so that a slow reader stops both."""
+
+_JOIN_S: Final = 2.0
+
+
+class End(enum.Enum):
+    """The watch is over."""
+
+    END = "end"
+
+
+END: Final = End.END
+
+
+class UncommittedEvents:
+    """Listens to a watch and to the end of a log, in a thread each, as long as its `with` block lasts.
+
+    Args:
+        watch: An open watch of one table; whoever closes it ends the events.
+        tail: The end of the table's log.
+    """
+
+    def __init__(self, watch: Watch, tail: LogTail) -> None:
+        self._watch = watch
+        self._tail = tail
+        self._changed = threading.Condition()
+        self._commits: deque[WatchEvent] = deque()
+        self._arrived: deque[Arrived] = deque()
+        self._ended = False
+        self._failure: BaseException | None = None
+        self._closed = threading.Event()
+        self._took_commit = False
+        self._threads: list[threading.Thread] = []
+        self.positions: dict[int, int] = {}
+        """How far the log was read behind the records handed out last, by partition."""
+
+    def __enter__(self) -> UncommittedEvents:
+        for run, name in ((self._listen, "lakelog-watch"), (self._follow, "lakelog-log-tail")):
+            thread = threading.Thread(target=run, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._watch.close()
+        with self._changed:
+            self._commits.clear()
+            self._arrived.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_JOIN_S)
+
+    def take(self, timeout_s: float | None) -> WatchEvent | Arrived | End | None:
+        """The next event; None: none came in time. Where there are both kinds, they take turns.
+
+        Raises whatever ended the watch, or the log where that was asked for.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._commits or self._arrived or self._ended or self._failure, timeout_s)
+            if self._commits and not (self._arrived and self._took_commit):
+                self._took_commit = True
+                self._changed.notify_all()
+                return self._commits.popleft()
+            if self._arrived:
+                return self._pop_arrived()
+            if self._failure is not None:
+                raise self._failure
+            return END if self._ended else None
+
+    def take_arrived(self, timeout_s: float) -> Arrived | None:
+        """The next records of the log, before any snapshot; None: none came in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrived or self._ended or self._failure, timeout_s)
+            return self._pop_arrived() if self._arrived else None
+
+    def _pop_arrived(self) -> Arrived:
+        self._took_commit = False
+        self._changed.notify_all()
+        arrived = self._arrived.popleft()
+        self.positions = dict(arrived.positions)
+        return arrived
+
+    def _listen(self) -> None:
+        try:
+            for event in self._watch:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._commits) < _QUEUED or self._closed.is_set())
+                    if self._closed.is_set():
+                        return
+                    self._commits.append(event)
+                    self._changed.notify_all()
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _follow(self) -> None:
+        try:
+            self._tail.run(self._put, self._closed)
+        except BaseException as error:
+            self._fail(error)
+
+    def _put(self, arrived: Arrived) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._arrived) < _QUEUED or self._closed.is_set())
+            if not self._closed.is_set():
+                self._arrived.append(arrived)
+                self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()

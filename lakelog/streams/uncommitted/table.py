@@ -1,0 +1,176 @@
+"""One table as a subscription shows it that is told of rows before their commit (`log.consistency` = `eventual`).
+
+Objectives, which conflict: a row is shown milliseconds after it was sent; none is missing in the end; and what was
+shown though it was never committed is taken back where it can be told. So the log is a hint: rows of open attempts are
+shown as they come there, and what a snapshot changed is told by its files, but for what was shown already
+(docs/decisions/0013). Whatever the log lost, doubled or no longer has costs time, never a row.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.errors import LakelogError
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from lakelog.log.codecs.decode import DecodedRecords
+from lakelog.log.columns import take_fetched
+from lakelog.log.table_codec import make_codec
+from lakelog.reads.change_plan import to_change_columns
+from lakelog.reads.reading import make_parser
+from lakelog.storage.parquet.read_counts import ReadCounts
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
+from lakelog.streams.batch import NO_SNAPSHOT, StreamBatch
+from lakelog.streams.log.tail import Arrived, LogTail
+from lakelog.streams.table import StreamTable, StreamView
+from lakelog.streams.uncommitted.attempts import OpenAttempts, RowIndices
+
+if TYPE_CHECKING:
+    from lakelog.sdk.catalog import Catalog
+
+_log = logging.getLogger(__name__)
+
+Picked = list[tuple[str, RowIndices]]
+
+
+class UncommittedStreamTable(StreamTable, ABC):
+    """A `StreamTable` that also tells what open attempts have sent. One thread uses it.
+
+    Args:
+        catalog: Where the table is.
+        table: With a log that is `eventual`.
+        view: What to show.
+        counts: Told of what is read.
+        requires_log: The log was asked for: where it cannot be used at all, that is an error.
+    """
+
+    def __init__(
+        self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
+    ) -> None:
+        super().__init__(catalog, table, view, counts)
+        self.tail: Final = LogTail(
+            catalog.metastore, table.table_uuid, str(table.name), catalog.open_log, requires_log=requires_log
+        )
+        self.clock: Final = catalog.clock
+        self._attempts: Final = OpenAttempts(catalog.metastore, table, counts=not table.schema.primary_key)
+        self._codec: Final = make_codec(table, table.schema)
+        self._condition: Final = make_parser(view.filter)(table.schema)
+        self._store: Final = catalog.open_store(table)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether rows were told of attempts that may be given up yet."""
+        return len(self._attempts) > 0
+
+    def begin(self) -> None:
+        """Forgets what was told before its commit: its reader begins anew."""
+        self._attempts.clear()
+
+    def emit(self, arrived: Arrived, base: int) -> Iterator[StreamBatch]:
+        """What records of the log tell that no snapshot has told; blocks.
+
+        Args:
+            arrived: The records.
+            base: The last snapshot that was told of; 0: none.
+        """
+        picked: Picked = []
+        try:
+            picked = self._attempts.pick(arrived.records)
+            batches = self._emit(arrived, picked, base) if picked else []
+        except LakelogError as error:
+            # Their commits tell of them all the same, and the watch of a table that was dropped.
+            _log.warning("%s: rows come with their commits, not before: %s", self.name, error)
+            for attempt_id, _ in picked:
+                self._attempts.silence(attempt_id)
+            return
+        yield from self._to_stream(batches)
+
+    def look(self, base: int) -> Iterator[StreamBatch]:
+        """What is taken back, of attempts that were given up; blocks. Arguments as of `emit`."""
+        try:
+            over = self._attempts.find_given_up(base)
+        except LakelogError as error:
+            # The next look will tell.
+            _log.warning("%s: it is not known what has become of open attempts: %s", self.name, error)
+            return
+        for each in over:
+            self._attempts.forget(each)
+        if over:
+            yield from self._to_stream(self._take_back(over))
+
+    def awaits_log(self, snapshot: Snapshot) -> bool:
+        """Whether it is worth waiting until the log was read to where a snapshot's rows end."""
+        return False
+
+    @abstractmethod
+    def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
+        """Tells some of the records, by attempt; all or none."""
+
+    @abstractmethod
+    def _take_back(self, attempt_ids: Sequence[str]) -> list[pa.RecordBatch]:
+        """Tells that attempts were given up."""
+
+    def _decode(self, arrived: Arrived, picked: Picked, columns: Sequence[str]) -> DecodedRecords:
+        """The rows of the records that were picked, one attempt behind the other."""
+        records = take_fetched(arrived.records, np.concatenate([indices for _, indices in picked]))
+        return self._codec.decode(records, topic=arrived.topic, columns=columns)
+
+    def _to_stream(self, batches: Sequence[pa.RecordBatch]) -> Iterator[StreamBatch]:
+        return (StreamBatch(batch, NO_SNAPSHOT, self.name) for batch in batches if batch.num_rows)
+
+    def _written_schema(self) -> pa.Schema:
+        """The columns that are shown, as rows are stored."""
+        names = tuple(name for name in self._columns() if name != SNAPSHOT_ID_COLUMN)
+        columns = to_change_columns(names, self._table.schema, self._condition)
+        return FileScan(self._store, [], self._table.schema, columns).returned_schema
+
+
+class AppendUncommittedTable(UncommittedStreamTable):
+    """Shows the rows of an append table as they are sent, each at least once.
+
+    Rows of an attempt that is given up stay shown: there is no key by which they could be taken back.
+    """
+
+    def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
+        """See `StreamTable`; without the snapshots all rows of which were shown."""
+        left: list[Snapshot] = []
+        for snapshot in snapshots:
+            if not self._is_shown(snapshot):
+                left.append(snapshot)
+                continue
+            yield from self._read_left(left)
+            left = []
+            self._attempts.forget(snapshot.attempt_id)
+        yield from self._read_left(left)
+
+    def awaits_log(self, snapshot: Snapshot) -> bool:
+        """See the base: where some rows were shown, and all were sent, the others need not come twice."""
+        lacks = self._attempts.lacks_some(snapshot.attempt_id, snapshot.added_rows)
+        return lacks and snapshot.sent_offsets is not None
+
+    def _is_shown(self, snapshot: Snapshot) -> bool:
+        return snapshot.kind is SnapshotKind.APPEND and self._attempts.has_all(snapshot.attempt_id, snapshot.added_rows)
+
+    def _read_left(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
+        if snapshots:
+            yield from super().read_changes(snapshots)
+        for snapshot in snapshots:
+            self._attempts.forget(snapshot.attempt_id)
+
+    def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
+        schema = self._written_schema()
+        columns = to_change_columns(tuple(schema.names), self._table.schema, self._condition)
+        rows = self._decode(arrived, picked, [each.name for each in columns.read]).rows
+        if columns.filter is not None:
+            rows = rows.filter(columns.filter)
+        rows = pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+        return rows.combine_chunks().to_batches()
+
+    def _take_back(self, attempt_ids: Sequence[str]) -> list[pa.RecordBatch]:
+        return []

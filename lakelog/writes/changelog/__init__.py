@@ -1,0 +1,1 @@
+"""The changelog of a commit: with it, after a lost race, or later by a job."""

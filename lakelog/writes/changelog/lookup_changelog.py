@@ -1,0 +1,161 @@
+"""The changelog that a writer makes before its commit: old rows looked up, the difference written (semantics 3.5).
+
+Objectives, which conflict: a changelog never wrong; other writers never blocked; little done twice. So:
+
+1. Old rows are those of the newest snapshot, the base. The commit names it with the buckets it touched, and the gate
+   refuses it when one of them got other data since: what was looked up is then no longer what was there.
+2. Who is refused looks up again, only in the buckets whose files have changed, and commits on the new base.
+3. Here is decided what is looked up, and where; `storage/bucket_changelog.py` does it, bucket by bucket.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.format.commit.request import ANY_TIME, BucketRef, TimeWindow
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.storage.lookup.bucket_changelog import (
+    BucketChangelogs,
+    BucketLookup,
+    ChangelogExecutor,
+    EmittedBucket,
+    emit_in_threads,
+    to_added,
+    to_lookups,
+)
+from lakelog.storage.lookup.bucket_changes import Bucket, to_plan_request
+from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.live_file import to_live_files
+
+
+class LookupChangelog:
+    """The changelog of what one commit writes to one table. For one thread at a time; blocks on storage.
+
+    Args:
+        metastore: Who plans the base.
+        store: Where the table's files are.
+        info: The table.
+        attempt_id: Whose files the changelog's are.
+        files: The data files of the commit, in its order.
+        caches: For the old rows.
+        clock: For how long deletes go on beating late rows.
+        execute: Does the work.
+        runs: Rows of some of the files by path, where they are at hand.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        store: ObjectStore,
+        info: TableInfo,
+        attempt_id: str,
+        files: Sequence[DataFile],
+        caches: Caches,
+        clock: Clock,
+        execute: ChangelogExecutor = emit_in_threads,
+        runs: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        options = TableOptions(info.options)
+        self._metastore = metastore
+        self._info = info
+        self._new = files
+        self._clock = clock
+        copies = caches.find_copies(info.table_uuid, options)
+        self._changelogs = BucketChangelogs(store, info.schema, options, attempt_id, copies, runs)
+        self._execute = execute
+        self._emitted: dict[Bucket, EmittedBucket] = {}
+        self._looks = 0
+        self._is_emitted = False
+        # How far the database's clock is ahead of ours, where that has mattered.
+        self._ahead_ms = 0
+        self.base_snapshot_id = 0
+        """The snapshot that the old rows are of; 0: there was none."""
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        """The commit's data files, which say which rows they supersede."""
+        return tuple(
+            replace(file, deletion_vector_path=self._emitted[file.partition, file.bucket].deletion_vector_path)
+            for file in self._new
+        )
+
+    @property
+    def paths(self) -> list[str]:
+        """All that was written."""
+        return [path for emitted in self._emitted.values() for path in emitted.paths]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The changelog files, by bucket."""
+        return tuple(file for emitted in self._emitted.values() for file in emitted.files)
+
+    @property
+    def window(self) -> TimeWindow:
+        """When the commit must be for the changelog to be right."""
+        return functools.reduce(TimeWindow.meet, (emitted.window for emitted in self._emitted.values()), ANY_TIME)
+
+    @property
+    def buckets(self) -> tuple[BucketRef, ...]:
+        """The buckets that must be as they were at the base."""
+        return tuple(BucketRef(*bucket) for bucket in self._emitted)
+
+    def take(self, base_snapshot_id: int, emitted: Iterable[EmittedBucket]) -> None:
+        """Takes what was made already, of all buckets and against one base: the next `look_up` has nothing to do."""
+        self._emitted = {each.bucket: each for each in emitted}
+        self.base_snapshot_id = base_snapshot_id
+        self._is_emitted = True
+
+    def look_up(self) -> None:
+        """Makes the changelog against the newest snapshot; what was found before and still holds is kept.
+
+        Raises:
+            DataCorrupted: A data file is damaged or missing; named.
+            LakelogError: The metastore or the store failed; `files` are still all that was written.
+        """
+        if self._is_emitted:
+            self._is_emitted = False
+            return
+        plan = self._metastore.plan(to_plan_request(self._info.table_uuid, None, to_added(self._new, 0, 0)))
+        base, time_ms = 0, self._clock.now_ms() + self._ahead_ms
+        if plan.snapshot is not None:
+            # About as the gate will have it: a commit is never older than the one before it. Where more than about
+            # matters, it keeps to the window, or refuses.
+            base, time_ms = plan.snapshot.snapshot_id, max(time_ms, plan.snapshot.committed_at_ms)
+        added, live = to_added(self._new, base, time_ms), to_live_files(plan.files)
+        lookups = to_lookups(f"lookup-{self._looks:03d}", added, live)
+        changed = [each for each in lookups if not self._still_holds(each, time_ms)]
+        self._looks += 1
+        for each in changed:
+            old = self._emitted.pop(each.bucket, None)
+            self._changelogs.delete(old.paths if old is not None else ())
+        failure: BaseException | None = None
+        for outcome in self._execute(self._changelogs, changed):
+            if isinstance(outcome, EmittedBucket):
+                self._emitted[outcome.bucket] = outcome
+            else:
+                failure = failure or outcome
+        self._changelogs.evict()
+        if failure is not None:
+            raise failure
+        self.base_snapshot_id = base
+
+    def learn_time(self, now_ms: int) -> None:
+        """Takes note of the database's time, by which it is decided how long deletes beat late rows."""
+        self._ahead_ms = now_ms - self._clock.now_ms()
+
+    def delete(self) -> None:
+        """Deletes all that was written; never raises for what cannot be deleted, which the collector finds."""
+        self._changelogs.delete(self.paths)
+
+    def _still_holds(self, lookup: BucketLookup, time_ms: int) -> bool:
+        emitted = self._emitted.get(lookup.bucket)
+        return emitted is not None and emitted.base == lookup.base and emitted.window.holds(time_ms)

@@ -1,0 +1,193 @@
+"""One table's part of a transaction: what is written to it, and the change that becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.format.commit.log_content import plan_log_content, to_log_files
+from lakelog.format.commit.request import ANY_TIME, Change, Removal, RemovePartitions
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import LogContent, SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.rewrite.commit_merge import CommitMerger, merge_commit_files
+from lakelog.storage.write.input_copies import plan_input_copies
+from lakelog.storage.write.row_normalizer import Kinds, KindSource, RowNormalizer
+from lakelog.storage.write.table_writer import TableWriter
+from lakelog.writes.changelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.changelog.lookup_changelog import LookupChangelog
+from lakelog.writes.commit_metadata import CommitMetadata
+from lakelog.writes.commit_options import NO_GUARDS, Guards
+from lakelog.writes.log_rows import LogRows, plan_log_rows
+from lakelog.writes.uncommitted_sending import SentUncommitted, UncommittedRows
+
+if TYPE_CHECKING:
+    from lakelog.sdk.catalog import Catalog
+
+
+@dataclass
+class TableWrite:
+    """One table's part of a transaction.
+
+    Args:
+        info: The table as it was when it joined.
+        options: Its options.
+        store: Where its files are.
+        row_normalizer: Takes its rows.
+        writer: Writes them, from the first one on.
+        files: The data files that are done.
+        inputs: The files that hold records as they came, for the producer `input` or the external log, that are done.
+        runs: Rows of data files that are done, where they are to be looked up and take little memory.
+        lookup: Of the producer `lookup`, once all rows are written.
+        removal: What the commit takes away.
+        is_dynamic: It takes away the partitions in which its own rows lie.
+        was_written: Something was written to it, which may have had no rows.
+        guards: Since when nothing may have changed.
+        uncommitted: Sends its rows before the commit; None: nobody does.
+        has_begun: It was asked who does.
+        sent: That they stand in the topic; None: not all.
+    """
+
+    info: TableInfo
+    options: TableOptions
+    store: ObjectStore
+    row_normalizer: RowNormalizer
+    writer: TableWriter | None = None
+    files: list[DataFile] = field(default_factory=list)
+    inputs: list[DataFile] = field(default_factory=list)
+    runs: dict[str, pa.Table] = field(default_factory=dict)
+    lookup: LookupChangelog | None = None
+    removal: Removal | None = None
+    is_dynamic: bool = False
+    was_written: bool = False
+    guards: Guards = NO_GUARDS
+    uncommitted: UncommittedRows | None = None
+    has_begun: bool = False
+    sent: SentUncommitted | None = None
+
+    @property
+    def producer(self) -> str:
+        """Who makes the changelog of what is written; an overwrite has none (semantics 3.4, 5.2)."""
+        return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
+
+    @property
+    def log(self) -> LogContent:
+        """What it brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
+        return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
+
+    @property
+    def changelog_files(self) -> tuple[DataFile, ...]:
+        """The changelog files written so far."""
+        if self.lookup is not None:
+            return self.lookup.files
+        return tuple(self.inputs) if self.producer == "input" else ()
+
+    @property
+    def paths(self) -> list[str]:
+        """All that was written so far."""
+        made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
+        return made if self.lookup is None else made + self.lookup.paths
+
+    def take(
+        self, batch: pa.RecordBatch | pa.Table, source: KindSource, fill_missing: bool
+    ) -> tuple[pa.Table, Kinds | None]:
+        """Input as rows of the table, and their kinds; see `Intake.take`.
+
+        Raises:
+            InvalidArgument: It does not fit the table, or a row is too large for its external log.
+        """
+        table, kinds = self.row_normalizer.take(batch, source, fill_missing=fill_missing)
+        log_rows = self._log_rows
+        if log_rows is not None:
+            log_rows.check(table)
+        return table, kinds
+
+    def send_uncommitted(self, catalog: Catalog, attempt_id: str, table: pa.Table, kinds: Kinds | None) -> None:
+        """Has rows sent before their commit, where the table asks for it; never fails."""
+        if self.log is LogContent.NONE:
+            return
+        if not self.has_begun:
+            self.uncommitted = catalog.uncommitted_senders.begin(self.info, attempt_id)
+            self.has_begun = True
+        if self.uncommitted is not None:
+            self.uncommitted.send(table, kinds)
+
+    @cached_property
+    def _log_rows(self) -> LogRows | None:
+        return plan_log_rows(self.info, self.log)
+
+    def open_writer(self, attempt_id: str) -> TableWriter:
+        """What writes its rows."""
+        if self.writer is None:
+            self.writer = TableWriter(
+                self.store,
+                self.info.schema,
+                self.options,
+                attempt_id,
+                name_prefix=f"{len(self.files):05d}-" if self.files else "",
+                copies=plan_input_copies(self.options, self.producer, self.log),
+                keeps_runs=self.producer == "lookup",
+            )
+        return self.writer
+
+    def finish(self, catalog: Catalog, attempt_id: str) -> None:
+        """Makes all that was written durable, merges what is small, and readies the lookup if there is one to make."""
+        if self.writer is not None:
+            self.files.extend(self.writer.finish())
+            self.inputs.extend(self.writer.copies)
+            self.runs |= self.writer.runs
+            self.writer = None
+            self._merge(attempt_id)
+        if self.uncommitted is not None:
+            self.sent = self.uncommitted.finish()
+        if self.producer == "lookup" and self.files:
+            self.lookup = LookupChangelog(
+                catalog.metastore,
+                self.store,
+                self.info,
+                attempt_id,
+                self.files,
+                catalog.caches,
+                catalog.clock,
+                runs=self.runs,
+            )
+
+    def _merge(self, attempt_id: str) -> None:
+        """Merges what is small, where the table asks for it."""
+        merger = CommitMerger(self.info.schema, self.options, attempt_id)
+        files, inputs = merge_commit_files(merger, self.store, self.files, self.inputs)
+        self.files, self.inputs = list(files), list(inputs)
+        left = {file.path for file in files}
+        self.runs = {path: rows for path, rows in self.runs.items() if path in left}
+
+    def to_change(self, commit_metadata: CommitMetadata) -> Change:
+        """What is committed. Pure."""
+        removal = self.removal
+        if self.is_dynamic:
+            removal = RemovePartitions(tuple(sorted({file.partition for file in self.files})))
+        return Change(
+            table_uuid=self.info.table_uuid,
+            kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
+            schema_id=self.info.schema.schema_id,
+            bucket_count=self.options.bucket_count(bool(self.info.schema.primary_key)),
+            add_files=tuple(self.files) if self.lookup is None else self.lookup.data_files,
+            remove=removal,
+            base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
+            unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
+            if_unchanged=self.guards.if_unchanged,
+            window=ANY_TIME if self.lookup is None else self.lookup.window,
+            watermark_ms=commit_metadata.watermark_ms,
+            properties={**commit_metadata.properties, **to_open_rules(self.producer, self.info.options)},
+            allow_empty=commit_metadata.allow_empty,
+            changelog=to_changelog_state(self.producer),
+            changelog_files=self.changelog_files,
+            log=self.log,
+            log_files=to_log_files(self.log, self.inputs),
+            sent_offsets=None if self.sent is None else self.sent.offsets,
+            sent_generation=0 if self.sent is None else self.sent.generation,
+        )

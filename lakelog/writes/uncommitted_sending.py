@@ -1,0 +1,378 @@
+"""Rows sent to the log at once, before their commit (`log.consistency` = `eventual`, semantics 4.2).
+
+Objectives, which conflict: a row is in the log milliseconds after it was written; brokers that are slow or away make no
+write fail, nor wait for long. So:
+
+1. A thread for each table sends, beside the one that writes files. What it cannot do in time counts as not sent at all,
+   and the publisher sends it behind the commit.
+2. Records bear the attempt, not a snapshot: readers ask what has become of it. What was sent under an attempt that is
+   given up stays in the topic, and they take it back.
+3. A commit says that all was sent only where brokers have answered so for each record, and for which generation of the
+   log, so that what was sent to a topic that is gone is never taken for published.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+from lakelog.format.log.state import LogInfo
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import RowKind
+from lakelog.log.codecs import LogCodec
+from lakelog.log.protocol import Log, UncommittedSender
+from lakelog.log.records import EncodedRecords
+from lakelog.log.settings import LogSettings, read_log_settings
+from lakelog.log.table_codec import make_codec
+from lakelog.options.values import TableOptions
+from lakelog.storage.write.routing import Routing, route_rows, to_routing
+from lakelog.writes.ordered_work import OrderedWork
+
+log = logging.getLogger(__name__)
+
+LogOpener = Callable[[Mapping[str, str]], Log]
+"""Opens the log of a table with these options."""
+
+_WAIT_S: Final = 2.0
+"""For brokers to have answered for all of a commit; its files take longer to write where there is much of it."""
+
+_NO_ANSWER: Final = "brokers have not answered for all of them in time"
+
+_PAUSE_S: Final = 10.0
+"""Behind a failure: each try costs a connection, and the publisher sends meanwhile."""
+
+_POLL_S: Final = 30.0
+"""Between looks whether the log was begun anew."""
+
+_MAX_PENDING_BYTES: Final = 64 << 20
+"""Of rows that wait to be sent; more would follow what is written, not what brokers take."""
+
+Kinds = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class SentUncommitted:
+    """All rows of an attempt at a table stand in its topic.
+
+    Args:
+        generation: Of the log to which they were sent.
+        offsets: By partition the offset behind the last record.
+    """
+
+    generation: int
+    offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class UncommittedPlace:
+    """Whose the rows of one sender are, and where among all rows of their attempt.
+
+    Args:
+        attempt_id: The attempt.
+        first_index: The index of the first; those of an attempt's other senders are far from it.
+        part: The number of the sender in the attempt.
+    """
+
+    attempt_id: str
+    first_index: int = 0
+    part: int = 0
+
+    @property
+    def spread(self) -> int:
+        """Where a table has no buckets, rows of one sender stay together; senders are spread over the partitions."""
+        return int(self.attempt_id[:8], 16) + self.part
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How rows of a table become records. Picklable; pure."""
+
+    codec: LogCodec
+    settings: LogSettings
+    routing: Routing
+
+    @staticmethod
+    def of(info: TableInfo, settings: LogSettings) -> RowForm:
+        """As a table's options say."""
+        return RowForm(make_codec(info, info.schema), settings, to_routing(info.schema, TableOptions(info.options)))
+
+    def send(
+        self,
+        rows: pa.Table,
+        kinds: Kinds | None,
+        first_index: int,
+        place: UncommittedPlace,
+        ts_ms: int,
+        sender: UncommittedSender,
+    ) -> None:
+        """Sends rows, of each bucket in their order; blocks while too many wait."""
+        for routed in route_rows(rows, self.routing):
+            part = rows if routed.indices is None else rows.take(pa.array(routed.indices))
+            codes = np.zeros(part.num_rows, np.int8)
+            if kinds is not None:
+                codes = kinds if routed.indices is None else kinds[routed.indices]
+            has_buckets = self.routing.bucket_count > 0
+            partition = routed.bucket if has_buckets else place.spread % self.settings.partitions
+            bucket = routed.bucket if has_buckets else None
+            for records in self._encode(part, codes, first_index, partition, bucket, ts_ms):
+                sender.send(records, place.attempt_id)
+            first_index += part.num_rows
+
+    def _encode(
+        self, rows: pa.Table, kinds: Kinds, first_index: int, partition: int, bucket: int | None, ts_ms: int
+    ) -> Iterator[EncodedRecords]:
+        followed = None
+        if self.codec.needs_followed and (kinds == RowKind.UPDATE_BEFORE).any():
+            followed = self.codec.find_followed(rows.select(list(self.codec.schema.primary_key)))
+        done = 0
+        while done < rows.num_rows:
+            chunk = self.codec.encode(
+                rows.slice(done),
+                kinds[done:],
+                first_index + done,
+                partition=partition,
+                # It is not known yet.
+                snapshot_id=0,
+                ts_ms=ts_ms,
+                bucket=bucket,
+                is_last=True,
+                followed=None if followed is None else followed[done:],
+            )
+            yield chunk.records
+            done += chunk.consumed
+
+
+class UncommittedSenders:
+    """What sends the rows of a process's writes; kept for as long as the process may write. For many threads.
+
+    Args:
+        metastore: Knows the tables' logs.
+        open_log: Opens one.
+        clock: For the time.
+    """
+
+    def __init__(self, metastore: Metastore, open_log: LogOpener, clock: Clock) -> None:
+        self._metastore = metastore
+        self._open_log = open_log
+        self._clock = clock
+        self._pid = os.getpid()
+        self._channels: dict[str, UncommittedChannel] = {}
+        self._of_parent: dict[str, UncommittedChannel] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def begin(self, info: TableInfo, attempt_id: str) -> UncommittedRows | None:
+        """Begins to send an attempt's rows; None: they are not sent before their commit, now or ever."""
+        settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
+        if settings is None or not settings.is_eventual:
+            return None
+        table_uuid = info.table_uuid
+        with self._mine():
+            if self._is_closed:
+                return None
+            channel = self._channels.get(table_uuid)
+            if channel is None:
+                channel = UncommittedChannel(
+                    str(info.name), lambda: self._metastore.get_log(table_uuid), self._open_log, self._clock
+                )
+                self._channels[table_uuid] = channel
+        return (
+            UncommittedRows(channel, RowForm.of(info, settings), UncommittedPlace(attempt_id))
+            if channel.is_open
+            else None
+        )
+
+    def close(self) -> None:
+        """Ends all connections; does not wait. Nothing is sent before its commit any more. Idempotent."""
+        with self._mine():
+            self._is_closed = True
+            channels, self._channels = self._channels, {}
+        for each in channels.values():
+            each.close()
+
+    def _mine(self) -> threading.Lock:
+        if self._pid != os.getpid():
+            # A forked child: the lock may have been held at that moment, and the threads that send are the parent's.
+            # SUBTLE: its connections are kept, since to end one waits for threads that are not here.
+            self._of_parent |= self._channels
+            self._pid, self._lock, self._channels = os.getpid(), threading.Lock(), {}
+        return self._lock
+
+
+class UncommittedRows:
+    """The rows of one attempt at one table that are sent. For one thread.
+
+    Args:
+        channel: Sends them.
+        form: How they become records.
+        place: Whose they are.
+    """
+
+    def __init__(self, channel: UncommittedChannel, form: RowForm, place: UncommittedPlace) -> None:
+        self._channel = channel
+        self._form = form
+        self._place = place
+        self._count = 0
+        self._is_whole = True
+        self._failures: Final = channel.failures
+
+    def send(self, rows: pa.Table, kinds: Kinds | None) -> None:
+        """Has rows sent; does not wait, and never fails."""
+        if not rows.num_rows or not self._is_whole:
+            return
+        first_index = self._place.first_index + self._count
+        self._count += rows.num_rows
+        form, place, clock = self._form, self._place, self._channel.clock
+        self._is_whole = self._channel.submit(
+            lambda sender: form.send(rows, kinds, first_index, place, clock.now_ms(), sender), rows.nbytes
+        )
+
+    def finish(self) -> SentUncommitted | None:
+        """Waits for a moment until all stands in the topic; None: some may not, so that all counts as not sent."""
+        return self._channel.flush(self._failures) if self._is_whole and self._count else None
+
+
+class UncommittedChannel:
+    """Sends to one table's topic, in a thread of its own.
+
+    Args:
+        table: For messages.
+        find_log: The table's log as it is now; asked now and then.
+        open_log: Opens it.
+        clock: For the time.
+        wait_s: For brokers to have answered.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        find_log: Callable[[], LogInfo],
+        open_log: LogOpener,
+        clock: Clock,
+        wait_s: float = _WAIT_S,
+    ) -> None:
+        self.clock: Final = clock
+        # Behind one it is not known of what was sent before whether it stands in the topic. Counted by the thread.
+        self.failures = 0
+        self._table = table
+        self._find_log = find_log
+        self._open_log = open_log
+        self._wait_s = wait_s
+        self._thread = OrderedWork("lakelog-uncommitted")
+        self._lock = threading.Lock()
+        self._pending_bytes = 0
+        self._closed_until_s = 0.0
+        # What follows belongs to the thread.
+        self._sender: UncommittedSender | None = None
+        self._info: LogInfo | None = None
+        self._looked_at_s = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is worth a try now."""
+        with self._lock:
+            return self.clock.monotonic_s() >= self._closed_until_s
+
+    def submit(self, work: Callable[[UncommittedSender], None], size_bytes: int) -> bool:
+        """Has something sent; False: too much waits, it is not."""
+        with self._lock:
+            if self._pending_bytes and self._pending_bytes + size_bytes > _MAX_PENDING_BYTES:
+                return False
+            self._pending_bytes += size_bytes
+        self._thread.submit(lambda: self._send(work, size_bytes))
+        return True
+
+    def flush(self, failures: int) -> SentUncommitted | None:
+        """Waits until brokers have answered for all that was sent since there were so many failures; None: not all."""
+        done: Future[SentUncommitted | None] = self._thread.submit(lambda: self._flush(failures))
+        try:
+            return done.result(self._wait_s)
+        except TimeoutError:
+            # The thread may have answers a moment later, and then nothing to warn of: who writes is told here.
+            self._warn(_NO_ANSWER)
+            self._pause()
+            return None
+
+    def close(self) -> None:
+        """Ends the connection; does not wait. Whoever still sends by it is told that not all was sent."""
+        with self._lock:
+            self._closed_until_s = math.inf
+        self._thread.submit(self._close)
+
+    def _send(self, work: Callable[[UncommittedSender], None], size_bytes: int) -> None:
+        try:
+            if self.is_open:
+                work(self._find_sender())
+            else:
+                self.failures += 1
+        except LakelogError as error:
+            self._fail(error)
+        except Exception:
+            # A bug, and nobody looks at what this thread raises; but what it left out must never count as sent.
+            log.exception("rows of table %s could not be sent before their commit", self._table)
+            self.failures += 1
+        finally:
+            with self._lock:
+                self._pending_bytes -= size_bytes
+
+    def _flush(self, failures: int) -> SentUncommitted | None:
+        sender, info = self._sender, self._info
+        if failures != self.failures or sender is None or info is None:
+            return None
+        try:
+            offsets = sender.flush(self._wait_s)
+        except LakelogError as error:
+            self._fail(error)
+            return None
+        if offsets is None:
+            self._fail(None)
+            return None
+        return SentUncommitted(info.generation, offsets)
+
+    def _find_sender(self) -> UncommittedSender:
+        now_s = self.clock.monotonic_s()
+        if self._sender is None or now_s - self._looked_at_s > _POLL_S:
+            info = self._find_log()
+            self._looked_at_s = now_s
+            if self._sender is None or info != self._info:
+                self._close()
+                # What waits in it goes nowhere.
+                self.failures += self._info is not None
+                self._sender = self._open_log(info.options).open_uncommitted_sender(info.topic)
+                self._info = info
+        return self._sender
+
+    def _fail(self, error: LakelogError | None) -> None:
+        if error is not None:
+            self._warn(error.message)
+        elif self.is_open:
+            # Else who writes was told already.
+            self._warn(_NO_ANSWER)
+        self.failures += 1
+        self._close()
+        self._pause()
+
+    def _warn(self, said: str) -> None:
+        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table, said)
+
+    def _pause(self) -> None:
+        with self._lock:
+            self._closed_until_s = max(self._closed_until_s, self.clock.monotonic_s() + _PAUSE_S)
+
+    def _close(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()

@@ -1,0 +1,1 @@
+"""The commit gate: attempts, groups of commits, guards, and what a commit changes."""

@@ -1,0 +1,260 @@
+"""The commit gate: whatever becomes visible passes here, in one transaction of the store.
+
+Commits that wait for the same tables form a group and share a transaction, each with its own snapshot and verdict.
+What is decided stands in `lakelog.format.commit.rules`, who goes together in `group_queue.py`; this module asks,
+applies and answers.
+
+Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided anew from fresh
+facts; and a group that failed for a reason that only one of them can have is repeated one by one, so that one request
+that the store refuses never fails its neighbours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lakelog.clock import Clock, Ids
+from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
+from lakelog.format.commit.request import CommitRequest, CommitResult, count_files
+from lakelog.format.tables.snapshot import Snapshot
+
+from ..logs.validation import check_logs
+from ..metrics import Metrics
+from ..store.limits import Limits
+from ..store.records import GroupKeys, ResultKey
+from ..store.transaction import Store, run_transaction
+from ..store.validation import check_commit_request
+from ..tables.partitions import PartitionRules
+from .compactions import check_compactions
+from .group import GroupState, decide
+from .group_queue import GroupQueue
+from .guards import check_guard_request
+from .restoring import check_restores
+
+log = logging.getLogger(__name__)
+
+Committed = Callable[[str, Sequence[Snapshot], int], None]
+"""Told of the new snapshots of a table, in order, after they are durable, and up to which no changelog is open then."""
+
+JobsDue = Callable[[], None]
+"""Told that commits have made jobs due."""
+
+Uncertain = Callable[[str], None]
+"""Told of a table that may have new snapshots."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A commit at the gate."""
+
+    request: CommitRequest
+    tables: frozenset[str]
+    alone: bool
+    file_count: int
+    arrived_s: float
+    answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def given_up(self) -> bool:
+        return self.answer.done()
+
+
+class CommitGate:
+    """Groups, decides and answers commits.
+
+    Args:
+        store: Where everything is kept.
+        ids: Names of new snapshots.
+        clock: For measuring latency only; the time of a commit is the store's.
+        limits: How many may wait and share.
+        metrics: Told of latency, group sizes and conflicts.
+        committed: Told of new snapshots.
+        uncertain: Told of tables that may have new snapshots.
+        partitions: Checks encoded partitions.
+        jobs_due: Told when jobs have become due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ids: Ids,
+        clock: Clock,
+        limits: Limits,
+        metrics: Metrics,
+        committed: Committed,
+        uncertain: Uncertain,
+        partitions: PartitionRules,
+        jobs_due: JobsDue,
+    ) -> None:
+        self._jobs_due = jobs_due
+        self._store = store
+        self._ids = ids
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+        self._committed = committed
+        self._uncertain = uncertain
+        self._partitions = partitions
+        self._queue: GroupQueue[_Waiting] = GroupQueue(limits.max_group_commits, limits.max_group_files)
+        self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits, all or nothing.
+
+        The request takes its place in the order before this first waits for anything: whoever creates several of these
+        coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not take a
+        commit back that is on its way.
+
+        Raises:
+            LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
+                Unavailable or OutcomeUnknown when the store is lost.
+        """
+        check_commit_request(request, self._limits)
+        check_compactions(request, self._limits.max_commit_files)
+        check_restores(request)
+        check_logs(request)
+        check_guard_request(request, self._limits)
+        waiting = _Waiting(
+            request=request,
+            tables=frozenset(request.table_uuids),
+            alone=request.assumes,
+            file_count=sum(count_files(change) for change in request.changes),
+            arrived_s=self._clock.monotonic_s(),
+        )
+        self._admit(waiting)
+        self._start_groups()
+        try:
+            return await waiting.answer
+        finally:
+            self._metrics.observe_seconds("commit_latency_seconds", self._clock.monotonic_s() - waiting.arrived_s)
+
+    async def close(self) -> None:
+        """Lets the groups that run come to their end and refuses what waits behind them; idempotent."""
+        self._closed = True
+        for waiting in self._queue.drain():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(_closing())
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _admit(self, waiting: _Waiting) -> None:
+        if self._closed:
+            raise _closing()
+        limits, queue = self._limits, self._queue
+        if queue.commit_count >= limits.max_waiting_commits:
+            raise ResourceExhausted(
+                f"{queue.commit_count} commits wait at the gate, which is the limit. Send less at once, and try again "
+                "after a moment.",
+                reason="TOO_MANY_COMMITS",
+                metadata={"limit": str(limits.max_waiting_commits)},
+            )
+        if queue.commit_count and queue.file_count + waiting.file_count > limits.max_waiting_files:
+            raise ResourceExhausted(
+                f"Commits with {queue.file_count} files wait at the gate; {limits.max_waiting_files} is the limit. "
+                "Write larger files, and try again after a moment.",
+                reason="TOO_MANY_FILES",
+                metadata={"limit": str(limits.max_waiting_files)},
+            )
+        queue.add(waiting)
+
+    def _start_groups(self) -> None:
+        while len(self._running) < self._limits.max_parallel_groups and (group := self._queue.take()):
+            task = asyncio.create_task(self._run_group(group), name="commit group")
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        self._metrics.set_level("waiting_commits", self._queue.commit_count)
+
+    async def _run_group(self, group: list[_Waiting]) -> None:
+        try:
+            await self._answer_group(group)
+        finally:
+            self._queue.finish(group[0].tables)
+            # This task still counts as running here; its own place is given to the next group.
+            task = asyncio.current_task()
+            if task is not None:
+                self._running.discard(task)
+            self._start_groups()
+
+    async def _answer_group(self, group: list[_Waiting]) -> None:
+        self._metrics.observe_size("group_size_commits", len(group))
+        try:
+            state = await self._commit_group([waiting.request for waiting in group])
+        except LakelogError as error:
+            self._metrics.count("group_failures_total", error.reason)
+            if len(group) > 1 and not isinstance(error, Unavailable | OutcomeUnknown):
+                await self._answer_one_by_one(group)
+                return
+            if isinstance(error, OutcomeUnknown):
+                for table in group[0].tables:
+                    self._uncertain(table)
+            for waiting in group:
+                _fail(waiting, error)
+        except Exception as error:
+            log.exception("a group of %d commits failed", len(group))
+            self._metrics.count("group_failures_total", "INTERNAL")
+            if len(group) > 1:
+                await self._answer_one_by_one(group)
+                return
+            _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
+        else:
+            self._answer_each(group, state)
+
+    async def _answer_one_by_one(self, group: list[_Waiting]) -> None:
+        for waiting in group:
+            await self._answer_group([waiting])
+
+    async def _commit_group(self, requests: list[CommitRequest]) -> GroupState:
+        keys = _group_keys(requests)
+        return await run_transaction(
+            self._store, lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions)
+        )
+
+    def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:
+        if state.records.jobs:
+            self._jobs_due()
+        for table_uuid, snapshots in state.new_snapshots.items():
+            head = state.facts.heads[table_uuid]
+            self._committed(table_uuid, snapshots, head.complete_until)
+            self._metrics.set_level("live_files", head.total_files, head.name)
+        for waiting, verdict in zip(group, state.verdicts, strict=True):
+            if isinstance(verdict, LakelogError):
+                self._metrics.count("commits_total", "refused")
+                self._metrics.count("conflicts_total", verdict.reason)
+                _fail(waiting, verdict)
+                continue
+            self._metrics.count("commits_total", verdict.outcome)
+            if verdict.outcome != "already_applied":
+                for dropped in (each for result in verdict.result.results for each in result.dropped):
+                    self._metrics.count("dropped_groups_total", dropped.reason)
+            if not waiting.answer.done():
+                waiting.answer.set_result(verdict.result)
+
+
+def _group_keys(requests: Sequence[CommitRequest]) -> GroupKeys:
+    return GroupKeys(
+        table_uuids=tuple({table_uuid: None for request in requests for table_uuid in request.table_uuids}),
+        results=tuple(
+            {
+                ResultKey(change.table_uuid, request.writer, request.identifier): None
+                for request in requests
+                for change in request.changes
+            }
+        ),
+        writers=tuple({request.writer: None for request in requests}),
+        attempts=tuple({request.attempt_id: None for request in requests if request.attempt_id}),
+        leases=tuple({fence.lease: None for request in requests for fence in request.fences}),
+    )
+
+
+def _fail(waiting: _Waiting, error: LakelogError) -> None:
+    if not waiting.answer.done():
+        # Each caller gets an error of its own: one that is raised twice would collect both tracebacks.
+        waiting.answer.set_exception(type(error)(error.message, reason=error.reason, metadata=error.metadata))
+
+
+def _closing() -> Unavailable:
+    return Unavailable("The metastore is shutting down; try again, on another one.", reason="SHUTTING_DOWN")

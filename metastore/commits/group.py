@@ -1,0 +1,281 @@
+"""Deciding a group of commits inside one transaction: each sees what those before it in the group did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from lakelog.clock import Ids
+from lakelog.errors import LakelogError
+from lakelog.format.commit.deletion_vectors import rebase_deletion_vectors
+from lakelog.format.commit.effects import (
+    apply_change,
+    place_baseline,
+    place_changelog,
+    place_files,
+    place_log_files,
+    place_moves,
+)
+from lakelog.format.commit.facts import (
+    AttemptState,
+    BucketChange,
+    CommitFacts,
+    CompactionFacts,
+    FileFacts,
+    RecordedResult,
+    RestoredTotals,
+    TableHead,
+    WriterFacts,
+)
+from lakelog.format.commit.rebase import Rebased, rebase_compaction
+from lakelog.format.commit.request import (
+    Change,
+    ChangeResult,
+    CommitRequest,
+    CommitResult,
+    RemoveFiles,
+    RemovePartitions,
+    RemovePartitionValues,
+    RestoreState,
+    brings_files,
+)
+from lakelog.format.commit.rules import Verdict, applied_results, check_commit, find_commit_time
+from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot
+
+from ..logs.publishing import resolve_sent
+from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
+from ..store.transaction import Transaction
+from ..tables.dropped import explain
+from ..tables.partitions import PartitionRules
+from .compactions import load_compaction
+from .guards import load_guards
+from .restoring import resolve_restores
+
+_NOTHING_REMOVED = RestoredTotals()
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The verdict about a commit that was not refused."""
+
+    result: CommitResult
+    outcome: Literal["applied", "already_applied", "empty"]
+
+
+@dataclass
+class GroupState:
+    """What is known while a group is decided, and what is to be written at its end.
+
+    Args:
+        facts: As read under the locks, brought up to date with each commit that is accepted.
+        records: What the accepted commits write.
+        verdicts: About the requests so far, in their order.
+        new_snapshots: By table uuid, in rising order.
+    """
+
+    facts: GroupFacts
+    records: GroupRecords = field(default_factory=GroupRecords)
+    verdicts: list[Accepted | LakelogError] = field(default_factory=list)
+    new_snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)
+
+
+async def decide(
+    transaction: Transaction,
+    requests: Sequence[CommitRequest],
+    keys: GroupKeys,
+    ids: Ids,
+    partitions: PartitionRules,
+) -> GroupState:
+    """Locks what the requests touch, decides them in order and writes what comes of it.
+
+    Returns:
+        The verdicts and new snapshots; they hold once the transaction has committed.
+    """
+    state = GroupState(await transaction.lock_group(keys))
+    for request in requests:
+        try:
+            facts = await _load_facts(transaction, request, state.facts, partitions)
+            verdict = check_commit(request, facts)
+            if verdict is Verdict.APPLY:
+                await _check_by_schema(transaction, request, state.facts, partitions)
+                changes = await resolve_restores(transaction, _rebase(request, facts), state.facts.heads)
+                changes = await resolve_sent(transaction, changes)
+        except LakelogError as error:
+            # Nothing of it was written yet: all that can refuse a request stands before what it changes.
+            state.verdicts.append(await explain(transaction, error))
+        else:
+            if verdict is Verdict.ALREADY_APPLIED:
+                state.verdicts.append(_answer_again(request, facts, state))
+            else:
+                state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions))
+    records = state.records
+    if records.results or records.attempts:
+        records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
+        await transaction.record_group(records)
+    return state
+
+
+async def _load_facts(
+    transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
+) -> CommitFacts:
+    files: dict[str, Sequence[FileFacts]] = {}
+    compactions: dict[str, CompactionFacts] = {}
+    changes: dict[str, Sequence[BucketChange]] = {}
+    writers: dict[str, WriterFacts] = {}
+    for change in request.changes:
+        head = facts.heads.get(change.table_uuid)
+        if head is None:
+            continue
+        writers[change.table_uuid] = WriterFacts(
+            facts.results.get(ResultKey(change.table_uuid, request.writer, request.identifier)),
+            facts.last_identifiers.get((change.table_uuid, request.writer)),
+        )
+        if isinstance(change.remove, RemoveFiles):
+            files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
+        if change.groups:
+            compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
+        if change.unchanged_buckets and change.base_snapshot_id is not None:
+            changes[change.table_uuid] = await transaction.find_changes(
+                head.table_id,
+                change.base_snapshot_id,
+                change.unchanged_buckets,
+                # Positions in files that were rewritten since say nothing.
+                compactions=any(file.deletion_vector_path is not None for file in change.add_files),
+            )
+    guards = {}
+    if any(each.result is None for each in writers.values()):
+        guards = await load_guards(transaction, request, facts.heads, files, partitions)
+    return CommitFacts(
+        heads=facts.heads,
+        writers=writers,
+        writer_epoch=facts.epochs.get(request.writer, 0),
+        attempt=facts.attempts.get(request.attempt_id),
+        lease_epochs=facts.leases,
+        now_ms=facts.now_ms,
+        files=files,
+        changes=changes,
+        compactions=compactions,
+        guards=guards,
+    )
+
+
+def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
+    """What of each change takes effect."""
+    compactions = facts.compactions or {}
+    rebased = []
+    for change in request.changes:
+        if change.groups:
+            rebase = rebase_deletion_vectors if change.groups[0].vector_files else rebase_compaction
+            rebased.append(rebase(change, facts.heads[change.table_uuid], compactions[change.table_uuid]))
+        else:
+            rebased.append(Rebased(change))
+    return rebased
+
+
+async def _check_by_schema(
+    transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
+) -> None:
+    for change in request.changes:
+        head = facts.heads[change.table_uuid]
+        if head.partitioned or isinstance(change.remove, RemovePartitions | RemovePartitionValues):
+            await partitions.check_change(transaction, head, change)
+        await partitions.check_deletion_vectors(transaction, head, change)
+
+
+def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState) -> Accepted:
+    winner, results = applied_results(request, facts)
+    attempt = state.facts.attempts.get(request.attempt_id)
+    if attempt is not None and attempt.attempt_id != winner and attempt.state is AttemptState.OPEN:
+        # Its files are of no use any more; from now on nobody can commit them, so the caller may delete them.
+        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.ABORTED)
+        state.records.attempts[attempt.attempt_id] = AttemptState.ABORTED
+    return Accepted(CommitResult(winner, results), "already_applied")
+
+
+async def _apply(
+    transaction: Transaction,
+    request: CommitRequest,
+    changes: Sequence[Rebased],
+    state: GroupState,
+    ids: Ids,
+    partitions: PartitionRules,
+) -> Accepted:
+    results = []
+    made: dict[str, tuple[int, Snapshot]] = {}
+    now_ms = find_commit_time(request, state.facts.heads, state.facts.now_ms)
+    for rebased in changes:
+        change = rebased.change
+        head = state.facts.heads[change.table_uuid]
+        removed = await _remove(transaction, change, head, partitions)
+        after, snapshot = apply_change(request, rebased, head, removed, now_ms, ids.new_id())
+        if snapshot is None:
+            result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
+        else:
+            snapshot_id = snapshot.snapshot_id
+            result = ChangeResult(
+                change.table_uuid, snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms, rebased.dropped
+            )
+            table_id, records = head.table_id, state.records
+            records.files.extend((table_id, file) for file in place_files(rebased, head, snapshot))
+            records.moved_files.extend((table_id, file) for file in place_moves(rebased, head, snapshot_id))
+            records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
+            records.changelog_files.extend((table_id, file) for file in place_log_files(change, snapshot))
+            baseline = place_baseline(rebased, head, snapshot)
+            if baseline is not None:
+                records.baseline.append((table_id, baseline))
+            made[change.table_uuid] = (table_id, snapshot)
+            state.facts.heads[change.table_uuid] = after
+        _record_result(request, change, head.table_id, result, state)
+        results.append(result)
+    snapshot_ids = {table_uuid: snapshot.snapshot_id for table_uuid, (_, snapshot) in made.items()}
+    for table_uuid, (table_id, alone) in made.items():
+        snapshot = replace(alone, co_committed={other: n for other, n in snapshot_ids.items() if other != table_uuid})
+        state.records.snapshots.append((table_id, snapshot))
+        if snapshot.changelog is ChangelogState.PENDING:
+            state.records.jobs[table_id, CHANGELOG, ""] = DueJob(table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)
+        state.new_snapshots.setdefault(table_uuid, []).append(snapshot)
+    attempt = state.facts.attempts.get(request.attempt_id)
+    if attempt is not None:
+        end = _end_attempt(request, changes)
+        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=end)
+        state.records.attempts[attempt.attempt_id] = end
+    is_empty = all(result.snapshot_id is None for result in results)
+    return Accepted(CommitResult(request.attempt_id, tuple(results)), "empty" if is_empty else "applied")
+
+
+def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:
+    """Doomed where it brought files and all of them were dropped: then whoever clears up finds them as any others."""
+    brought = any(brings_files(change) for change in request.changes)
+    stands = any(brings_files(rebased.change) for rebased in changes)
+    return AttemptState.ABORTED if brought and not stands else AttemptState.COMMITTED
+
+
+async def _remove(
+    transaction: Transaction, change: Change, head: TableHead, partitions: PartitionRules
+) -> RestoredTotals:
+    removal = change.remove
+    if removal is None:
+        return _NOTHING_REMOVED
+    if isinstance(removal, RestoreState):
+        assert removal.snapshot_id is not None, "it was settled"
+        return await transaction.restore_files(head, removal.snapshot_id)
+    if isinstance(removal, RemovePartitionValues):
+        known = await transaction.list_partitions(head.table_id)
+        removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))
+    return RestoredTotals(await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal))
+
+
+def _record_result(
+    request: CommitRequest, change: Change, table_id: int, result: ChangeResult, state: GroupState
+) -> None:
+    recorded = RecordedResult(
+        request.attempt_id, result.snapshot_id, result.snapshot_uuid, result.committed_at_ms, result.dropped
+    )
+    state.records.results.append(NewResult(table_id, request.writer, request.identifier, recorded, change.properties))
+    # Those behind it in the group must see it: a repeat of the same identifier, and the writer's next one.
+    facts = state.facts
+    facts.results[ResultKey(change.table_uuid, request.writer, request.identifier)] = recorded
+    writer_at = (change.table_uuid, request.writer)
+    facts.last_identifiers[writer_at] = max(facts.last_identifiers.get(writer_at, -1), request.identifier)

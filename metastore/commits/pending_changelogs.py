@@ -1,0 +1,85 @@
+"""Attaching changelogs to snapshots that were committed without."""
+
+from __future__ import annotations
+
+from lakelog.format.commit.attachment import (
+    MAX_SNAPSHOTS,
+    AttachFacts,
+    AttachRequest,
+    AttachResult,
+    apply_attach,
+    check_attach,
+)
+from lakelog.format.commit.effects import place_changelog_files
+from lakelog.format.commit.rules import Verdict
+
+from ..snapshots.watching import WatchHub
+from ..store.limits import Limits
+from ..store.records import Attachment
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_change, check_number, check_uuid, invalid
+from ..tables.dropped import explain_gone
+from ..tables.partitions import PartitionRules
+
+
+class PendingChangelogs:
+    """The use case of attaching: one transaction under the head's lock, as a commit, but it moves no head.
+
+    Args:
+        store: Where everything is kept.
+        limits: How many files may be named.
+        watches: Told up to which snapshot no changelog is open.
+        partitions: Checks encoded partitions.
+    """
+
+    def __init__(self, store: Store, limits: Limits, watches: WatchHub, partitions: PartitionRules) -> None:
+        self._store = store
+        self._limits = limits
+        self._watches = watches
+        self._partitions = partitions
+
+    async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
+        """Attaches changelogs to the lowest open snapshots, all or none; see `lakelog.format.commit.attachment`."""
+        self._check(request)
+
+        async def attach(tx: Transaction) -> tuple[AttachResult, int]:
+            head = (await tx.lock_heads([request.table_uuid])).get(request.table_uuid)
+            if head is None:
+                raise await explain_gone(tx, request.table_uuid)
+            job = await tx.lock_job(request.job_id)
+            if job is not None and job.table_uuid != request.table_uuid:
+                raise invalid("job_id", request.job_id, f"It is a job of {job.table}, not of {head.name}.")
+            attempt = await tx.lock_attempt(request.attempt_id)
+            opened = await tx.list_open_snapshots(head.table_id, len(request.changelogs) + 1)
+            facts = AttachFacts(head, job, attempt, opened)
+            if check_attach(request, facts) is Verdict.ALREADY_APPLIED:
+                return AttachResult(True, head.first_pending_snapshot), head.complete_until
+            await self._partitions.check_change(tx, head, request.to_change())
+            after = apply_attach(request, facts)
+            placed = [
+                file
+                for changelog, snapshot in zip(request.changelogs, opened, strict=False)
+                for file in place_changelog_files(changelog.files, snapshot)
+            ]
+            ids = [each.snapshot_id for each in request.changelogs]
+            await tx.attach_changelogs(Attachment(after, ids, placed, request.attempt_id))
+            return AttachResult(False, after.first_pending_snapshot), after.complete_until
+
+        result, complete = await run_transaction(self._store, attach)
+        self._watches.attached(request.table_uuid, complete)
+        return result
+
+    def _check(self, request: AttachRequest) -> None:
+        check_uuid("attempt_id", request.attempt_id)
+        check_number("job_id", request.job_id, 1)
+        check_number("epoch", request.epoch, 1)
+        if not 1 <= len(request.changelogs) <= MAX_SNAPSHOTS:
+            raise invalid(
+                "changelogs", f"{len(request.changelogs)} snapshots", f"Give those of 1 to {MAX_SNAPSHOTS} at once."
+            )
+        ids = [each.snapshot_id for each in request.changelogs]
+        if sorted(set(ids)) != ids or ids[0] < 1:
+            raise invalid("changelogs.snapshot_id", ids[:20], "Name each snapshot once, in rising order.")
+        if len(request.files) > self._limits.max_commit_files:
+            raise invalid("changelogs.files", f"{len(request.files)} files", "Attach to fewer snapshots at once.")
+        check_change(request.to_change())

@@ -1,0 +1,164 @@
+"""Opening attempts: those that are asked for while others are being opened share the next transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from lakelog.clock import Ids
+from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound, ResourceExhausted
+from lakelog.format.commit.facts import Attempt, AttemptState
+from lakelog.format.commit.request import StagedAttempt
+from lakelog.format.tables.table import TableInfo
+
+from ..store.limits import Limits
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_table_uuids, check_uuid, check_writer, invalid
+from ..tables.dropped import explain_gone
+
+_MAX_SHARED: Final = 256
+"""Callers that share one transaction; beyond this sharing saves nothing more."""
+
+_MAX_COUNT: Final = 16
+"""Attempts of one call: what it saves is nearly all saved by then, and what stays unused waits for the collector."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    attempts: tuple[Attempt, ...]
+    writer: str
+    opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Staging:
+    """Opens attempts.
+
+    Args:
+        store: Where everything is kept.
+        ids: Names of attempts.
+        limits: How many may wait, and of how many tables one may be.
+    """
+
+    def __init__(self, store: Store, ids: Ids, limits: Limits) -> None:
+        self._store = store
+        self._ids = ids
+        self._limits = limits
+        self._waiting: list[_Waiting] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
+
+        Args:
+            table_uuids: The tables it will write to.
+            writer: Who writes.
+            attempt_id: An open attempt that the tables join instead, which is idempotent.
+            count: How many attempts to open, each of them for a commit of its own.
+
+        Raises:
+            NotFound: A table or the attempt does not exist.
+            CommitConflict: The attempt has ended.
+            ResourceExhausted: Too many wait.
+        """
+        check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
+        check_writer(writer)
+        check_number("count", count, 1, _MAX_COUNT)
+        if attempt_id:
+            check_uuid("attempt_id", attempt_id)
+            if count > 1:
+                raise invalid("count", count, "Leave it out where tables join an attempt that is open.")
+            return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
+        if len(self._waiting) >= self._limits.max_waiting_commits:
+            raise ResourceExhausted(
+                f"{len(self._waiting)} attempts wait to be opened, which is the limit. Send less at once, and try "
+                "again after a moment.",
+                reason="TOO_MANY_ATTEMPTS",
+                metadata={"limit": str(self._limits.max_waiting_commits)},
+            )
+        named = tuple(table_uuids)
+        attempts = tuple([Attempt(self._ids.new_id(), AttemptState.OPEN, named) for _ in range(count)])
+        waiting = _Waiting(attempts, writer)
+        self._waiting.append(waiting)
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run(), name="staging")
+        return await waiting.opened
+
+    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str]) -> StagedAttempt:
+        tables = await _find_tables(tx, table_uuids)
+        missing = [table_uuid for table_uuid in table_uuids if table_uuid not in tables]
+        if missing:
+            raise await explain_gone(tx, missing[0])
+        attempt = await tx.lock_attempt(attempt_id)
+        if attempt is None:
+            raise attempt_not_found(attempt_id)
+        if attempt.state is not AttemptState.OPEN:
+            raise CommitConflict(
+                f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
+                "files again.",
+                reason="ATTEMPT_NOT_OPEN",
+                metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "replan"},
+            )
+        joined = tuple(dict.fromkeys((*attempt.table_uuids, *table_uuids)))
+        check_table_uuids("table_uuids", joined, self._limits.max_commit_tables)
+        await tx.set_attempt_tables(attempt_id, joined)
+        return StagedAttempt(attempt_id, tuple(tables[table_uuid] for table_uuid in table_uuids))
+
+    async def _run(self) -> None:
+        while self._waiting:
+            shared, self._waiting = self._waiting[:_MAX_SHARED], self._waiting[_MAX_SHARED:]
+            answers: Sequence[StagedAttempt | LakelogError]
+            try:
+                answers = await run_transaction(self._store, partial(_open, shared))
+            except LakelogError as error:
+                answers = [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
+            except Exception as error:
+                message = f"Opening an attempt failed: {type(error).__name__}: {error}"
+                answers = [InternalError(message) for _ in shared]
+            for waiting, answer in zip(shared, answers, strict=True):
+                if waiting.opened.done():
+                    continue
+                if isinstance(answer, StagedAttempt):
+                    waiting.opened.set_result(answer)
+                else:
+                    waiting.opened.set_exception(answer)
+
+
+async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
+    """Opens those whose tables exist; for each what it is told, at its place."""
+    tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
+    answers: list[StagedAttempt | LakelogError] = []
+    opened: list[_Waiting] = []
+    for waiting in shared:
+        first, *further = waiting.attempts
+        named = first.table_uuids
+        missing = [table for table in named if table not in tables]
+        if missing:
+            answers.append(await explain_gone(tx, missing[0]))
+        else:
+            infos = tuple([tables[table] for table in named])
+            answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))
+            opened.append(waiting)
+    if opened:
+        attempts = [(attempt, waiting.writer) for waiting in opened for attempt in waiting.attempts]
+        await tx.insert_attempts([attempt for attempt, _ in attempts], [writer for _, writer in attempts])
+    return answers
+
+
+async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableInfo]:
+    found = [await tx.find_table_by_uuid(table_uuid) for table_uuid in dict.fromkeys(table_uuids)]
+    return {record.info.table_uuid: record.info for record in found if record is not None}
+
+
+def attempt_not_found(attempt_id: str) -> NotFound:
+    """No attempt of this id is known."""
+    return NotFound(
+        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
+        "this answer.",
+        reason="ATTEMPT_NOT_FOUND",
+        metadata={"attempt_id": attempt_id},
+    )

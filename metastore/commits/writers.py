@@ -1,0 +1,61 @@
+"""Writers and their progress, and attempts that are given up: what stands around a commit."""
+
+from __future__ import annotations
+
+from lakelog.errors import CommitConflict
+from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.request import WriterProgress
+
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_uuid, check_writer
+from ..tables.dropped import explain_gone
+from .staging import attempt_not_found
+
+
+class Writers:
+    """The use cases of writers around their commits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good. Idempotent.
+
+        Raises:
+            CommitConflict: It is committed: its files are in use.
+            NotFound: There is none.
+        """
+        check_uuid("attempt_id", attempt_id)
+
+        async def abandon(tx: Transaction) -> None:
+            attempt = await tx.lock_attempt(attempt_id)
+            if attempt is None:
+                raise attempt_not_found(attempt_id)
+            if attempt.state is AttemptState.COMMITTED:
+                raise CommitConflict(
+                    f"Attempt {attempt_id} is committed, so its files are part of the table and must stay.",
+                    reason="ATTEMPT_COMMITTED",
+                    metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "never"},
+                )
+            if attempt.state is AttemptState.OPEN:
+                await tx.set_attempt(attempt_id, AttemptState.ABORTED)
+
+        await run_transaction(self._store, abandon)
+
+    async def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        check_writer(writer)
+        return await run_transaction(self._store, lambda tx: tx.raise_writer_epoch(writer))
+
+    async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        check_writer(writer)
+        check_uuid("table_uuid", table_uuid)
+
+        async def find(tx: Transaction) -> WriterProgress:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is None:
+                raise await explain_gone(tx, table_uuid)
+            return await tx.find_progress(head.table_id, writer)
+
+        return await run_transaction(self._store, find)

@@ -1,0 +1,1 @@
+"""Jobs, leases and pipelines, and the planners that make jobs due."""

@@ -1,0 +1,59 @@
+"""Compactions of a table to which a compactor was sent: there something is due also where it is write-only."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from lakelog.format.jobs.queue import PlannedTable
+
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_uuid
+from ..tables.dropped import explain_gone
+from .due_compactions import is_supplied, plan_dedicated
+from .due_full import plan_counted
+from .due_work import DueWork, TableWork
+from .requests import make_due
+
+_TRIES: Final = 20
+_PAUSE_S: Final = 0.1
+"""Two seconds in all; whoever asks comes again."""
+
+
+async def plan_dedicated_table(store: Store, due_work: DueWork, table_uuid: str, after: int) -> PlannedTable:
+    """Makes the compactions of a table due that snapshots behind `after` have made necessary; idempotent.
+
+    Raises:
+        NotFound: There is no such table (any more).
+        InvalidArgument: The request is malformed.
+    """
+    check_uuid("table_uuid", table_uuid)
+    check_number("after", after, 0)
+    for _ in range(_TRIES):
+        # What is kept of its small files is up to date then.
+        await due_work.plan_now(table_uuid)
+        planned = await run_transaction(store, lambda tx: _plan(tx, table_uuid, after))
+        if planned is not None:
+            return planned
+        # Another step is at it, here or in another metastore; it takes some milliseconds, if not very much is due.
+        await asyncio.sleep(_PAUSE_S)
+    return PlannedTable(after, 0)
+
+
+async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | None:
+    table = await tx.find_table_by_uuid(table_uuid)
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if table is None or head is None:
+        raise await explain_gone(tx, table_uuid)
+    cursor = await tx.lock_work_cursor(head.table_id)
+    if cursor is None:
+        return None
+    until = cursor.planned_until
+    # Behind the newest one: the caller knows another history, and all is looked at.
+    work = TableWork(table, head, after if after <= until else 0, until)
+    if await is_supplied(tx, work):
+        return PlannedTable(after, 0)
+    due = await plan_dedicated(tx, work)
+    jobs = [*due.jobs, *await plan_counted(tx, work)]
+    await make_due(tx, table_uuid, jobs)
+    return PlannedTable(after if due.has_more else until, len(jobs))

@@ -1,0 +1,160 @@
+"""What commits have made due, found beside them: compactions, expiry and what else is done on a table by jobs.
+
+Objectives, which pull against each other: no commit waits for it, or writes a byte more; nobody goes through all
+tables again and again; nothing is forgotten. So whoever commits says so in memory, a step behind it asks what the
+table's snapshots since the last time have made due, and makes jobs of that. How far that went is kept with the table
+(`work_cursor`): what a metastore forgot when it died is behind the cursor, and found at the next start, or by another.
+
+What is due when is told by planners, functions of their own. They read, and may take their time; only then the head is
+locked, as commits do it, the jobs are made due, and the cursor moves. Planning again what was planned is harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from lakelog.clock import Clock
+from lakelog.errors import OutcomeUnknown, Unavailable
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.jobs.job import DueJob
+
+from ..store.records import TableRecord, WorkCursor
+from ..store.transaction import Store, Transaction, run_transaction
+from .requests import make_due
+
+log = logging.getLogger(__name__)
+
+RECOVER_EVERY_S: Final = 30.0
+"""How late a table is found at worst whose commit was forgotten: one statement over the heads."""
+
+_TABLES_A_POLL: Final = 1_000
+_SNAPSHOTS_A_STEP: Final = 1_000
+
+
+@dataclass(frozen=True)
+class TableWork:
+    """A table whose work is planned.
+
+    Args:
+        table: Its name, schema, keys and options.
+        head: As it was when planning began, not locked.
+        after: Up to this snapshot all was planned before.
+        until: Up to this one it is to be planned now; the same as `after` where only time has passed, a job has ended
+            or an option has changed.
+    """
+
+    table: TableRecord
+    head: TableHead
+    after: int
+    until: int
+
+
+class WorkPlanner(Protocol):
+    """Tells what is due at a table. Only reads; what it costs may depend on what the snapshots changed alone."""
+
+    async def __call__(self, tx: Transaction, work: TableWork) -> Sequence[DueJob]:
+        """The jobs that are due, at once or after their delays. Those that are there already do no harm."""
+        ...
+
+
+class DueWork:
+    """Finds what is due, and makes jobs of it. Runs on one event loop.
+
+    Args:
+        store: Where everything is kept.
+        clock: For the time between two looks at all tables.
+        planners: Who tells what is due; each table is shown to all of them.
+        jobs_due: Called when jobs were made due.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, planners: Sequence[WorkPlanner], jobs_due: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._planners = tuple(planners)
+        self._jobs_due = jobs_due
+        self._touched: dict[str, None] = {}
+        self._next_check_s = clock.monotonic_s()
+
+    def touch(self, table_uuid: str) -> None:
+        """Has a table looked at by the next step."""
+        self._touched[table_uuid] = None
+
+    async def step(self) -> int:
+        """Plans the tables that were touched, and now and then those that were forgotten; returns how many it planned.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost; what was touched is planned by a later step.
+        """
+        if not self._planners:
+            self._touched.clear()
+            return 0
+        if self._clock.monotonic_s() >= self._next_check_s:
+            forgotten = await run_transaction(self._store, lambda tx: tx.list_unplanned(_TABLES_A_POLL))
+            self._touched.update(dict.fromkeys(forgotten))
+            self._next_check_s = self._clock.monotonic_s() + RECOVER_EVERY_S
+        planned = 0
+        for table_uuid in tuple(self._touched):
+            # Before it is planned: a commit that comes meanwhile touches it again.
+            del self._touched[table_uuid]
+            try:
+                planned += await self._plan(table_uuid)
+            except (Unavailable, OutcomeUnknown):
+                self.touch(table_uuid)
+                raise
+            except Exception:
+                # One table shall not keep the others from being looked at; this one is found again by its cursor.
+                log.exception("what is due at table %s could not be planned", table_uuid)
+        return planned
+
+    async def plan_now(self, table_uuid: str) -> None:
+        """Plans a table up to its newest snapshot, unless another metastore is at it.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost.
+        """
+        self.touch(table_uuid)
+        has_planned = True
+        while has_planned and table_uuid in self._touched:
+            del self._touched[table_uuid]
+            has_planned = await self._plan(table_uuid)
+
+    async def _plan(self, table_uuid: str) -> bool:
+        found = await run_transaction(self._store, lambda tx: self._plan_once(tx, table_uuid))
+        if found is None:
+            return False
+        jobs, is_behind = found
+        if is_behind:
+            self.touch(table_uuid)
+        if jobs:
+            self._jobs_due()
+        return True
+
+    async def _plan_once(self, tx: Transaction, table_uuid: str) -> tuple[int, bool] | None:
+        """How many jobs were due, and whether snapshots are left; None: dropped, or another metastore is at it."""
+        known = (await tx.find_heads([table_uuid])).get(table_uuid)
+        if known is None:
+            return None
+        cursor = await tx.lock_work_cursor(known.table_id)
+        if cursor is None:
+            # It may have looked before the commit that is to be planned here.
+            self.touch(table_uuid)
+            return None
+        # SUBTLE: behind the cursor: what was asked up to it is taken for heard, so that what it was asked for, an
+        # option that was altered for instance, must be seen.
+        table = await tx.find_table_by_uuid(table_uuid)
+        head = (await tx.find_heads([table_uuid])).get(table_uuid)
+        if table is None or head is None:
+            return None
+        after = cursor.planned_until
+        until = min(max(head.latest_snapshot_id, after), after + _SNAPSHOTS_A_STEP)
+        work = TableWork(table, head, after, until)
+        due = [job for planner in self._planners for job in await planner(tx, work)]
+        # Locks the head, behind which the cursor is written.
+        await make_due(tx, table_uuid, due)
+        await tx.move_work_cursor(head.table_id, WorkCursor(until, cursor.requested))
+        return len(due), until < head.latest_snapshot_id

@@ -1,0 +1,384 @@
+"""Jobs: handed out under a lease with an epoch, ended well or not, made due again.
+
+Objectives, which pull against each other: nobody asks again and again whether there is work; whoever waits gets a job
+as soon as one is due; a lost word costs time only. So whoever finds nothing waits here until something may have become
+due: a commit made it so, a pause ended, a deadline passed. The truth is always the store's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from lakelog.clock import Clock
+from lakelog.format.commit.attachment import check_holder, job_not_found
+from lakelog.format.jobs.due_job import is_requested, take_delay
+from lakelog.format.jobs.job import (
+    CHANGELOG,
+    CHANGELOG_PRIORITY,
+    CHANGELOGS_IN_ROW,
+    COMPACT,
+    MAX_ATTEMPTS,
+    PURGE,
+    Job,
+    JobState,
+    plan_pause_ms,
+    take_requested,
+)
+
+from ..snapshots.watching import WatchHub
+from ..store.limits import Limits
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_table_uuids, check_text, invalid
+from ..tables.dropped import end_purge, explain_gone
+from .leases import MAX_DURATION_MS, MIN_DURATION_MS
+from .requests import check_job_request, request_jobs, retry_job
+
+MAX_WAIT_MS: Final = 30_000
+MAX_TEXT: Final = 4096
+
+ANNOUNCED: Final = "jobs"
+"""What metastores on one store tell each other when jobs may be due."""
+
+_POLL_EVERY_S: Final = 10.0
+"""Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
+
+_SHORTEST_PAUSE_S: Final = 0.01
+"""What is due at this moment, and still was not to be had, is locked by somebody: who is about to have it, or who makes
+it due once more."""
+
+_LOCKED_S: Final = 1.0
+"""For so long that is found out also for whoever does not wait: else a compactor that ends where nothing is due ends
+beside a job that somebody has just asked for."""
+
+_REPORT_EVERY_S: Final = 0.05
+"""Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
+
+_KIND: Final = re.compile(r"[a-z][a-z-]{0,63}")
+
+
+class Jobs:
+    """The use cases of jobs. Runs on one event loop.
+
+    Args:
+        store: Where everything is kept.
+        clock: For how long somebody has waited; deadlines and pauses are the store's.
+        watches: Tells other metastores.
+        limits: How many tables may be named.
+        touched: Told of tables at which more may be due since a job has ended.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, watches: WatchHub, limits: Limits, touched: Callable[[str], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._watches = watches
+        self._limits = limits
+        self._touched = touched
+        self._waiting: set[asyncio.Event] = set()
+        self._changelogs_in_row = 0
+        # Until it ends, what became due was told of a moment ago.
+        self._pause: asyncio.TimerHandle | None = None
+        self._is_unreported = False
+        self._closed = False
+        watches.listeners.append(self._receive)
+
+    def due(self) -> None:
+        """Tells that jobs may be due, at once or with others in a moment."""
+        if self._pause is None:
+            self._notify()
+        else:
+            self._is_unreported = True
+
+    def close(self) -> None:
+        """Lets all who wait go without a job; idempotent."""
+        self._closed = True
+        if self._pause is not None:
+            self._pause.cancel()
+        self._wake()
+
+    async def lease_job(
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        *,
+        duration_ms: int,
+        wait_ms: int = 0,
+        gone: asyncio.Event | None = None,
+    ) -> Job | None:
+        """Takes a job that is due, of any table where none is named; None: none was due within the wait.
+
+        Args:
+            kinds: Of these kinds.
+            table_uuids: Of these tables; empty: of all.
+            holder: Who asks.
+            duration_ms: How long it holds without a heartbeat.
+            wait_ms: How long to wait where none is due.
+            gone: Set when nobody waits for the answer any more: nothing is taken then.
+        """
+        self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
+        give_up_s = self._clock.monotonic_s() + wait_ms / 1000
+        event = gone or asyncio.Event()
+        woken = asyncio.Event()
+        self._waiting.add(woken)
+        try:
+            while not event.is_set():
+                woken.clear()
+                changelogs_last = self._changelogs_in_row >= CHANGELOGS_IN_ROW
+                job, next_ms = await run_transaction(
+                    self._store,
+                    partial(_take, kinds=kinds, tables=table_uuids, holder=holder, duration_ms=duration_ms,
+                            changelogs_last=changelogs_last),
+                )  # fmt: skip
+                if job is not None:
+                    self._changelogs_in_row = self._changelogs_in_row + 1 if job.priority >= CHANGELOG_PRIORITY else 0
+                left_s = give_up_s - self._clock.monotonic_s()
+                if next_ms == 0:
+                    left_s += _LOCKED_S
+                if job is not None or left_s <= 0 or self._closed:
+                    return job
+                next_s = _POLL_EVERY_S if next_ms is None else max(next_ms / 1000, _SHORTEST_PAUSE_S)
+                pause_s = min(left_s, next_s, _POLL_EVERY_S)
+                await _wait_for_either(woken, event, pause_s)
+        finally:
+            self._waiting.discard(woken)
+        return None
+
+    async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job, also one whose deadline has passed but that nobody took; the milliseconds that remain.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+
+        async def renew(tx: Transaction) -> int:
+            check_holder(await tx.lock_job(job_id), job_id, epoch)
+            await tx.renew_job(job_id, duration_ms)
+            return duration_ms
+
+        return await run_transaction(self._store, renew)
+
+    async def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again because work for it is left.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            outcome: What was done, for people.
+            work_left: It is given back before its end: what was asked for is still to be done.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_text("outcome", outcome, 0, MAX_TEXT)
+
+        async def finish(tx: Transaction) -> tuple[Job, bool]:
+            found = await _find(tx, job_id)
+            if found.kind == PURGE:
+                return found, await end_purge(tx, found, epoch, work_left=work_left)
+            # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
+            heads = await tx.lock_heads([found.table_uuid])
+            job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            head = heads.get(job.table_uuid)
+            if head is None:
+                raise await explain_gone(tx, job.table_uuid)
+            is_due = work_left or bool(job.requested) or (job.kind == CHANGELOG and head.first_pending_snapshot > 0)
+            ended = replace(
+                job,
+                state=JobState.DUE if is_due else JobState.DONE,
+                attempts=0,
+                reason="",
+                outcome=outcome or job.outcome,
+            )
+            pause_ms = 0
+            if work_left:
+                ended = take_requested(ended)
+            else:
+                payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
+                ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
+            await tx.put_job(ended, pause_ms)
+            # What is due next, and when, may rest on what it has done.
+            await tx.request_planning(head.table_id)
+            return job, is_due
+
+        job, is_due = await run_transaction(self._store, finish)
+        self._touched(job.table_uuid)
+        # With the end of a compaction another one of its table may be had, if as many were done as may be.
+        if is_due or job.kind == COMPACT:
+            self.due()
+        return is_due
+
+    async def fail_job(
+        self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
+    ) -> JobState:
+        """Ends a job that failed: it is due after a pause that grows, or, after too many tries or `final`, failed.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            reason: For people.
+            final: Trying again would fail alike.
+            passing: What was wrong may pass by itself, so that there are never too many tries.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_text("reason", reason, 1, MAX_TEXT)
+
+        async def fail(tx: Transaction) -> JobState:
+            job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            is_last = final or (job.attempts >= MAX_ATTEMPTS and not passing)
+            # What somebody asked for since it was taken is tried for itself; not what is due by itself, else each
+            # commit to a damaged bucket would have it read again.
+            by_request = is_requested(job.requested)
+            state = JobState.FAILED if is_last and not by_request else JobState.DUE
+            attempts = 0 if by_request else job.attempts
+            ended = replace(take_requested(job), state=state, attempts=attempts, reason=reason)
+            await tx.put_job(ended, plan_pause_ms(job.attempts))
+            return state
+
+        state = await run_transaction(self._store, fail)
+        # Whoever waits is to know when the pause ends.
+        self.due()
+        return state
+
+    async def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        if table_uuids:
+            check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
+        return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
+
+    async def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: Somebody does it, or nothing is to do.
+        """
+        check_number("job_id", job_id, 1)
+        await run_transaction(self._store, lambda tx: retry_job(tx, job_id))
+        self.due()
+
+    async def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, new ones where there are none; idempotent but for the work.
+
+        One that somebody does is due again behind its end.
+
+        Args:
+            table_uuid: The table.
+            kind: Only `compact`.
+            scopes: Which parts of the table, each once.
+            payload: What is asked for; what waits for something stronger is not weakened.
+            priority: Those with a higher one come first; one that waits with a higher one keeps it.
+
+        Returns:
+            The jobs in the order of the scopes.
+
+        Raises:
+            NotFound: There is no such table (any more).
+            InvalidArgument: The request is not possible.
+        """
+        check_job_request(table_uuid, kind, scopes, payload, priority, self._limits)
+        jobs = await run_transaction(
+            self._store, lambda tx: request_jobs(tx, table_uuid, kind, scopes, payload, priority)
+        )
+        self.due()
+        return jobs
+
+    def _check_lease(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int, wait_ms: int
+    ) -> None:
+        if not 1 <= len(kinds) <= 100:
+            raise invalid("kinds", f"{len(kinds)} kinds", "Name 1 to 100 kinds of jobs.")
+        for kind in kinds:
+            if not _KIND.fullmatch(kind):
+                raise invalid(
+                    "kinds", kind, f"A kind of job is lower-case letters and '-', for instance '{CHANGELOG}'."
+                )
+        if table_uuids:
+            check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
+        check_text("holder", holder, 1, 256)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+        check_number("wait_ms", wait_ms, 0, MAX_WAIT_MS)
+
+    def _receive(self, announced: frozenset[str]) -> None:
+        if not announced or ANNOUNCED in announced:
+            self._wake()
+
+    def _notify(self) -> None:
+        self._wake()
+        self._watches.announce(ANNOUNCED)
+        self._is_unreported = False
+        self._pause = asyncio.get_running_loop().call_later(_REPORT_EVERY_S, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        if self._is_unreported:
+            self._notify()
+
+    def _wake(self) -> None:
+        for each in self._waiting:
+            each.set()
+
+
+async def _take(
+    tx: Transaction,
+    *,
+    kinds: Sequence[str],
+    tables: Sequence[str],
+    holder: str,
+    duration_ms: int,
+    changelogs_last: bool,
+) -> tuple[Job | None, int | None]:
+    """A job; or None, and in how many milliseconds to look again, if that is known."""
+    taken = await tx.lease_job(kinds, tables, holder, duration_ms, changelogs_last=changelogs_last)
+    if taken is None:
+        return None, await tx.next_due_ms(kinds, tables)
+    job, was_over = taken
+    if was_over and job.attempts > MAX_ATTEMPTS and not is_requested(job.requested):
+        # Whoever had it never said why it ended: it may be what ends them.
+        reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
+        await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))
+        return None, 0
+    if job.requested:
+        # Whoever had it is gone, and did not do what is asked for since.
+        job = take_requested(job)
+        await tx.set_payload(job)
+    # From now on nobody who held it before can commit anything: what they wrote may be deleted.
+    return replace(job, aborted_attempts=tuple(await tx.abort_attempts(job.lease))), None
+
+
+async def _find(tx: Transaction, job_id: int) -> Job:
+    found = await tx.find_job(job_id)
+    if found is None:
+        raise job_not_found(job_id)
+    return found
+
+
+async def _wait_for_either(first: asyncio.Event, second: asyncio.Event, timeout_s: float) -> None:
+    waits = [asyncio.ensure_future(each.wait()) for each in (first, second)]
+    try:
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+
+
+def _check_holder_fields(job_id: int, epoch: int) -> None:
+    check_number("job_id", job_id, 1)
+    check_number("epoch", epoch, 1)

@@ -1,0 +1,60 @@
+"""Leases: who does which work. A lease only schedules; its epoch, checked with the effect, protects."""
+
+from __future__ import annotations
+
+from lakelog.errors import Fenced
+from lakelog.format.jobs.job import JOB_LEASES
+from lakelog.format.jobs.work import LeaseGrant
+
+from ..store.transaction import Store, run_transaction
+from ..store.validation import check_number, check_text, invalid
+
+MIN_DURATION_MS = 1000
+MAX_DURATION_MS = 3_600_000
+
+
+class Leases:
+    """The use cases of leases. Only the store's clock judges deadlines."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over."""
+        check_text("lease", name, 1, 256)
+        if name.startswith(JOB_LEASES):
+            raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
+        check_text("holder", holder, 1, 256)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+        return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms))
+
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Keeps a lease, also one that is over but that no one took; returns the milliseconds that remain.
+
+        Raises:
+            Fenced: Another took it, or it was released.
+        """
+        check_text("lease", name, 1, 256)
+        check_number("epoch", epoch, 1)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+        grant = await run_transaction(self._store, lambda tx: tx.renew_lease(name, epoch, duration_ms))
+        if not grant.acquired:
+            raise lease_lost(name, epoch, grant.epoch, grant.holder)
+        return grant.remaining_ms
+
+    async def release_lease(self, name: str, epoch: int) -> None:
+        """Gives a lease back. Idempotent; a lease that has another epoch by now stays as it is."""
+        check_text("lease", name, 1, 256)
+        check_number("epoch", epoch, 1)
+        await run_transaction(self._store, lambda tx: tx.release_lease(name, epoch))
+
+
+def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:
+    """The error for who acts under a lease that is not theirs."""
+    who = f"'{holder}' holds it" if holder else "no one holds it"
+    return Fenced(
+        f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and "
+        "acquire the lease again before going on.",
+        reason="LEASE_FENCED",
+        metadata={"lease": name, "epoch": str(epoch), "current_epoch": str(current), "holder": holder},
+    )

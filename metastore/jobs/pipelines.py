@@ -1,0 +1,93 @@
+"""Where ingestion pipelines are, as they report it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.jobs.work import Pipeline
+
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_pipeline_name, check_text, invalid
+from .leases import lease_lost
+
+STATES: Final = ("starting", "running", "stopped", "failed")
+_MAX_TEXT: Final = 4096
+
+
+class Pipelines:
+    """The use cases of pipelines."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Writes down where a pipeline is.
+
+        Raises:
+            Fenced: Its lease `pipeline/<name>` has another epoch.
+        """
+        _check_pipeline(pipeline)
+        check_number("epoch", epoch, 1)
+        lease = f"pipeline/{pipeline.name}"
+
+        async def report(tx: Transaction) -> None:
+            current = await tx.lock_lease_epoch(lease)
+            if current != epoch:
+                raise lease_lost(lease, epoch, current, "")
+            await tx.upsert_pipeline(pipeline)
+
+        await run_transaction(self._store, report)
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        return await run_transaction(self._store, lambda tx: tx.list_pipelines())
+
+    async def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline that has ended out of the list; its table, checkpoint and lease's epoch stay.
+
+        Raises:
+            NotFound: None of this name has reported.
+            InvalidArgument: Its lease is held.
+        """
+        check_pipeline_name(name)
+
+        async def forget(tx: Transaction) -> None:
+            # Nobody takes the lease between the look and the deletion.
+            await tx.lock_lease_epoch(f"pipeline/{name}")
+            found = next((pipeline for pipeline in await tx.list_pipelines() if pipeline.name == name), None)
+            if found is None:
+                raise NotFound(
+                    f"No pipeline '{name}' has reported. `lakelog pipelines list` lists those that have.",
+                    reason="PIPELINE_NOT_FOUND",
+                    metadata={"pipeline": name},
+                )
+            if found.holder:
+                raise InvalidArgument(
+                    f"Pipeline '{name}' is held by '{found.holder}'. Stop it first; after a kill wait until its lease "
+                    "is over, which takes half a minute.",
+                    reason="PIPELINE_HELD",
+                    metadata={"pipeline": name, "holder": found.holder},
+                )
+            await tx.delete_pipeline(name)
+
+        await run_transaction(self._store, forget)
+
+
+def _check_pipeline(pipeline: Pipeline) -> None:
+    check_pipeline_name(pipeline.name)
+    check_text("pipeline.table", pipeline.table, 1, 257)
+    for field, text in (
+        ("source", pipeline.source),
+        ("position", pipeline.position),
+        ("last_error", pipeline.last_error),
+    ):
+        check_text(f"pipeline.{field}", text, 0, _MAX_TEXT)
+    if pipeline.state not in STATES:
+        raise invalid("pipeline.state", pipeline.state, f"Use one of {', '.join(STATES)}.")
+    if pipeline.last_batch_id is not None:
+        check_number("pipeline.last_batch_id", pipeline.last_batch_id, 0)
+    if pipeline.lag is not None:
+        check_number("pipeline.lag", pipeline.lag, 0)
+    check_number("pipeline.total_rows", pipeline.total_rows, 0)
+    check_number("pipeline.dead_letter_rows", pipeline.dead_letter_rows, 0)

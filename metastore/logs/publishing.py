@@ -1,0 +1,288 @@
+"""How far the external logs of tables are published, as their publishers tell (reliability R3, R8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import HistoryDiverged, NotFound
+from lakelog.format.commit.facts import AttemptState, TableHead
+from lakelog.format.commit.rebase import Rebased
+from lakelog.format.log.publishing import Progress, apply_report, move_beginning
+from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets, to_publisher_lease
+from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
+from lakelog.format.tables.snapshot import LogContent
+
+from ..jobs.leases import lease_lost
+from ..store.logs import LogTopic
+from ..store.publishing import Published
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import MAX_INT64, check_number, check_text, check_uuid, invalid
+from ..tables.dropped import explain_gone
+from .topic_life import put_beginning
+from .validation import MAX_LOG_PARTITIONS
+
+MAX_SNAPSHOTS: Final = 10_000
+MAX_ATTEMPTS: Final = 1000
+_DEFAULT_LIMIT: Final = 1000
+_MAX_PROBLEM: Final = 4096
+
+
+class Publishing:
+    """The use cases of publishing.
+
+    Args:
+        store: Where everything is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get_publish_state(self, table_uuid: str) -> PublishState:
+        """How far a table's log is published.
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
+        """
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> PublishState:
+            head, topic = await _find_log(tx, table_uuid)
+            published = await _find_published(tx, head, topic)
+            uuid = published.snapshot_uuid
+            if published.snapshot_id and not uuid:
+                # The one behind which the log begins.
+                uuid = (await tx.find_snapshot_uuids(head.table_id, [published.snapshot_id])).get(
+                    published.snapshot_id, ""
+                )
+            last = await tx.find_log_offsets(head.table_id, topic.generation, published.snapshot_id)
+            return PublishState(
+                table_uuid=table_uuid,
+                generation=topic.generation,
+                snapshot_id=published.snapshot_id,
+                snapshot_uuid=uuid,
+                next_index=published.next_index,
+                next_uuid=published.next_uuid,
+                offsets=() if last is None else last.offsets,
+                latest_snapshot_id=head.latest_snapshot_id,
+                reported_at_ms=published.reported_at_ms,
+                holder=await tx.find_lease_holder(to_publisher_lease(table_uuid)),
+                problem=published.problem,
+            )
+
+        return await run_transaction(self._store, load)
+
+    async def report_published(self, report: PublishReport) -> None:
+        """Writes down how far a log is published. Idempotent.
+
+        Raises:
+            Fenced: Another has the lease of the table's publisher.
+            HistoryDiverged: A snapshot has another uuid, or the log another generation.
+            NotFound: The table was dropped, or has no log.
+        """
+        _check_report(report)
+
+        async def write_down(tx: Transaction) -> None:
+            await _check_holder(tx, report)
+            head, _ = await _find_log(tx, report.table_uuid)
+            # Nobody begins the log anew before this is written.
+            topic = await tx.lock_log_topic(report.table_uuid)
+            if topic is None or topic.generation != report.generation:
+                raise _other_generation(head, report, topic)
+            await tx.lock_published(head.table_id)
+            published = await _find_published(tx, head, topic)
+            last = await tx.find_log_offsets(head.table_id, topic.generation, published.snapshot_id)
+            known = Progress(
+                published.snapshot_id,
+                published.snapshot_uuid,
+                () if last is None else last.offsets,
+                published.next_index,
+                published.next_uuid,
+            )
+            if report.begins:
+                known = await _move_beginning(tx, head, topic, known, report.begins)
+            requested = [each.snapshot_id for each in report.snapshots]
+            after = [max([known.snapshot_id, *requested]) + 1]
+            uuids = await tx.find_snapshot_uuids(head.table_id, [*requested, *after])
+            progress, reported = apply_report(head.name, known, report, uuids)
+            if reported:
+                await tx.insert_log_offsets(head.table_id, topic.generation, reported)
+            await tx.put_published(
+                head.table_id,
+                Published(
+                    topic.generation,
+                    progress.snapshot_id,
+                    progress.snapshot_uuid,
+                    progress.next_index,
+                    progress.next_uuid,
+                    report.problem,
+                ),
+            )
+
+        await run_transaction(self._store, write_down)
+
+    async def find_log_offsets(self, table_uuid: str, until: int | None) -> SnapshotOffsets | None:
+        """Where the newest snapshot at or before `until` (None: of all) ends of which that is known.
+
+        With 0: where the log began, in a topic that had records already.
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
+        """
+        check_uuid("table_uuid", table_uuid)
+        if until is not None:
+            check_number("until", until, 0)
+
+        async def find(tx: Transaction) -> SnapshotOffsets | None:
+            head, topic = await _find_log(tx, table_uuid)
+            return await tx.find_log_offsets(head.table_id, topic.generation, MAX_INT64 if until is None else until)
+
+        return await run_transaction(self._store, find)
+
+    async def list_log_offsets(self, table_uuid: str, after: int, until: int, limit: int) -> list[SnapshotOffsets]:
+        """Where snapshots behind `after` up to `until` (0: without end) end, rising; at most `limit` (0: 1000).
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_number("after", after, 0)
+        check_number("until", until, 0)
+        check_number("limit", limit, 0, MAX_SNAPSHOTS)
+
+        async def find(tx: Transaction) -> list[SnapshotOffsets]:
+            head, topic = await _find_log(tx, table_uuid)
+            last = until or MAX_INT64
+            return await tx.list_log_offsets(head.table_id, topic.generation, after, last, limit or _DEFAULT_LIMIT)
+
+        return await run_transaction(self._store, find)
+
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts at a table; one that is not known any more was given up.
+
+        Raises:
+            NotFound: The table was dropped.
+        """
+        check_uuid("table_uuid", table_uuid)
+        if not 1 <= len(attempt_ids) <= MAX_ATTEMPTS:
+            raise invalid("attempt_ids", f"{len(attempt_ids)} attempts", f"Ask for 1 to {MAX_ATTEMPTS} at once.")
+        for attempt_id in attempt_ids:
+            check_uuid("attempt_ids", attempt_id)
+
+        async def find(tx: Transaction) -> dict[str, AttemptState]:
+            if table_uuid not in await tx.find_heads([table_uuid]):
+                raise await explain_gone(tx, table_uuid)
+            found = await tx.find_attempts(table_uuid, attempt_ids)
+            known = {each.attempt_id: each.state for each in found}
+            return {each: known.get(each, AttemptState.ABORTED) for each in attempt_ids}
+
+        return await run_transaction(self._store, find)
+
+
+async def load_publisher_leases(tx: Transaction, head: TableHead) -> list[SnapshotLease]:
+    """What keeps the snapshots that are not published (R8), and the last one that is: a publisher asks for its uuid."""
+    if head.log is LogContent.NONE:
+        return []
+    topic = await tx.find_log_topic(head.table_uuid)
+    if topic is None:
+        return []
+    published = await _find_published(tx, head, topic)
+    return [SnapshotLease(SnapshotLeaseKind.PUBLISHER, topic.topic, published.snapshot_id)]
+
+
+async def resolve_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Rebased]:
+    """The changes of a commit, without what was sent early to a generation of a log that is over.
+
+    The heads are locked, so that no log is begun anew before the commit.
+    """
+    return [await _resolve_sent(tx, each) if each.change.sent_offsets is not None else each for each in changes]
+
+
+async def _check_holder(tx: Transaction, report: PublishReport) -> None:
+    """Raises Fenced where another has, or nobody has, the lease of a table's publisher; it stays so until the end."""
+    lease = to_publisher_lease(report.table_uuid)
+    epoch = await tx.lock_lease_epoch(lease)
+    if epoch != report.epoch:
+        raise lease_lost(lease, report.epoch, epoch, await tx.find_lease_holder(lease))
+
+
+async def _move_beginning(
+    tx: Transaction, head: TableHead, topic: LogTopic, known: Progress, begins: tuple[int, ...]
+) -> Progress:
+    """Writes down where a generation begins; what is known behind it."""
+    found = await tx.find_log_offsets(head.table_id, topic.generation, topic.starts_after)
+    beginning = () if found is None else found.offsets
+    moved = move_beginning(head.name, known, topic.starts_after, beginning, begins)
+    if moved == beginning:
+        return known
+    await put_beginning(tx, topic, head.table_id, moved)
+    return replace(known, offsets=moved)
+
+
+async def _resolve_sent(tx: Transaction, rebased: Rebased) -> Rebased:
+    topic = await tx.find_log_topic(rebased.change.table_uuid)
+    if topic is not None and topic.generation == rebased.change.sent_generation:
+        return rebased
+    return replace(rebased, change=replace(rebased.change, sent_offsets=None))
+
+
+async def _find_log(tx: Transaction, table_uuid: str) -> tuple[TableHead, LogTopic]:
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    topic = await tx.find_log_topic(table_uuid)
+    if topic is None:
+        raise NotFound(
+            f"Table {head.name} has no log: its 'log.system' is 'none'.",
+            reason="LOG_NOT_FOUND",
+            metadata={"table": head.name, "table_uuid": table_uuid},
+        )
+    return head, topic
+
+
+async def _find_published(tx: Transaction, head: TableHead, topic: LogTopic) -> Published:
+    """How far the current generation of a log is published; of others nothing counts."""
+    found = await tx.find_published(head.table_id)
+    if found is None or found.generation != topic.generation:
+        return Published(topic.generation, topic.starts_after)
+    return found
+
+
+def _other_generation(head: TableHead, report: PublishReport, topic: LogTopic | None) -> HistoryDiverged:
+    current = 0 if topic is None else topic.generation
+    return HistoryDiverged(
+        f"The log of {head.name} was begun anew: it has generation {current}, the report is of {report.generation}. "
+        "Begin to publish it from its present start.",
+        reason="LOG_GENERATION",
+        metadata={"table": head.name, "generation": str(report.generation), "current": str(current)},
+    )
+
+
+def _check_report(report: PublishReport) -> None:
+    check_uuid("table_uuid", report.table_uuid)
+    check_number("generation", report.generation, 1, 2**31 - 1)
+    check_number("epoch", report.epoch, 1)
+    check_number("next_index", report.next_index, 0)
+    if bool(report.next_uuid) is not bool(report.next_index):
+        raise invalid("next_uuid", report.next_uuid, "Give it if and only if next_index is above 0.")
+    if report.next_uuid:
+        check_uuid("next_uuid", report.next_uuid)
+    check_text("problem", report.problem, 0, _MAX_PROBLEM)
+    if len(report.snapshots) > MAX_SNAPSHOTS:
+        raise invalid("snapshots", f"{len(report.snapshots)} snapshots", f"Give at most {MAX_SNAPSHOTS} at once.")
+    if report.begins:
+        _check_offsets("begins", report.begins)
+    ids = [each.snapshot_id for each in report.snapshots]
+    if sorted(set(ids)) != ids or (ids and ids[0] < 1):
+        raise invalid("snapshots.snapshot_id", ids[:20], "Name each snapshot once, in rising order, from 1.")
+    for each in report.snapshots:
+        check_uuid("snapshots.snapshot_uuid", each.snapshot_uuid)
+        _check_offsets("snapshots.offsets", each.offsets)
+
+
+def _check_offsets(field: str, offsets: Sequence[int]) -> None:
+    if not 1 <= len(offsets) <= MAX_LOG_PARTITIONS:
+        raise invalid(field, f"{len(offsets)} partitions", f"Give those of 1 to {MAX_LOG_PARTITIONS}.")
+    if min(offsets) < 0:
+        raise invalid(field, min(offsets), "Offsets begin with 0.")

@@ -1,0 +1,1 @@
+"""Plans: which files a read must look at, from rows and from packed chunks."""

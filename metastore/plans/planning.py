@@ -1,0 +1,299 @@
+"""Plans: which files a read must look at.
+
+Two ways lead to the same answer. Rows answer what is narrow (partitions, buckets, a range of snapshots) by index.
+Chunks answer what is wide: entries packed before are sent as they are, less what was removed since, plus the rows
+behind them (`chunk_plan.py`). Heads, snapshots and files are read with explicit bounds on snapshot ids, and a committed
+snapshot never changes, so that statements which see different moments still agree. Only what expires in between would
+be missed: so it is asked at the end whether what was planned is kept still, and planned anew if not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakelog.clock import Clock, show_time
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
+from lakelog.format.retention.retained import check_retained, to_expired
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
+
+from ..logs.files import check_log_request, load_log_files
+from ..metrics import Metrics
+from ..snapshots.retained import load_retained, load_tag, to_overtaken
+from ..snapshots.tags import check_tag_name
+from ..store.limits import Limits
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_uuid, invalid
+from ..tables.dropped import explain_gone
+from .chunk_cache import ChunkCache
+from .chunk_plan import ChunkPlan, prepare_chunks
+from .entries import sort_entries
+from .file_filter import FileFilter, make_filter
+from .packing import MIN_UNPACKED
+from .parts import PlanChunkData, slice_entries
+
+_MAX_ROW_PLAN_FILES = 4096
+"""Up to so many live files a plan of some of them loads rows: the database leaves the others out faster than chunks are
+decoded. A plan of all of them loads rows only where there need be no chunks yet, for a row costs some microseconds."""
+
+_MAX_LISTED_PARTITIONS = 100_000
+
+
+@dataclass(frozen=True)
+class PlanStream:
+    """A plan: the fields of `lakelog.format.tables.plan.Plan`, and its files in parts.
+
+    Args:
+        table: The table, as it is now.
+        schema: What to read with.
+        file_schemas: Every schema that one of the files may have been written with, by id.
+        snapshot: What is read, or the last of the range; None for a table without snapshots.
+        range_snapshots: With a range: its snapshots in rising order.
+        chunks: To be iterated once.
+    """
+
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...]
+    chunks: AsyncIterator[PlanChunkData]
+
+
+@dataclass(frozen=True)
+class _Header:
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...]
+
+
+class Planner:
+    """Plans files.
+
+    Args:
+        store: Where everything is kept.
+        clock: For measuring latency.
+        limits: How long a range may be.
+        metrics: Told of latency.
+    """
+
+    def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+        self._cache = ChunkCache(limits.chunk_cache_bytes)
+
+    async def plan(self, request: PlanRequest) -> PlanStream:
+        """The files a read must look at.
+
+        Raises:
+            NotFound: No such table or snapshot, or none as old as the time.
+            SnapshotExpired: The snapshot or a part of the range is not kept any more.
+            InvalidArgument: The request is malformed.
+        """
+        _check_request(request)
+        started_s = self._clock.monotonic_s()
+        header, rows, chunks = await run_transaction(self._store, lambda tx: self._prepare(tx, request))
+        self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
+        return PlanStream(
+            table=header.table,
+            schema=header.schema,
+            file_schemas=header.file_schemas,
+            snapshot=header.snapshot,
+            range_snapshots=header.range_snapshots,
+            chunks=_row_chunks(rows) if chunks is None else chunks.stream(self._store, self._cache),
+        )
+
+    async def _prepare(
+        self, tx: Transaction, request: PlanRequest
+    ) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
+        header, rows, chunks = await self._load(tx, request)
+        if header.snapshot is not None:
+            await _check_not_overtaken(tx, request, header.snapshot, chunks)
+        return header, rows, chunks
+
+    async def _load(self, tx: Transaction, request: PlanRequest) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
+        found = await tx.find_table_by_uuid(request.table_uuid)
+        head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
+        if found is None or head is None:
+            raise await explain_gone(tx, request.table_uuid)
+        schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
+        range_snapshots: tuple[Snapshot, ...] = ()
+        if isinstance(request.at, InRange):
+            range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
+            snapshot: Snapshot | None = range_snapshots[-1]
+        else:
+            snapshot = await _find_snapshot(tx, head, request.at)
+        # Who names a state reads it as it was then, all others with the schema of now.
+        as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime | AtTag)
+        schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
+        header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
+        if snapshot is None:
+            return header, None, None
+        wanted = await make_filter(tx, head, schemas[head.schema_id], request)
+        if wanted.surely_empty:
+            return header, None, None
+        if isinstance(request.at, InRange):
+            query = wanted.query(added_after=request.at.after, added_until=request.at.until)
+            if request.log:
+                return header, await load_log_files(tx, query, range_snapshots), None
+            load = tx.load_changelog_files if request.changelog else tx.load_files
+            return header, wanted.select(await load(query)), None
+        if request.baseline and snapshot.is_changelog_deferred:
+            query = wanted.query(baseline_at=snapshot.snapshot_id)
+            return header, wanted.select(_without_deletion_vectors(await tx.load_files(query))), None
+        if request.below_bytes or request.added_after:
+            query = replace(
+                wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
+                below_bytes=request.below_bytes,
+            )
+            return header, wanted.select(await tx.load_files(query)), None
+        if _is_narrow(wanted, snapshot, head):
+            query = wanted.query(live_at=snapshot.snapshot_id)
+            return header, wanted.select(await tx.load_files(query)), None
+        return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
+
+    async def _find_range(
+        self, tx: Transaction, head: TableHead, at: InRange, *, changelog: bool
+    ) -> tuple[Snapshot, ...]:
+        if at.until - at.after > self._limits.max_range_snapshots:
+            raise invalid(
+                "range",
+                f"{at.until - at.after} snapshots",
+                f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
+            )
+        if changelog:
+            # These may live longer than what else there is of their snapshots.
+            head = replace(head, earliest_snapshot_id=head.earliest_change_id)
+        check_retained(head, at.until)
+        check_retained(head, at.after + 1)
+        found = await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after)
+        if len(found) < at.until - at.after:
+            raise to_overtaken(head)
+        return tuple(found)
+
+
+async def _check_not_overtaken(
+    tx: Transaction, request: PlanRequest, snapshot: Snapshot, chunks: ChunkPlan | None
+) -> None:
+    """Check behind all other statements that what they have read was there for all of them.
+
+    Entries go only from a table that was dropped, from below the earliest snapshot, where no tag keeps them, and where
+    chunks were packed that know of it.
+
+    Raises:
+        TransactionAborted: It was not; it is planned anew, or refused then.
+    """
+    head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
+    if head is None:
+        raise await explain_gone(tx, request.table_uuid)
+    if isinstance(request.at, InRange):
+        earliest = head.earliest_change_id if request.changelog else head.earliest_snapshot_id
+        is_kept = request.at.after + 1 >= earliest
+    else:
+        is_kept = snapshot.snapshot_id >= head.earliest_snapshot_id or await tx.has_tag(
+            head.table_id, snapshot.snapshot_id
+        )
+    if is_kept and chunks is not None and 0 < chunks.packed_until < head.earliest_snapshot_id:
+        is_kept = (await tx.find_chunks(head.table_id)).packed_until == chunks.packed_until
+    if not is_kept:
+        raise to_overtaken(head)
+
+
+async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTime | AtTag | None) -> Snapshot | None:
+    latest = head.latest_snapshot_id
+    if isinstance(at, AtTime):
+        return await _find_snapshot_at(tx, head, at.timestamp_ms)
+    if isinstance(at, AtTag):
+        at = AtSnapshot((await load_tag(tx, head, at.name)).snapshot_id)
+    snapshot_id = latest if at is None else at.snapshot_id
+    return await load_retained(tx, head, snapshot_id) if snapshot_id else None
+
+
+async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int) -> Snapshot:
+    found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
+    if found is None:
+        # Those with a tag may be older, but are found by their number or tag only.
+        first = await tx.list_snapshots(head.table_id, head.earliest_snapshot_id - 1, head.latest_snapshot_id, 1)
+        remedy = (
+            f"the earliest one kept is {first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}"
+            if first
+            else "it has no snapshot yet"
+        )
+        raise NotFound(
+            f"{head.name} has no snapshot at or before {show_time(timestamp_ms)}; {remedy}.",
+            reason="SNAPSHOT_NOT_FOUND",
+            metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
+        )
+    if found.snapshot_id < head.earliest_snapshot_id:
+        raise to_expired(head, found.snapshot_id)
+    return found
+
+
+def _without_deletion_vectors(entries: pa.Table) -> pa.Table:
+    """Files as they stand beside others than those for which they name deletion vectors: readers merge them."""
+    place = entries.schema.get_field_index("deletion_vector_path")
+    return entries.set_column(place, entries.schema.field(place), pa.nulls(entries.num_rows, pa.string()))
+
+
+def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
+    most = min(MIN_UNPACKED, _MAX_ROW_PLAN_FILES) if wanted.wants_all else _MAX_ROW_PLAN_FILES
+    if snapshot.total_files <= most or wanted.partitions is not None:
+        return True
+    if wanted.buckets is None or head.bucket_count < 1:
+        return False
+    return snapshot.total_files * len(wanted.buckets) // head.bucket_count <= _MAX_ROW_PLAN_FILES
+
+
+def _check_request(request: PlanRequest) -> None:
+    check_uuid("table_uuid", request.table_uuid)
+    match request.at:
+        case AtSnapshot(snapshot_id):
+            check_number("snapshot_id", snapshot_id, 1)
+        case AtTime(timestamp_ms):
+            check_number("timestamp_ms", timestamp_ms, -(2**63))
+        case AtTag(name):
+            check_tag_name("tag", name)
+        case InRange(after, until):
+            check_number("range.after", after, 0)
+            check_number("range.until", until, after + 1)
+    if request.changelog and not isinstance(request.at, InRange):
+        raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    if request.log:
+        check_log_request(request)
+    if request.baseline and isinstance(request.at, InRange):
+        raise invalid("baseline", True, "Ask for a state: a range of snapshots has changelog files instead.")
+    for name in ("below_bytes", "added_after"):
+        value = getattr(request, name)
+        check_number(name, value, 0)
+        if value and isinstance(request.at, InRange):
+            raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
+    for bucket in request.buckets:
+        check_number("buckets", bucket, 0, 2**31 - 1)
+    if len(request.partitions) > _MAX_LISTED_PARTITIONS:
+        raise invalid("partitions", f"{len(request.partitions)} partitions", "Give at most 100,000; or leave them out.")
+    for partition in request.partitions:
+        if len(partition) > MAX_PARTITION_BYTES:
+            raise invalid("partitions", partition[:50], f"At most {MAX_PARTITION_BYTES} bytes are possible.")
+    if request.first_key is not None and request.last_key is not None and request.first_key > request.last_key:
+        raise InvalidArgument(
+            f"first_key {request.first_key!r} is above last_key {request.last_key!r}. Swap them.",
+            metadata={"field": "first_key", "value": request.first_key.hex()},
+        )
+
+
+async def _row_chunks(rows: pa.Table | None) -> AsyncIterator[PlanChunkData]:
+    if rows is None:
+        return
+    for chunk in slice_entries(sort_entries(rows)):
+        yield chunk

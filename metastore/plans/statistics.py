@@ -1,0 +1,100 @@
+"""Column statistics of files in a compact form whose columns can be picked out of many files at once.
+
+Layout of one file's statistics, little-endian: `u16 n`, then n entries of 24 bytes (`u32 field id`, `i32 length of
+min`, `i32 length of max`, `u32 offset of min` behind the entries, `i64 null count`), then the values; max follows min.
+A length of -1 means that there is no such bound. Nothing at all (an absent value) means that nothing is known.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.prune import ColumnBounds
+
+_HEAD: Final = struct.Struct("<H")
+_ENTRY: Final = struct.Struct("<IiiIq")
+_ENTRY_TYPE: Final = np.dtype(
+    [("field_id", "<u4"), ("min_length", "<i4"), ("max_length", "<i4"), ("offset", "<u4"), ("null_count", "<i8")]
+)
+
+
+def encode_statistics(columns: Sequence[ColumnStatistics]) -> bytes | None:
+    """A file's statistics; None when there are none."""
+    if not columns:
+        return None
+    entries, values, offset = [], [], 0
+    for column in columns:
+        low, high = column.min_value, column.max_value
+        min_length = -1 if low is None else len(low)
+        max_length = -1 if high is None else len(high)
+        entries.append(_ENTRY.pack(column.field_id, min_length, max_length, offset, column.null_count))
+        values += [low or b"", high or b""]
+        offset += max(min_length, 0) + max(max_length, 0)
+    return b"".join([_HEAD.pack(len(columns)), *entries, *values])
+
+
+def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
+    """What many files say of one column. No loop over files.
+
+    Args:
+        statistics: One value a file, as `encode_statistics` makes them.
+        field_id: The column.
+
+    Returns:
+        Bounds of one value a file; NULL where a file says nothing.
+    """
+    count = len(statistics)
+    offsets = np.frombuffer(statistics.buffers()[1], np.int32)[statistics.offset : statistics.offset + count + 1]
+    data_buffer = statistics.buffers()[2]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    starts = offsets[:-1].astype(np.int64)
+    lengths = np.diff(offsets)
+    filled = np.flatnonzero(lengths > 0)
+    columns = np.zeros(count, np.int64)
+    columns[filled] = data[starts[filled]].astype(np.int64) | data[starts[filled] + 1].astype(np.int64) << 8
+
+    min_start, min_length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    max_start, max_length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    null_count = np.zeros(count, np.int64)
+    known = np.zeros(count, np.bool_)
+    # A loop over the places in the list of columns, of which a file has few; files usually agree on the place.
+    for place in range(int(columns.max(initial=0))):
+        candidates = np.flatnonzero((columns > place) & ~known)
+        entry_starts = starts[candidates] + _HEAD.size + _ENTRY.size * place
+        entries = data[entry_starts[:, None] + np.arange(_ENTRY.size)].view(_ENTRY_TYPE).reshape(-1)
+        hit = entries["field_id"] == field_id
+        rows, entries = candidates[hit], entries[hit]
+        known[rows] = True
+        null_count[rows] = entries["null_count"]
+        min_length[rows] = entries["min_length"]
+        max_length[rows] = entries["max_length"]
+        values_start = starts[rows] + _HEAD.size + _ENTRY.size * columns[rows]
+        min_start[rows] = values_start + entries["offset"]
+        max_start[rows] = min_start[rows] + np.maximum(entries["min_length"], 0)
+    return ColumnBounds(
+        min_value=_gather(data, min_start, min_length),
+        max_value=_gather(data, max_start, max_length),
+        null_count=pa.array(null_count, mask=~known),
+    )
+
+
+def _gather(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.Array:
+    """Slices of `data` as one binary array; a negative length gives NULL."""
+    sizes = np.maximum(lengths, 0)
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    indices = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+    valid = np.packbits(lengths >= 0, bitorder="little").tobytes()
+    buffers = [
+        pa.py_buffer(valid),
+        pa.py_buffer(offsets.astype(np.int32).tobytes()),
+        pa.py_buffer(data[indices].tobytes()),
+    ]
+    return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)

@@ -1,0 +1,1 @@
+"""What the commit gate reads and writes in Postgres."""

@@ -1,0 +1,83 @@
+"""What of a locked table has changed since a snapshot, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lakelog.format.commit.facts import BucketChange
+from lakelog.format.commit.request import BucketRef
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+
+from ..connection import arrays
+from ..connection.session import Session
+from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
+
+# The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
+# The snapshot itself may have expired; then the one behind it tells.
+FIRST_FILE_AFTER: Final = """
+coalesce((
+    SELECT CASE s.snapshot_id WHEN k.after THEN s.next_file_id ELSE s.next_file_id - s.added_files END
+    FROM (SELECT %s::bigint AS table_id, %s::bigint AS after) k
+    JOIN snapshot s ON s.table_id = k.table_id AND s.snapshot_id IN (k.after, k.after + 1)
+    ORDER BY s.snapshot_id LIMIT 1
+), 1)
+"""
+
+_FIND_CHANGES: Final = f"""
+WITH wanted AS (
+    SELECT b.partition, b.bucket, CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END AS partition_id
+    FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
+    LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
+), changed AS (
+    SELECT partition_id, bucket, added_snapshot AS snapshot_id FROM data_file
+    WHERE table_id = %s AND file_id >= {FIRST_FILE_AFTER} AND added_snapshot > %s
+    UNION
+    SELECT partition_id, bucket, removed_snapshot FROM data_file WHERE table_id = %s AND removed_snapshot > %s
+)
+SELECT w.partition, c.bucket, c.snapshot_id, s.kind, s.writer, s.committed_at_ms
+FROM changed c
+JOIN wanted w ON w.partition_id = c.partition_id AND (w.bucket = c.bucket OR w.bucket IS NULL)
+JOIN LATERAL (
+    SELECT kind, writer, committed_at_ms FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1
+) s ON s.kind <> 'COMPACT' OR %s::boolean
+ORDER BY c.snapshot_id
+"""
+
+_FIND_NEWEST_CHANGE: Final = f"""
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot
+WHERE table_id = %s AND snapshot_id > %s AND kind <> 'COMPACT' AND (added_files > 0 OR removed_files > 0)
+ORDER BY snapshot_id DESC LIMIT 1
+"""
+
+
+class PostgresChanges:
+    """Part of `metastore.store.transaction.CommitTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def find_changes(
+        self,
+        table_id: int,
+        after: int,
+        buckets: Iterable[BucketRef],
+        partitions: Iterable[bytes] = (),
+        *,
+        compactions: bool = False,
+    ) -> list[BucketChange]:
+        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
+
+        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
+        """
+        # A partition without a bucket stands for all of its buckets.
+        wanted = [*((ref.partition, ref.bucket) for ref in buckets), *((each, None) for each in partitions)]
+        places = (arrays.blobs([each for each, _ in wanted]), arrays.integers([bucket for _, bucket in wanted]))
+        files = (table_id, table_id, after, after, table_id, after)
+        rows = await self._session.write(_FIND_CHANGES, (*places, table_id, *files, table_id, str(compactions)))
+        return [BucketChange(BucketRef(row[0], row[1]), row[2], SnapshotKind(row[3]), row[4], row[5]) for row in rows]
+
+    async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
+        """The newest snapshot behind `after` that brought or took files and is no compaction."""
+        rows = await self._session.write(_FIND_NEWEST_CHANGE, (str(table_id), str(after)))
+        return to_snapshot(rows[0]) if rows else None

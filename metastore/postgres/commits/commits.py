@@ -1,0 +1,348 @@
+"""What the gate reads and writes in Postgres."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lakelog.format.commit.facts import (
+    Attempt,
+    AttemptState,
+    FileFacts,
+    OrderKey,
+    RecordedResult,
+    RemovedTotals,
+    TableHead,
+)
+from lakelog.format.commit.request import (
+    BucketRef,
+    DroppedGroup,
+    RemoveEverything,
+    RemoveFiles,
+    RemovePartitions,
+    WriterProgress,
+)
+from lakelog.format.jobs.job import JOB_LEASES
+from lakelog.format.tables.snapshot import LogContent, Snapshot
+
+from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ..catalog import NOW_MS
+from ..connection import arrays
+from ..connection.session import Row, Session, Statement
+from .group_records import attachment_statements, group_statements
+from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
+
+_HEAD_COLUMNS: Final = """
+    table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
+    replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
+    total_bytes, next_file_id, coalesce(first_pending_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id),
+    coalesce(defers_changelog, false), coalesce(last_full_snapshot, 0), coalesce(log, 'none')
+"""
+
+_LOCK_HEADS: Final = f"""
+SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[]) ORDER BY table_id FOR UPDATE
+"""
+
+FIND_HEADS: Final = f"SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[])"
+
+# Locks of names and not of rows, since a writer that never registered has no row yet. They are taken in one order.
+_SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s::bigint[]) AS k(key) ORDER BY key"
+
+_LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
+
+# For each key the result, if there is one, the writer's highest identifier at the table, and its epoch.
+# SUBTLE: LIMIT 1 is what keeps each lookup one of its own, by all columns of its index, here and below. Without it
+# Postgres makes a join of the results; planned while there were none, that read all of a table's for each commit.
+_FIND_RESULTS: Final = f"""
+SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
+    replace(r.attempt_id::text, '-', ''), r.snapshot_id,
+    replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms, r.dropped
+FROM unnest(%s::uuid[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k(table_uuid, writer, identifier, place)
+JOIN table_head h ON h.table_uuid = k.table_uuid
+LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
+LEFT JOIN LATERAL (
+    SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms, dropped FROM commit_result
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier LIMIT 1
+) r ON true
+LEFT JOIN LATERAL (
+    SELECT identifier FROM commit_result
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" ORDER BY identifier DESC LIMIT 1
+) last ON true
+"""
+
+_LOCK_ATTEMPTS: Final = """
+SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', '')
+FROM attempt WHERE attempt_id = ANY(%s::uuid[]) ORDER BY attempt_id FOR UPDATE
+"""
+
+_LOCK_LEASES: Final = "SELECT name, epoch FROM lease WHERE name = ANY(%s::text[]) ORDER BY name FOR SHARE"
+
+_LOCK_JOBS: Final = f"""
+SELECT '{JOB_LEASES}' || job_id, epoch FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
+"""
+
+_FILE_FACTS: Final = """
+    f.order_snapshot, f.order_ordinal, f.order_time_ms, f.file_id, f.path, f.bucket, f.level, f.row_count, f.size_bytes,
+    f.min_key, f.max_key, f.schema_id
+"""
+
+_FIND_FILES: Final = f"""
+SELECT coalesce(p.encoded, ''), f.removed_snapshot, coalesce(s.writer, ''), {_FILE_FACTS}
+FROM data_file f
+LEFT JOIN table_partition p ON p.partition_id = f.partition_id
+LEFT JOIN snapshot s ON s.table_id = f.table_id AND s.snapshot_id = f.removed_snapshot
+WHERE f.table_id = %s AND f.file_id = ANY(%s::bigint[])
+"""
+
+# SUBTLE: OFFSET 0 keeps the lookup of each bucket one of its own, by the index of live files; see _FIND_RESULTS.
+_FIND_LIVE_FILES: Final = f"""
+SELECT b.partition, NULL::bigint, '', {_FILE_FACTS}
+FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
+LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
+CROSS JOIN LATERAL (
+    SELECT * FROM data_file
+    WHERE table_id = %s AND partition_id = CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END
+    AND bucket = b.bucket AND removed_snapshot IS NULL OFFSET 0
+) f
+"""
+
+_LIST_OPEN: Final = f"""
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot WHERE table_id = %s AND changelog = 'pending' ORDER BY snapshot_id LIMIT %s
+"""
+
+_LIST_PARTITIONS: Final = "SELECT encoded FROM table_partition WHERE table_id = %s ORDER BY encoded"
+
+_MARK_REMOVED: Final = """
+WITH gone AS (
+    UPDATE data_file SET removed_snapshot = %s WHERE table_id = %s AND {condition}
+    RETURNING row_count, size_bytes
+)
+SELECT count(*), coalesce(sum(row_count), 0)::bigint, coalesce(sum(size_bytes), 0)::bigint FROM gone
+"""
+
+# In other words than those of the index of live files, which would be read whole for the few that are named.
+_MARK_FILES: Final = _MARK_REMOVED.format(condition="file_id = ANY(%s::bigint[]) AND coalesce(removed_snapshot, 0) = 0")
+
+_MARK_PARTITIONS: Final = _MARK_REMOVED.format(
+    condition="""removed_snapshot IS NULL AND partition_id = ANY(ARRAY(
+        SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
+        UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])
+    ))"""
+)
+
+_MARK_ALL: Final = _MARK_REMOVED.format(condition="removed_snapshot IS NULL")
+
+# The tables of an attempt come as the text of an array, since unnest would make one list of all.
+_INSERT_ATTEMPTS: Final = """
+INSERT INTO attempt (attempt_id, state, table_uuids, writer)
+SELECT attempt_id, state, tables::uuid[], writer
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS n(attempt_id, state, tables, writer)
+"""
+
+_SET_ATTEMPT_TABLES: Final = "UPDATE attempt SET table_uuids = %s::uuid[] WHERE attempt_id = %s"
+_SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
+
+_RAISE_EPOCH: Final = """
+INSERT INTO writer (writer, epoch) VALUES (%s, 1) ON CONFLICT (writer) DO UPDATE SET epoch = writer.epoch + 1
+RETURNING epoch
+"""
+
+_FIND_PROGRESS: Final = """
+SELECT r.identifier, r.snapshot_id, r.properties, coalesce(w.epoch, 0)
+FROM (SELECT %s::text AS writer) k
+LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
+LEFT JOIN LATERAL (
+    SELECT identifier, snapshot_id, properties FROM commit_result
+    WHERE table_id = %s AND writer = k.writer COLLATE "C" ORDER BY identifier DESC LIMIT 1
+) r ON true
+"""
+
+
+class PostgresCommits:
+    """See `metastore.store.transaction.CommitTransaction`."""
+
+    # Statements as attributes, so that a test can take a protection out and see it missed.
+    lock_heads_sql = _LOCK_HEADS
+    share_writers_sql = _SHARE_WRITERS
+    lock_attempts_sql = _LOCK_ATTEMPTS
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+        """Locks the heads of those tables that exist, in table-id order."""
+        return heads(await self._session.write(self.lock_heads_sql, (arrays.words(table_uuids),)))
+
+    async def lock_group(self, keys: GroupKeys) -> GroupFacts:
+        """Locks the heads in table-id order, the writers, the attempts and the leases, then tells all about them."""
+        results = keys.results
+        statements = [
+            Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
+            Statement(self.share_writers_sql, (arrays.integers(map(_writer_key, keys.writers)),)),
+            Statement(
+                _FIND_RESULTS,
+                (
+                    arrays.words([key.table_uuid for key in results]),
+                    arrays.texts([key.writer for key in results]),
+                    arrays.integers([key.identifier for key in results]),
+                ),
+            ),
+        ]
+        if keys.leases:
+            # Before the attempts: whoever takes a job over dooms its attempts while it holds the job.
+            statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
+            statements.append(Statement(_LOCK_JOBS, (arrays.integers(_job_ids(keys.leases)),)))
+        if keys.attempts:
+            statements.append(Statement(self.lock_attempts_sql, (arrays.words(keys.attempts),)))
+        head_rows, _, result_rows, *rest = await self._session.write_all(statements)
+        lease_rows = [*rest.pop(0), *rest.pop(0)] if keys.leases else []
+        attempt_rows = rest.pop(0) if keys.attempts else []
+        found: dict[ResultKey, RecordedResult] = {}
+        last: dict[tuple[str, str], int] = {}
+        epochs: dict[str, int] = {}
+        now_ms = 0
+        for place, now_ms, epoch, last_identifier, identifier, *result in result_rows:  # noqa: B007
+            key = results[place - 1]
+            epochs[key.writer] = epoch
+            if last_identifier is not None:
+                last[key.table_uuid, key.writer] = last_identifier
+            if identifier is not None:
+                found[key] = _result(result)
+        attempts = {row[0]: _attempt(row) for row in attempt_rows}
+        return GroupFacts(now_ms, heads(head_rows), found, last, epochs, attempts, dict(lease_rows))
+
+    async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
+        """Those of the files that exist, live or not."""
+        rows = await self._session.write(_FIND_FILES, (table_id, arrays.integers(file_ids)))
+        return [_file_facts(row) for row in rows]
+
+    async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
+        """All files that are live in some buckets."""
+        wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
+        rows = await self._session.write(_FIND_LIVE_FILES, (*wanted, table_id, table_id))
+        return [_file_facts(row) for row in rows]
+
+    async def list_partitions(self, table_id: int) -> list[bytes]:
+        """Every partition that ever got a file, encoded, in rising order."""
+        return [row[0] for row in await self._session.read(_LIST_PARTITIONS, (table_id,))]
+
+    async def mark_removed(
+        self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
+    ) -> RemovedTotals:
+        """Lets live files be removed by a snapshot that this transaction will record."""
+        match removal:
+            case RemoveFiles(file_ids):
+                rows = await self._session.write(_MARK_FILES, (snapshot_id, table_id, arrays.integers(file_ids)))
+            case RemovePartitions(partitions):
+                wanted = arrays.blobs(partitions)
+                parameters = (snapshot_id, table_id, table_id, wanted, wanted)
+                rows = await self._session.write(_MARK_PARTITIONS, parameters)
+            case RemoveEverything():
+                rows = await self._session.write(_MARK_ALL, (snapshot_id, table_id))
+        return RemovedTotals(*rows[0])
+
+    async def record_group(self, records: GroupRecords) -> None:
+        """Writes what a group of commits decided, in the round trip of COMMIT."""
+        self._session.put_off(group_statements(records))
+
+    async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
+        """The lowest snapshots of a locked head whose changelogs are open."""
+        return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
+
+    async def attach_changelogs(self, attachment: Attachment) -> None:
+        """Writes changelogs down, in the round trip of COMMIT."""
+        self._session.put_off(attachment_statements(attachment))
+
+    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
+        """Opens attempts, each for the writer at the same place."""
+        parameters = (
+            arrays.words([attempt.attempt_id for attempt in attempts]),
+            arrays.words([attempt.state.value for attempt in attempts]),
+            arrays.texts([arrays.words(attempt.table_uuids) for attempt in attempts]),
+            arrays.texts(writers),
+        )
+        self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
+
+    async def lock_attempt(self, attempt_id: str) -> Attempt | None:
+        """Keeps an attempt as it is."""
+        rows = await self._session.write(self.lock_attempts_sql, (arrays.words([attempt_id]),))
+        return _attempt(rows[0]) if rows else None
+
+    async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
+        """Changes the state of a locked attempt."""
+        await self._session.write(_SET_ATTEMPT, (state.value, attempt_id))
+
+    async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        """Changes the tables of a locked attempt."""
+        await self._session.write(_SET_ATTEMPT_TABLES, (arrays.words(table_uuids), attempt_id))
+
+    async def raise_writer_epoch(self, writer: str) -> int:
+        """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
+        lock = Statement(_LOCK_WRITER, (str(_writer_key(writer)),))
+        _, rows = await self._session.write_all([lock, Statement(_RAISE_EPOCH, (writer,))])
+        epoch: int = rows[0][0]
+        return epoch
+
+    async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        row = await self._session.read_one(_FIND_PROGRESS, (writer, table_id))
+        assert row is not None, "the query has one row whatever there is"
+        identifier, snapshot_id, properties, epoch = row
+        return WriterProgress(identifier, snapshot_id, properties or {}, epoch)
+
+
+_LOG_CONTENTS: Final = {content.value: content for content in LogContent}
+
+
+def heads(rows: Sequence[Row]) -> dict[str, TableHead]:
+    """Heads by table uuid."""
+    found = []
+    for row in rows:
+        values: list[Any] = list(row)
+        values[7] = values[7] or ""
+        values[-1] = _LOG_CONTENTS[values[-1]]
+        found.append(TableHead(*values))
+    return {head.table_uuid: head for head in found}
+
+
+def _result(row: Sequence[Any]) -> RecordedResult:
+    attempt_id, snapshot_id, snapshot_uuid, committed_at_ms, dropped = row
+    groups = tuple([DroppedGroup(**each) for each in dropped or ()])
+    return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms, groups)
+
+
+def _file_facts(row: Row) -> FileFacts:
+    partition, removed, removed_by, snapshot, ordinal, time_ms, file_id, path, bucket, level, *rest = row
+    row_count, size_bytes, min_key, max_key, schema_id = rest
+    return FileFacts(
+        file_id,
+        path,
+        partition,
+        bucket,
+        OrderKey(snapshot, ordinal, time_ms),
+        level,
+        row_count,
+        size_bytes,
+        min_key,
+        max_key,
+        schema_id,
+        removed,
+        removed_by,
+    )
+
+
+def _attempt(row: Row) -> Attempt:
+    attempt_id, state, table_uuids = row
+    return Attempt(attempt_id, AttemptState(state), tuple(table_uuids.strip("{}").split(",")))
+
+
+def _job_ids(leases: Sequence[str]) -> list[int]:
+    """The jobs among some leases; a name that is nearly that of a job is nobody's."""
+    ids = [name.removeprefix(JOB_LEASES) for name in leases if name.startswith(JOB_LEASES)]
+    return [int(each) for each in ids if each.isascii() and each.isdigit() and len(each) < 19]
+
+
+def _writer_key(writer: str) -> int:
+    """The number under which a writer's name is locked; two names may share one and then merely wait together."""
+    return int.from_bytes(hashlib.blake2b(writer.encode(), digest_size=8).digest(), "big", signed=True)

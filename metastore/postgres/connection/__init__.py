@@ -1,0 +1,1 @@
+"""Connections, sessions and failures of Postgres."""

@@ -1,0 +1,1 @@
+"""Jobs, and the sums that planners make jobs of, in Postgres."""

@@ -1,0 +1,114 @@
+"""Leases and pipelines in Postgres. Deadlines are set and judged by its clock alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+
+from ..catalog import NOW_MS
+from ..connection.session import Session
+
+_REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_timestamp()) * 1000)::bigint)"
+
+_DEADLINE: Final = "clock_timestamp() + %s * interval '1 millisecond'"
+
+_ACQUIRE: Final = f"""
+INSERT INTO lease (name, epoch, holder, deadline) VALUES (%s, 1, %s, {_DEADLINE})
+ON CONFLICT (name) DO UPDATE SET epoch = lease.epoch + 1, holder = excluded.holder, deadline = {_DEADLINE}
+WHERE lease.deadline <= clock_timestamp()
+RETURNING epoch, holder
+"""
+
+_FIND: Final = f"SELECT epoch, holder, {_REMAINING_MS} FROM lease WHERE name = %s"
+
+_RENEW: Final = f"""
+UPDATE lease SET deadline = {_DEADLINE} WHERE name = %s AND epoch = %s AND holder <> '' RETURNING epoch, holder
+"""
+
+_RELEASE: Final = "UPDATE lease SET holder = '', deadline = clock_timestamp() WHERE name = %s AND epoch = %s"
+
+_LOCK_EPOCH: Final = "SELECT epoch FROM lease WHERE name = %s FOR SHARE"
+
+_PIPELINE_COLUMNS: Final = """
+    name, table_name, source, state, last_batch_id, position, lag, total_rows, dead_letter_rows, last_error,
+    reported_at_ms
+"""
+
+_UPSERT_PIPELINE: Final = f"""
+INSERT INTO pipeline ({_PIPELINE_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {NOW_MS})
+ON CONFLICT (name) DO UPDATE SET table_name = excluded.table_name, source = excluded.source, state = excluded.state,
+    last_batch_id = excluded.last_batch_id, position = excluded.position, lag = excluded.lag,
+    total_rows = excluded.total_rows, dead_letter_rows = excluded.dead_letter_rows, last_error = excluded.last_error,
+    reported_at_ms = excluded.reported_at_ms
+"""
+
+_LIST_PIPELINES: Final = """
+SELECT p.name, p.table_name, p.source, p.state, p.last_batch_id, p.position, p.lag, p.total_rows, p.dead_letter_rows,
+    p.last_error, p.reported_at_ms, coalesce(l.holder, '')
+FROM pipeline p LEFT JOIN lease l ON l.name = 'pipeline/' || p.name AND l.deadline > clock_timestamp()
+ORDER BY p.name
+"""
+
+
+_DELETE_PIPELINE: Final = "DELETE FROM pipeline WHERE name = %s"
+
+
+class PostgresWork:
+    """See `metastore.store.transaction.WorkTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over; its epoch rises by one."""
+        rows = await self._session.write(_ACQUIRE, (name, holder, duration_ms, duration_ms))
+        if rows:
+            return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
+        return LeaseGrant(False, *await self._find(name))
+
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
+        """Moves the deadline of a lease that has this epoch and is held; `acquired` tells whether it did."""
+        rows = await self._session.write(_RENEW, (duration_ms, name, epoch))
+        if rows:
+            return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
+        return LeaseGrant(False, *await self._find(name))
+
+    async def release_lease(self, name: str, epoch: int) -> None:
+        """Ends a lease that has this epoch."""
+        await self._session.write(_RELEASE, (name, epoch))
+
+    async def lock_lease_epoch(self, name: str) -> int:
+        """Keeps a lease's epoch as it is and tells it; 0 when it was never held."""
+        rows = await self._session.write(_LOCK_EPOCH, (name,))
+        return rows[0][0] if rows else 0
+
+    async def upsert_pipeline(self, pipeline: Pipeline) -> None:
+        """Writes down where a pipeline is, with the time."""
+        await self._session.write(
+            _UPSERT_PIPELINE,
+            (
+                pipeline.name,
+                pipeline.table,
+                pipeline.source,
+                pipeline.state,
+                pipeline.last_batch_id,
+                pipeline.position,
+                pipeline.lag,
+                pipeline.total_rows,
+                pipeline.dead_letter_rows,
+                pipeline.last_error,
+            ),
+        )
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines by name, with the holders of their leases."""
+        return [Pipeline(*row) for row in await self._session.read(_LIST_PIPELINES)]
+
+    async def delete_pipeline(self, name: str) -> None:
+        """Removes what a pipeline reported; its lease stays, with its epoch."""
+        await self._session.write(_DELETE_PIPELINE, (name,))
+
+    async def _find(self, name: str) -> tuple[int, str, int]:
+        rows = await self._session.write(_FIND, (name,))
+        return rows[0] if rows else (0, "", 0)

@@ -1,0 +1,18 @@
+"""All tables, wherever they are declared."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from . import tables
+from .baseline_tables import full_count
+from .log_tables import log_topic
+from .publish_tables import publish_state
+from .retention_tables import tag
+
+# Which of those of another room is named does not matter: they are all declared with it.
+assert {tag.metadata, full_count.metadata, log_topic.metadata, publish_state.metadata} == {tables.metadata}, (
+    "the tables belong to one database"
+)
+
+metadata: Final = tables.metadata

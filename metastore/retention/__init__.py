@@ -1,0 +1,1 @@
+"""Expiry of snapshots, and what keeps them."""

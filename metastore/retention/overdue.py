@@ -1,0 +1,55 @@
+"""Snapshots that would have expired but for somebody who needs them: shown to whoever wonders what a table keeps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.retention.expiry import OverdueSnapshots
+
+from ..metrics import Levels, Metrics
+from ..store.transaction import Store, Transaction, run_transaction
+from .expiry import list_overdue
+
+MAX_TABLES: Final = 200
+"""That are looked at: those whose earliest snapshot is the oldest."""
+
+_LEVEL: Final[Levels] = "overdue_snapshots"
+
+
+class Overdue:
+    """Finds and measures them.
+
+    Args:
+        store: Where everything is kept.
+        metrics: Where measurements go.
+    """
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._measured: set[tuple[str, ...]] = set()
+
+    async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+        """What consumers, readers, publishers and pending changelogs keep, oldest first; no tags."""
+
+        async def load(tx: Transaction) -> list[OverdueSnapshots]:
+            heads = await tx.find_heads(await tx.list_needed_tables(MAX_TABLES))
+            return [each for head in heads.values() for each in await list_overdue(tx, head)]
+
+        return sorted(await run_transaction(self._store, load), key=lambda each: (each.since_ms, each.table))
+
+    async def step(self) -> None:
+        """Measures once.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost.
+        """
+        found = {
+            (each.table, each.lease.kind.value, each.lease.holder): each.count
+            for each in await self.list_overdue_snapshots()
+        }
+        for labels, count in found.items():
+            self._metrics.set_level(_LEVEL, count, *labels)
+        for gone in self._measured - found.keys():
+            self._metrics.forget(_LEVEL, *gone)
+        self._measured = set(found)

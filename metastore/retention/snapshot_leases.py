@@ -1,0 +1,151 @@
+"""Pins: what keeps snapshots of a table from expiring, and for whom (reliability C7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
+from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
+from lakelog.options.values import TableOptions
+
+from ..logs.publishing import load_publisher_leases
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_text, check_uuid
+from ..tables.dropped import explain_gone
+
+MAX_LEASE_MS: Final = 86_400_000
+"""A reader that is gone keeps nothing for longer than a day."""
+
+
+class SnapshotLeases:
+    """The use cases of pins. Only the store's clock judges deadlines.
+
+    Args:
+        store: Where everything is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
+
+        Of one whose state has expired, but not its changes, these are kept, and all behind them.
+
+        Args:
+            table_uuid: The table.
+            holder: Who needs it; one holder holds one snapshot of a table.
+            snapshot_id: The snapshot.
+            duration_ms: For how long from now on.
+
+        Raises:
+            NotFound: There is no such table or snapshot.
+            SnapshotExpired: It is not kept any more, perhaps because it was held too late again.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+        check_number("snapshot_id", snapshot_id, 1)
+        check_number("duration_ms", duration_ms, 1, MAX_LEASE_MS)
+
+        async def put(tx: Transaction) -> int:
+            head = await lock_head(tx, table_uuid)
+            if snapshot_id > head.latest_snapshot_id:
+                raise NotFound(
+                    f"{head.name} has no snapshot {snapshot_id}; its newest one is {head.latest_snapshot_id}.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
+                )
+            if snapshot_id < head.earliest_change_id:
+                held = [lease.snapshot_id for lease in await tx.list_leases(head.table_id) if lease.holder == holder]
+                if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
+                    raise _expired(head, snapshot_id)
+            return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
+
+        return await run_transaction(self._store, put)
+
+    async def release_snapshot(self, table_uuid: str, holder: str) -> None:
+        """Ends what a holder holds of a table. Idempotent."""
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+
+        async def release(tx: Transaction) -> None:
+            head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+            if head is not None:
+                await tx.delete_lease(head.table_id, holder)
+                await tx.request_planning(head.table_id)
+
+        await run_transaction(self._store, release)
+
+    async def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:
+        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> list[SnapshotLease]:
+            head = await find_head(tx, table_uuid)
+            leases = await load_snapshot_leases(tx, head, await load_options(tx, head), await tx.now_ms())
+            return sorted(leases, key=lambda lease: (lease.snapshot_id, lease.kind.value, lease.holder))
+
+        return await run_transaction(self._store, load)
+
+
+async def load_snapshot_leases(
+    tx: Transaction, head: TableHead, options: TableOptions, now_ms: int
+) -> list[SnapshotLease]:
+    """What keeps snapshots of a table from expiring."""
+    life_ms = options.get(CONSUMER_EXPIRATION_TIME)
+    leases = []
+    for each in await tx.list_consumers(head.table_id, head.table_uuid):
+        ends_ms = each.used_at_ms + life_ms
+        if each.snapshot_id is not None and now_ms < ends_ms:
+            leases.append(SnapshotLease(SnapshotLeaseKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
+    for lease in await tx.list_leases(head.table_id):
+        if lease.snapshot_id >= head.earliest_snapshot_id:
+            leases.append(lease)
+        elif lease.snapshot_id >= head.earliest_change_id:
+            # Its state is gone, so that its changes are read; a pin keeps those behind its snapshot.
+            leases.append(replace(lease, snapshot_id=lease.snapshot_id - 1))
+        # Whoever holds a snapshot below keeps that one alone, as a tag does.
+    if head.first_pending_snapshot:
+        leases.append(SnapshotLease(SnapshotLeaseKind.CHANGELOG, "compactor", head.first_pending_snapshot - 1))
+    return leases + await load_publisher_leases(tx, head)
+
+
+async def load_named(tx: Transaction, head: TableHead) -> set[int]:
+    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
+    tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
+    return tags | {lease.snapshot_id for lease in await tx.list_leases(head.table_id)}
+
+
+async def load_options(tx: Transaction, head: TableHead) -> TableOptions:
+    """The options of a table."""
+    table = await tx.find_table_by_uuid(head.table_uuid)
+    if table is None:
+        raise await explain_gone(tx, head.table_uuid)
+    return TableOptions(table.info.options)
+
+
+async def find_head(tx: Transaction, table_uuid: str) -> TableHead:
+    """The head of a table, without locking it."""
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+async def lock_head(tx: Transaction, table_uuid: str) -> TableHead:
+    """The head of a table, locked."""
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"Snapshot {snapshot_id} of {head.name} has expired, so that it cannot be held; the snapshots "
+        f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} can. Read one of these.",
+        metadata={"table": head.name, "snapshot_id": str(snapshot_id), "earliest": str(head.earliest_snapshot_id)},
+    )

@@ -1,0 +1,122 @@
+"""Commits in flight on one stream.
+
+A reader takes commits from the client and starts each as a task at once; tasks take their place at the commit gate when
+they first run, and asyncio first runs tasks in the order in which they were made, so commits to the same tables take
+effect in the order sent. The writer answers in that order, too, whichever is done first. At most `max_in_flight` are
+between the two; then the reader waits, and by HTTP/2's flow control so does the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from lakelog.client.connection.status import to_proto_status
+from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
+from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
+from lakelog.rpc.messages import refusal
+from lakelog.rpc.v1 import snapshots_pb2
+
+from ...service import MetastoreService
+from ..audit import caller_name, describe_request, log
+from ..interceptor import draining
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]
+
+
+class CommitStream:
+    """One stream of commits.
+
+    Args:
+        service: Where to commit.
+        max_in_flight: How many are read ahead of the answers.
+        draining: Set when the server ends: nothing further is read then, what was read is answered.
+        new_id: Makes ids of internal errors.
+    """
+
+    def __init__(
+        self, service: MetastoreService, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
+    ) -> None:
+        self._service = service
+        self._draining = draining
+        self._new_id = new_id
+        # None: no more come.
+        self._answers: asyncio.Queue[Answer | None] = asyncio.Queue(max_in_flight)
+
+    async def run(self, context: Context) -> None:
+        """Serves the stream until the client ends it.
+
+        Raises:
+            Unavailable: The server ends; all commits that were read are answered.
+        """
+        reading = asyncio.create_task(self._read(context), name="commit stream reader")
+        ending = asyncio.create_task(self._end_when_drained(reading), name="commit stream end")
+        try:
+            while (answer := await self._answers.get()) is not None:
+                await context.write(await asyncio.shield(answer))
+            await asyncio.gather(reading, return_exceptions=True)
+        finally:
+            # The commits themselves go on: only whoever would have been told is gone.
+            ending.cancel()
+            reading.cancel()
+            await asyncio.gather(ending, reading, return_exceptions=True)
+        if self._draining.is_set():
+            raise draining()
+        reading.result()
+
+    async def _end_when_drained(self, reading: asyncio.Task[None]) -> None:
+        await self._draining.wait()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await self._answers.put(None)
+
+    async def _read(self, context: Context) -> None:
+        try:
+            while (request := await context.read()) is not grpc.aio.EOF:
+                if isinstance(request, InvalidArgument):
+                    # Bytes that were no message; nothing behind them can be trusted.
+                    raise request
+                answer = asyncio.create_task(self._commit(request), name="commit")
+                await self._answers.put(answer)
+        except Exception:
+            # What was read is still answered.
+            await self._answers.put(None)
+            raise
+        await self._answers.put(None)
+
+    async def _commit(self, request: snapshots_pb2.CommitStreamRequest) -> snapshots_pb2.CommitStreamResponse:
+        began_s = time.perf_counter()
+        outcome = "OK"
+        try:
+            if not request.HasField("commit"):
+                raise refusal("commit", "is not given", "Send a commit in each message of the stream")
+            result = await self._service.commit(from_proto_commit_request(request.commit))
+            return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
+        except Exception as error:
+            failure = self._as_our_own(error)
+            outcome = failure.reason
+            return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
+        finally:
+            log.info(
+                "mutation",
+                method="CommitStream",
+                caller=caller_name.get(),
+                outcome=outcome,
+                duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                **describe_request(request.commit),
+            )
+
+    def _as_our_own(self, error: Exception) -> LakelogError:
+        if isinstance(error, LakelogError) and not isinstance(error, InternalError):
+            return error
+        error_id = self._new_id()
+        log.error("internal error", method="CommitStream", error_id=error_id, exc_info=error)
+        message = f"The metastore failed at a commit by a defect of its own; please report it with id {error_id}."
+        if isinstance(error, InternalError):
+            return InternalError(message, metadata={"error_id": error_id})
+        return OutcomeUnknown(message, reason="INTERNAL", metadata={"error_id": error_id})

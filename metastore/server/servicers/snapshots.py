@@ -1,0 +1,206 @@
+"""SnapshotService: from messages to use cases and back; streams in messages of bounded size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any, Final
+
+import grpc
+
+from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
+from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
+from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
+from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
+from lakelog.rpc.snapshot import to_proto_snapshot
+from lakelog.rpc.table import to_proto_table
+from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
+
+from ...service import MetastoreService
+from .commit_stream import CommitStream
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+# Properties of one snapshot may have 64 KiB: 256 of them stay far below the limit of a message.
+_SNAPSHOTS_OF_A_MESSAGE: Final = 256
+
+
+class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
+    """Commits, plans and watches.
+
+    Args:
+        service: What to call.
+        max_in_flight: Commits that are read ahead on one stream.
+        heartbeat_s: After so long without news a watch sends an empty message, for proxies that cut silent streams.
+        draining: Set when the server ends.
+        new_id: Makes ids of internal errors.
+    """
+
+    def __init__(
+        self,
+        service: MetastoreService,
+        *,
+        max_in_flight: int,
+        heartbeat_s: float,
+        draining: asyncio.Event,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._service = service
+        self._max_in_flight = max_in_flight
+        self._heartbeat_s = heartbeat_s
+        self._draining = draining
+        self._new_id = new_id
+
+    async def StageAttempt(  # noqa: N802
+        self, request: snapshots_pb2.StageAttemptRequest, context: Context
+    ) -> snapshots_pb2.StageAttemptResponse:
+        """Opens attempts, or lets tables join one."""
+        staged = await self._service.stage_attempt(
+            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id, count=request.count or 1
+        )
+        return snapshots_pb2.StageAttemptResponse(
+            attempt_id=staged.attempt_id,
+            tables=[to_proto_table(table) for table in staged.tables],
+            further_attempt_ids=staged.further_ids,
+        )
+
+    async def AbandonAttempt(  # noqa: N802
+        self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
+    ) -> snapshots_pb2.AbandonAttemptResponse:
+        """Gives up an attempt."""
+        await self._service.abandon_attempt(request.attempt_id)
+        return snapshots_pb2.AbandonAttemptResponse()
+
+    async def RegisterWriter(  # noqa: N802
+        self, request: snapshots_pb2.RegisterWriterRequest, context: Context
+    ) -> snapshots_pb2.RegisterWriterResponse:
+        """Takes a writer's identity."""
+        return snapshots_pb2.RegisterWriterResponse(epoch=await self._service.register_writer(request.writer))
+
+    async def GetWriterProgress(  # noqa: N802
+        self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
+    ) -> snapshots_pb2.GetWriterProgressResponse:
+        """Tells what a writer has committed last."""
+        progress = await self._service.get_writer_progress(request.writer, request.table_uuid)
+        return to_proto_writer_progress(progress)
+
+    async def Commit(  # noqa: N802
+        self, request: snapshots_pb2.CommitRequest, context: Context
+    ) -> snapshots_pb2.CommitResponse:
+        """Commits."""
+        return to_proto_commit_result(await self._service.commit(from_proto_commit_request(request)))
+
+    async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
+        """Commits many."""
+        await CommitStream(self._service, self._max_in_flight, self._draining, self._new_id).run(context)
+
+    async def AttachChangelogs(  # noqa: N802
+        self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
+    ) -> snapshots_pb2.AttachChangelogsResponse:
+        """Attaches changelogs to the lowest open snapshots."""
+        return to_proto_attach_result(await self._service.attach_changelogs(from_proto_attach_request(request)))
+
+    async def ListSnapshots(  # noqa: N802
+        self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
+    ) -> snapshots_pb2.ListSnapshotsResponse:
+        """Lists a table's snapshots."""
+        page = await self._service.list_snapshots(
+            request.table_uuid,
+            after=request.after,
+            until=request.until,
+            limit=request.limit,
+            newest=request.newest,
+        )
+        return snapshots_pb2.ListSnapshotsResponse(
+            snapshots=[to_proto_snapshot(snapshot) for snapshot in page.snapshots],
+            latest_snapshot_id=page.latest_snapshot_id,
+            earliest_snapshot_id=page.earliest_snapshot_id,
+            earliest_change_id=page.earliest_change_id,
+            first_pending_snapshot_id=page.first_pending_snapshot_id,
+        )
+
+    async def ListLatest(  # noqa: N802
+        self, request: snapshots_pb2.ListLatestRequest, context: Context
+    ) -> snapshots_pb2.ListLatestResponse:
+        """Tells the newest snapshots of tables."""
+        found = await self._service.list_latest(tuple(request.table_uuids))
+        return snapshots_pb2.ListLatestResponse(
+            tables=[
+                snapshots_pb2.LatestSnapshot(
+                    table_uuid=each.table_uuid,
+                    snapshot_id=each.snapshot_id,
+                    snapshot_uuid=each.snapshot_uuid,
+                    earliest_snapshot_id=each.earliest_snapshot_id,
+                    earliest_change_id=each.earliest_change_id,
+                    last_full_snapshot_id=each.last_full_snapshot_id,
+                )
+                for each in found
+            ]
+        )
+
+    async def Plan(  # noqa: N802
+        self, request: snapshots_pb2.PlanRequest, context: Context
+    ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
+        """Tells which files a read must look at."""
+        plan = await self._service.plan(from_proto_plan_request(request))
+        header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
+        yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
+        async for chunk in plan.chunks:
+            yield snapshots_pb2.PlanResponse(
+                chunk=snapshots_pb2.PlanChunk(entries=chunk.entries, without_file_ids=chunk.without_file_ids)
+            )
+
+    async def Watch(  # noqa: N802
+        self, request: snapshots_pb2.WatchRequest, context: Context
+    ) -> AsyncIterator[snapshots_pb2.WatchResponse]:
+        """Pushes new snapshots."""
+        positions = [
+            WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
+        ]
+        watch = self._service.watch(positions, complete=request.complete)
+        async with aclosing(_with_heartbeats(watch, self._heartbeat_s)) as events:
+            async for event in events:
+                if event is None:
+                    yield snapshots_pb2.WatchResponse()
+                    continue
+                for response in _to_responses(event):
+                    yield response
+
+
+def _to_responses(event: WatchEvent) -> Iterator[snapshots_pb2.WatchResponse]:
+    snapshots = event.snapshots
+    for start in range(0, max(len(snapshots), 1), _SNAPSHOTS_OF_A_MESSAGE):
+        part = snapshots[start : start + _SNAPSHOTS_OF_A_MESSAGE]
+        yield snapshots_pb2.WatchResponse(
+            table_uuid=event.table_uuid,
+            snapshots=[to_proto_snapshot(snapshot) for snapshot in part],
+            dropped=event.dropped and start + _SNAPSHOTS_OF_A_MESSAGE >= len(snapshots),
+        )
+
+
+async def _with_heartbeats(
+    events: AsyncIterator[WatchEvent], heartbeat_s: float
+) -> AsyncGenerator[WatchEvent | None, None]:
+    """The events, and None after each `heartbeat_s` without one."""
+    waiting: asyncio.Future[WatchEvent] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.ensure_future(anext(events))
+            await asyncio.wait({waiting}, timeout=heartbeat_s)
+            if not waiting.done():
+                yield None
+                continue
+            done, waiting = waiting, None
+            try:
+                event = done.result()
+            except StopAsyncIteration:
+                return
+            yield event
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,276 @@
+"""Consumers: where named readers of tables are. Their epoch fences whoever read under the same name before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
+from lakelog.options.values import TableOptions
+
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_table_uuids, check_text, check_uuid, invalid
+from ..tables.dropped import explain_gone
+
+MAX_TABLES: Final = 1000
+"""That one consumer reads together."""
+
+_SILENT_MS: Final = 60_000
+"""A reader that was not heard of for so long does not read any more: it says every 15 seconds that it is there."""
+
+
+class Consumers:
+    """The use cases of consumers. Only the store's clock judges their age.
+
+    Args:
+        store: Where everything is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; one that expired goes on from its position."""
+        _check_consumer(consumer_id)
+        if not consumer_id.isprintable():
+            # Errors and lists that name it have one line.
+            raise invalid("consumer_id", consumer_id, "Leave out line breaks and other characters that do not print.")
+        check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
+        check_text("holder", holder, 0, 256)
+
+        async def open_all(tx: Transaction) -> list[Consumer]:
+            heads = await _lock_heads(tx, table_uuids)
+            opened: list[Consumer] = []
+            for table_uuid in table_uuids:
+                head = heads[table_uuid]
+                found = await tx.find_consumer(head.table_id, table_uuid, consumer_id)
+                if found is None:
+                    found = Consumer(consumer_id, table_uuid, 0, None, "", holder, 0)
+                opened.append(await self._put(tx, head, replace(found, epoch=found.epoch + 1, holder=holder)))
+            return opened
+
+        return await run_transaction(self._store, open_all)
+
+    async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+            InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
+            HistoryDiverged: The table's history has another snapshot of this number.
+        """
+        _check_consumer(consumer_id)
+        check_table_uuids("positions.table_uuid", [position.table_uuid for position in positions], MAX_TABLES)
+        for position in positions:
+            check_number("positions.epoch", position.epoch, 1)
+            check_number("positions.snapshot_id", position.snapshot_id, 0)
+            if position.snapshot_uuid:
+                check_uuid("positions.snapshot_uuid", position.snapshot_uuid)
+
+        async def advance(tx: Transaction) -> None:
+            heads = await _lock_heads(tx, [position.table_uuid for position in positions])
+            for position in positions:
+                head = heads[position.table_uuid]
+                found = await _find_own(tx, head, consumer_id, position.epoch)
+                if position.snapshot_id < (found.snapshot_id or 0):
+                    raise invalid(
+                        "positions.snapshot_id",
+                        position.snapshot_id,
+                        f"Consumer '{consumer_id}' of table {head.name} is at {found.snapshot_id} by now and never "
+                        "goes back by itself; reset it for that.",
+                    )
+                await _check_in_history(tx, head, position)
+                moved = replace(found, snapshot_id=position.snapshot_id, snapshot_uuid=position.snapshot_uuid)
+                await self._put(tx, head, moved)
+
+        await run_transaction(self._store, advance)
+
+    async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that the reader of a consumer is there, or, with an empty holder, that it has closed.
+
+        Args:
+            consumer_id: The consumer.
+            epochs: What opening it gave, by table uuid.
+            holder: Who reads.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+        """
+        _check_consumer(consumer_id)
+        check_table_uuids("epochs.table_uuid", list(epochs), MAX_TABLES)
+        for epoch in epochs.values():
+            check_number("epochs.epoch", epoch, 1)
+        check_text("holder", holder, 0, 256)
+
+        async def renew(tx: Transaction) -> None:
+            heads = await _lock_heads(tx, list(epochs))
+            for table_uuid, epoch in epochs.items():
+                found = await _find_own(tx, heads[table_uuid], consumer_id, epoch)
+                await self._put(tx, heads[table_uuid], replace(found, holder=holder))
+
+        await run_transaction(self._store, renew)
+
+    async def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired among them."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> list[Consumer]:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is None:
+                raise await explain_gone(tx, table_uuid)
+            expiration_ms = await _expiration_ms(tx, table_uuid)
+            now_ms = await tx.now_ms()
+            found = await tx.list_consumers(head.table_id, table_uuid)
+            return [_as_of(each, expiration_ms, now_ms) for each in found]
+
+        return await run_transaction(self._store, load)
+
+    async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth.
+
+        Raises:
+            NotFound: The table has none of this id.
+            InvalidArgument: The position is not one that the table has.
+        """
+        check_uuid("table_uuid", table_uuid)
+        _check_consumer(consumer_id)
+        check_number("snapshot_id", snapshot_id, 0)
+
+        async def reset(tx: Transaction) -> None:
+            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            if snapshot_id > head.latest_snapshot_id:
+                raise InvalidArgument(
+                    f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: the newest of table "
+                    f"{head.name} is {head.latest_snapshot_id}. Give at most that.",
+                    metadata={"field": "snapshot_id", "latest": str(head.latest_snapshot_id)},
+                )
+            if head.latest_snapshot_id and snapshot_id < head.earliest_change_id - 1:
+                raise InvalidArgument(
+                    f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: table {head.name} keeps "
+                    f"{head.earliest_change_id} to {head.latest_snapshot_id} only. Give "
+                    f"{head.earliest_change_id - 1} or more; it goes on behind it.",
+                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
+                )
+            found = await _find(tx, head, consumer_id)
+            known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
+            uuid = known[0].snapshot_uuid if known else ""
+            await self._put(tx, head, Consumer(consumer_id, table_uuid, found.epoch + 1, snapshot_id, uuid, "", 0))
+
+        await run_transaction(self._store, reset)
+
+    async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer.
+
+        Raises:
+            NotFound: The table has none of this id.
+        """
+        check_uuid("table_uuid", table_uuid)
+        _check_consumer(consumer_id)
+
+        async def delete(tx: Transaction) -> None:
+            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            await _find(tx, head, consumer_id)
+            await tx.delete_consumer(head.table_id, consumer_id)
+            # What nothing but the consumer has kept is to go.
+            await tx.request_planning(head.table_id)
+
+        await run_transaction(self._store, delete)
+
+    async def _put(self, tx: Transaction, head: TableHead, consumer: Consumer) -> Consumer:
+        used_at_ms = await tx.put_consumer(head.table_id, consumer)
+        stored = replace(consumer, used_at_ms=used_at_ms)
+        return _as_of(stored, await _expiration_ms(tx, head.table_uuid), used_at_ms)
+
+
+def _check_consumer(consumer_id: str) -> None:
+    check_text("consumer_id", consumer_id, 1, 256)
+
+
+async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+    # Readers of one name take turns by them, and no snapshot of them goes meanwhile.
+    heads = await tx.lock_heads(table_uuids)
+    for table_uuid in table_uuids:
+        if table_uuid not in heads:
+            raise await explain_gone(tx, table_uuid)
+    return heads
+
+
+async def _find(tx: Transaction, head: TableHead, consumer_id: str) -> Consumer:
+    found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
+    if found is None:
+        raise await _unknown(tx, head, consumer_id)
+    return found
+
+
+async def _find_own(tx: Transaction, head: TableHead, consumer_id: str, epoch: int) -> Consumer:
+    """The consumer of a reader that opened it with an epoch."""
+    found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
+    if found is None or found.epoch != epoch:
+        raise _fenced(consumer_id, head, epoch, found)
+    return found
+
+
+async def _expiration_ms(tx: Transaction, table_uuid: str) -> int:
+    table = await tx.find_table_by_uuid(table_uuid)
+    if table is None:
+        raise await explain_gone(tx, table_uuid)
+    return TableOptions(table.info.options).get(CONSUMER_EXPIRATION_TIME)
+
+
+async def _check_in_history(tx: Transaction, head: TableHead, position: ConsumerPosition) -> None:
+    if position.snapshot_id > head.latest_snapshot_id:
+        raise invalid(
+            "positions.snapshot_id",
+            position.snapshot_id,
+            f"The newest snapshot of table {head.name} is {head.latest_snapshot_id}.",
+        )
+    if not position.snapshot_id or not position.snapshot_uuid:
+        return
+    found = await tx.list_snapshots(head.table_id, position.snapshot_id - 1, position.snapshot_id, 1)
+    if found and found[0].snapshot_uuid != position.snapshot_uuid:
+        raise HistoryDiverged(
+            f"Snapshot {position.snapshot_id} of table {head.name} is another one than the reader has seen: the "
+            "metastore's database was restored or has lost commits. Read the table anew.",
+            metadata={"table": head.name, "snapshot_id": str(position.snapshot_id)},
+        )
+
+
+async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFound:
+    known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, head.table_uuid))
+    there = f"it has {', '.join(known[:10])}" if known else "it has none"
+    return NotFound(
+        f"Table {head.name} has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one.",
+        reason="CONSUMER_NOT_FOUND",
+        metadata={"consumer_id": consumer_id},
+    )
+
+
+def _as_of(consumer: Consumer, expiration_ms: int, now_ms: int) -> Consumer:
+    """A consumer as it is at a time. Pure."""
+    expires_at_ms = consumer.used_at_ms + expiration_ms
+    is_silent = consumer.used_at_ms + _SILENT_MS <= now_ms
+    return replace(
+        consumer,
+        holder="" if is_silent else consumer.holder,
+        expires_at_ms=expires_at_ms,
+        is_expired=expires_at_ms <= now_ms,
+    )
+
+
+def _fenced(consumer_id: str, head: TableHead, epoch: int, found: Consumer | None) -> Fenced:
+    if found is None:
+        what = "was deleted"
+    elif found.holder:
+        what = f"is read by '{found.holder}' by now"
+    else:
+        what = "was reset, or opened by another that has closed since"
+    return Fenced(
+        f"Consumer '{consumer_id}' of table {head.name} {what}, so this reader's position does not count any more. "
+        "Stop it, give it another consumer id, or open the consumer again to go on from where it is.",
+        reason="CONSUMER_FENCED",
+        metadata={"consumer_id": consumer_id, "table": head.name, "epoch": str(epoch)},
+    )

@@ -1,0 +1,376 @@
+"""Watches: whoever reads a table is told of each new snapshot, none left out.
+
+The truth is always `snapshots behind n` in the store; everything else only says when to look. So a lost announcement
+costs latency, never correctness: commits of this process come with their snapshots, those of others are announced
+through the store, and a slow poll finds whatever was missed.
+
+Invariants:
+
+1. A watcher's position rises by one snapshot at a time, and each follows the one told of before: a database that lost
+   commits in a failover, under an open watch too, ends it (reliability C9).
+2. Up to which snapshot no changelog is open never falls, nor does the newest snapshot: a watcher is told up to one of
+   them, as it asked.
+3. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
+from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot
+
+from ..metrics import Metrics
+from ..store.limits import Limits
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_number, check_table_uuids, check_uuid, invalid
+from ..tables.dropped import explain_gone
+from .retained import load_snapshot
+
+log = logging.getLogger(__name__)
+
+_MAX_EVENT: Final = 1000
+"""Snapshots of one event."""
+
+_MAX_TAIL: Final = 2000
+"""Snapshots of a watched table kept in memory: twice what one event holds."""
+
+
+@dataclass(eq=False)
+class _WatchedTable:
+    """A table that someone watches.
+
+    Args:
+        table_id: The store's number of it.
+        latest: The newest snapshot known of.
+        complete: Up to this one no changelog is open.
+        tail: The newest snapshots without a gap, at most `_MAX_TAIL`; may be empty.
+        first_open_in_tail: The lowest of these whose changelog was open when they were kept; 0: none.
+        dropped: Whether it was dropped.
+        watchers: Who is to be woken.
+    """
+
+    table_id: int
+    latest: int
+    complete: int
+    tail: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=_MAX_TAIL))
+    first_open_in_tail: int = 0
+    dropped: bool = False
+    watchers: set[_Watcher] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class _Watcher:
+    """An open watch.
+
+    Args:
+        after: The last snapshot told of, by table uuid; a table that was dropped is missing.
+        after_uuids: Its uuid, where it is known.
+        caught_up: Tables whose newest snapshot the watcher has seen once.
+        wants_complete: It is told of a snapshot once no changelog up to and with its own is open.
+    """
+
+    after: dict[str, int]
+    after_uuids: dict[str, str] = field(default_factory=dict)
+    caught_up: set[str] = field(default_factory=set)
+    wants_complete: bool = False
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def until(self, table: _WatchedTable) -> int:
+        """Up to which snapshot of a table it is told."""
+        return table.complete if self.wants_complete else table.latest
+
+
+class WatchHub:
+    """Wakes watchers. Runs on one event loop.
+
+    Args:
+        store: Where everything is kept.
+        limits: How far a watcher may fall behind.
+        metrics: Told how many watch.
+    """
+
+    def __init__(self, store: Store, limits: Limits, metrics: Metrics) -> None:
+        self._store = store
+        self._limits = limits
+        self._metrics = metrics
+        self._tables: dict[str, _WatchedTable] = {}
+        self._watchers: set[_Watcher] = set()
+        self._to_announce: set[str] = set()
+        self._announce_soon = asyncio.Event()
+        self._closed = False
+        self.listeners: list[Callable[[frozenset[str]], None]] = []
+        """Told of each announcement of another metastore; an empty one means that some may have been missed."""
+
+    def committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete: int) -> None:
+        """Tells of new snapshots of a table, which are durable, in rising order, and up to which none is open."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is None or not snapshots:
+            return
+        if not table.tail or snapshots[0].snapshot_id != table.tail[-1].snapshot_id + 1:
+            # Another metastore committed in between, or this one never learned of a commit whose answer was lost.
+            table.tail.clear()
+            table.first_open_in_tail = 0
+        table.tail.extend(snapshots)
+        if not table.first_open_in_tail:
+            opened = (each.snapshot_id for each in snapshots if each.changelog is ChangelogState.PENDING)
+            table.first_open_in_tail = next(opened, 0)
+        self._advance(table, snapshots[-1].snapshot_id, complete)
+
+    def attached(self, table_uuid: str, complete: int) -> None:
+        """Tells that changelogs were attached, and up to which snapshot none is open now."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._advance(table, table.latest, complete)
+
+    def announce(self, name: str) -> None:
+        """Tells other metastores on the same store of something that is no table, soon."""
+        self._to_announce.add(name)
+        self._announce_soon.set()
+
+    def uncertain(self, table_uuid: str) -> None:
+        """Tells that a table may have new snapshots."""
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._to_announce.add(table_uuid)
+            self._announce_soon.set()
+
+    def dropped(self, table_uuid: str) -> None:
+        """Tells that a table was dropped."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._drop(table)
+
+    async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
+        """New snapshots of tables behind the positions, in rising order, without gaps; ends when all are dropped.
+
+        With `complete` each is told of once no changelog up to and with its own is open.
+
+        Raises:
+            NotFound: A table does not exist.
+            HistoryDiverged: A position is not in the history of its table.
+            SnapshotExpired: What comes next is not kept any more.
+            ResourceExhausted: The caller was up to date, then read too slowly; it may come back from where it is.
+        """
+        _check_positions(positions, self._limits)
+        watcher = _Watcher(
+            {position.table_uuid: position.after for position in positions},
+            {position.table_uuid: position.after_uuid for position in positions if position.after_uuid},
+            wants_complete=complete,
+        )
+        self._watchers.add(watcher)
+        self._metrics.set_level("watchers", len(self._watchers))
+        try:
+            await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
+            while watcher.after and not self._closed:
+                watcher.woken.clear()
+                for table_uuid in list(watcher.after):
+                    async for event in self._notify(watcher, table_uuid):
+                        yield event
+                if watcher.after and not self._closed:
+                    await watcher.woken.wait()
+        finally:
+            self._close_watcher(watcher, [position.table_uuid for position in positions])
+
+    async def step_poll(self) -> None:
+        """Looks once whether heads of watched tables have moved. Driven every few seconds, and by announcements."""
+        await self._poll(list(self._tables))
+
+    async def step_announce(self) -> None:
+        """Waits until something was committed, then tells other metastores on the same store."""
+        await self._announce_soon.wait()
+        self._announce_soon.clear()
+        tables, self._to_announce = self._to_announce, set()
+        try:
+            await self._store.announce(tables)
+        except LakelogError as error:
+            # They find it by polling.
+            log.warning("could not announce %d tables: %s", len(tables), error)
+
+    async def run_listen(self) -> None:
+        """Follows what other metastores announce, until the store is closed."""
+        async with aclosing(self._store.listen()) as announcements:
+            async for announced in announcements:
+                for listener in self.listeners:
+                    listener(announced)
+                try:
+                    await self._poll([table for table in announced or self._tables if table in self._tables])
+                except LakelogError as error:
+                    log.warning("could not look at announced tables: %s", error)
+
+    def close(self) -> None:
+        """Ends all watches."""
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.woken.set()
+
+    async def _poll(self, table_uuids: list[str]) -> None:
+        if not table_uuids:
+            return
+        heads = await run_transaction(self._store, lambda tx: tx.find_heads(table_uuids))
+        for table_uuid in table_uuids:
+            table = self._tables.get(table_uuid)
+            if table is None:
+                continue
+            head = heads.get(table_uuid)
+            if head is None:
+                self._drop(table)
+            else:
+                self._advance(table, head.latest_snapshot_id, head.complete_until)
+
+    def _advance(self, table: _WatchedTable, latest: int, complete: int) -> None:
+        if 0 < table.first_open_in_tail <= max(table.complete, complete):
+            # Those in memory are from before their changelogs were attached.
+            table.tail.clear()
+            table.first_open_in_tail = 0
+        if latest <= table.latest and complete <= table.complete:
+            return
+        table.latest = max(table.latest, latest)
+        table.complete = max(table.complete, complete)
+        for watcher in table.watchers:
+            watcher.woken.set()
+
+    def _drop(self, table: _WatchedTable) -> None:
+        table.dropped = True
+        for watcher in table.watchers:
+            watcher.woken.set()
+
+    async def _open(self, tx: Transaction, watcher: _Watcher, positions: Sequence[WatchPosition]) -> None:
+        heads = await tx.find_heads([position.table_uuid for position in positions])
+        for position in positions:
+            head = heads.get(position.table_uuid)
+            if head is None:
+                raise await explain_gone(tx, position.table_uuid)
+            await _check_history(tx, head, position)
+        for table_uuid, head in heads.items():
+            table = self._tables.setdefault(
+                table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
+            )
+            # It may have been dropped and restored; those who were not told of it yet need not be.
+            table.dropped = False
+            table.watchers.add(watcher)
+        # What was committed between reading a head and registering is found by looking once more.
+        for table_uuid, head in (await tx.find_heads(list(heads))).items():
+            self._advance(self._tables[table_uuid], head.latest_snapshot_id, head.complete_until)
+
+    async def _notify(self, watcher: _Watcher, table_uuid: str) -> AsyncIterator[WatchEvent]:
+        table = self._tables[table_uuid]
+        while watcher.after[table_uuid] < watcher.until(table):
+            after = watcher.after[table_uuid]
+            lag = watcher.until(table) - after
+            if table_uuid in watcher.caught_up and lag > self._limits.watch_lag_snapshots:
+                raise ResourceExhausted(
+                    f"The watcher read too slowly: it is {lag} snapshots behind table {table_uuid}, and "
+                    f"{self._limits.watch_lag_snapshots} are allowed. Watch again from snapshot {after}.",
+                    reason="WATCHER_TOO_SLOW",
+                    metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
+                )
+            snapshots = await self._load(table, after, watcher.until(table))
+            _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
+            watcher.after[table_uuid] = snapshots[-1].snapshot_id
+            watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
+            yield WatchEvent(table_uuid, snapshots)
+        watcher.caught_up.add(table_uuid)
+        if table.dropped:
+            del watcher.after[table_uuid]
+            yield WatchEvent(table_uuid, (), dropped=True)
+
+    async def _load(self, table: _WatchedTable, after: int, until: int) -> tuple[Snapshot, ...]:
+        tail = table.tail
+        # What another metastore committed behind the tail is known to be there, but only the store has it.
+        if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
+            start = after + 1 - tail[0].snapshot_id
+            end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
+            return tuple(tail[place] for place in range(start, end))
+        found = await run_transaction(
+            self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, _MAX_EVENT)
+        )
+        if not found or found[0].snapshot_id != after + 1:
+            earliest = found[0].snapshot_id if found else until + 1
+            raise SnapshotExpired(
+                f"Snapshot {after + 1} expired before the watcher received it; the earliest one kept is {earliest}.",
+                metadata={"snapshot_id": str(after + 1), "earliest": str(earliest)},
+            )
+        # Behind a snapshot that only a tag keeps there is a gap, which the next look finds.
+        return tuple(each for place, each in enumerate(found) if each.snapshot_id == after + 1 + place)
+
+    def _close_watcher(self, watcher: _Watcher, table_uuids: Sequence[str]) -> None:
+        self._watchers.discard(watcher)
+        self._metrics.set_level("watchers", len(self._watchers))
+        for table_uuid in table_uuids:
+            table = self._tables.get(table_uuid)
+            if table is None:
+                continue
+            table.watchers.discard(watcher)
+            if not table.watchers:
+                del self._tables[table_uuid]
+
+
+def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
+    """Checks that a snapshot follows the one that a watcher was told of before, where its uuid is known."""
+    if known_uuid and snapshot.parent_uuid != known_uuid:
+        before = snapshot.snapshot_id - 1
+        raise HistoryDiverged(
+            f"The watcher of table {table_uuid} knows snapshot {before} as {known_uuid}, but what follows it here "
+            f"names {snapshot.parent_uuid}: the database was restored to an earlier state and went on. Stop, and "
+            "compare what was read with the table.",
+            metadata={"table_uuid": table_uuid, "snapshot_id": str(before), "snapshot_uuid": snapshot.parent_uuid},
+        )
+
+
+def _check_positions(positions: Sequence[WatchPosition], limits: Limits) -> None:
+    check_table_uuids(
+        "positions.table_uuid", [position.table_uuid for position in positions], limits.max_watched_tables
+    )
+    for position in positions:
+        check_number("positions.after", position.after, 0)
+        if position.after_uuid:
+            check_uuid("positions.after_uuid", position.after_uuid)
+            if not position.after:
+                raise invalid(
+                    "positions.after_uuid", position.after_uuid, "With after=0 there is none; leave it empty."
+                )
+
+
+async def _check_history(tx: Transaction, head: TableHead, position: WatchPosition) -> None:
+    after, latest = position.after, head.latest_snapshot_id
+    if after > latest:
+        raise HistoryDiverged(
+            f"The watcher of {head.name} knows snapshot {after}, but the newest one is {latest}: the metastore was "
+            "restored to an earlier state. Stop, and compare what was read with the table.",
+            reason="SNAPSHOT_UNKNOWN",
+            metadata={"table": head.name, "snapshot_id": str(after), "latest": str(latest)},
+        )
+    if after and after + 1 < head.earliest_change_id:
+        raise SnapshotExpired(
+            f"The watcher of {head.name} begins behind snapshot {after}, but the snapshots up to "
+            f"{head.earliest_change_id - 1} have expired; {head.earliest_change_id} to {latest} can still be read.",
+            metadata={"table": head.name, "earliest": str(head.earliest_change_id), "latest": str(latest)},
+        )
+    if not position.after_uuid:
+        return
+    known = ""
+    if after >= head.earliest_change_id:
+        known = (await load_snapshot(tx, head, after)).snapshot_uuid
+    elif after < latest:
+        known = (await load_snapshot(tx, head, after + 1)).parent_uuid
+    if known != position.after_uuid:
+        raise HistoryDiverged(
+            f"The watcher of {head.name} knows snapshot {after} as {position.after_uuid}, but here it is {known}: the "
+            "metastore was restored to an earlier state and went on. Stop, and compare what was read with the table.",
+            metadata={"table": head.name, "snapshot_id": str(after), "snapshot_uuid": known},
+        )

@@ -1,0 +1,233 @@
+"""What goes into the store and comes out of it: rows and bundles of rows, frozen, without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakelog.format.commit.facts import (
+    Attempt,
+    AttemptState,
+    BaselineChange,
+    MovedFile,
+    PlacedChangelogFile,
+    PlacedFile,
+    RecordedResult,
+    TableHead,
+)
+from lakelog.format.jobs.job import DueJob
+from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """A table of the catalog with what only the metastore knows of it."""
+
+    table_id: int
+    info: TableInfo
+    bucket_count: int
+
+
+@dataclass(frozen=True)
+class WorkCursor:
+    """How far what commits make due has been planned at a table.
+
+    Args:
+        planned_until: All up to this snapshot.
+        requested: How often somebody wanted it planned although no snapshot came.
+    """
+
+    planned_until: int = 0
+    requested: int = 0
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table to be made; the store sets its number and time."""
+
+    table_uuid: str
+    name: TableName
+    location: str
+    schema: TableSchema
+    options: Mapping[str, str]
+    bucket_count: int
+    comment: str
+
+
+@dataclass(frozen=True)
+class ResultKey:
+    """What a commit to one table is known by."""
+
+    table_uuid: str
+    writer: str
+    identifier: int
+
+
+@dataclass(frozen=True)
+class GroupKeys:
+    """What a group of commits must know and lock; all distinct."""
+
+    table_uuids: Sequence[str]
+    results: Sequence[ResultKey]
+    writers: Sequence[str]
+    attempts: Sequence[str] = ()
+    leases: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """What is known for a group of commits. What does not exist is missing from the mappings.
+
+    Args:
+        now_ms: The store's time, read while the heads are locked.
+        heads: By table uuid.
+        results: Of those keys that were committed before.
+        last_identifiers: The highest one committed, by table uuid and writer.
+        epochs: By writer.
+        attempts: By attempt id.
+        leases: Epochs by lease name.
+    """
+
+    now_ms: int
+    heads: dict[str, TableHead]
+    results: dict[ResultKey, RecordedResult]
+    last_identifiers: dict[tuple[str, str], int]
+    epochs: dict[str, int]
+    attempts: dict[str, Attempt]
+    leases: dict[str, int]
+
+
+@dataclass(frozen=True)
+class NewResult:
+    """The result of one change, to be kept for ever."""
+
+    table_id: int
+    writer: str
+    identifier: int
+    result: RecordedResult
+    properties: Mapping[str, str]
+
+
+@dataclass
+class GroupRecords:
+    """All that a group of commits writes, to be written at once."""
+
+    heads: list[TableHead] = field(default_factory=list)
+    snapshots: list[tuple[int, Snapshot]] = field(default_factory=list)
+    files: list[tuple[int, PlacedFile]] = field(default_factory=list)
+    moved_files: list[tuple[int, MovedFile]] = field(default_factory=list)
+    changelog_files: list[tuple[int, PlacedChangelogFile]] = field(default_factory=list)
+    baseline: list[tuple[int, BaselineChange]] = field(default_factory=list)
+    results: list[NewResult] = field(default_factory=list)
+    attempts: dict[str, AttemptState] = field(default_factory=dict)
+    jobs: dict[tuple[int, str, str], DueJob] = field(default_factory=dict)
+    """By table, kind and scope."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Changelogs to be attached.
+
+    Args:
+        head: Of the table, as it is behind it.
+        snapshot_ids: The snapshots.
+        files: Their files.
+        attempt_id: Whose files they are; committed by it.
+    """
+
+    head: TableHead
+    snapshot_ids: Sequence[int]
+    files: Sequence[PlacedChangelogFile]
+    attempt_id: str
+
+
+@dataclass(frozen=True)
+class FileQuery:
+    """Which files of a table to load. All conditions must hold.
+
+    Args:
+        table_id: The table.
+        live_at: Only files that are live at this snapshot; None: whether live or not.
+        baseline_at: Only files whose rows the table's changelog has emitted up to this snapshot, whether live or not;
+            nothing is said of other snapshots then. None: no such condition.
+        added_after: Only files that a later snapshot than this one added.
+        added_until: Only files that this or an earlier snapshot added; None: no bound.
+        removed_after: Only files that a later snapshot than this one removed; None: no such condition.
+        removed_until: With `removed_after`: and that this or an earlier one removed.
+        partitions: Only these, encoded; None: all.
+        buckets: Only these; None: all.
+        first_key: Only files whose bounds reach up to it; None: unbounded.
+        last_key: Only files whose bounds reach down to it; None: unbounded.
+        below_bytes: Only files smaller than this; 0: of any size.
+        with_statistics: Load the column `statistics` as well.
+        of_log: Of changelog files: log segments instead.
+    """
+
+    table_id: int
+    live_at: int | None = None
+    added_after: int = 0
+    added_until: int | None = None
+    removed_after: int | None = None
+    removed_until: int | None = None
+    partitions: Collection[bytes] | None = None
+    buckets: Collection[int] | None = None
+    first_key: bytes | None = None
+    last_key: bytes | None = None
+    below_bytes: int = 0
+    with_statistics: bool = False
+    baseline_at: int | None = None
+    of_log: bool = False
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A packed part of a table's file entries; immutable but for `without`.
+
+    Args:
+        chunk_id: Never used twice.
+        order_after: The chunk holds files whose order snapshot is behind this one,
+        order_until: up to and with this one.
+        part: Place among the chunks of one range; together they are in the order of a plan.
+        file_count: Entries in it.
+        max_added: The highest `added_snapshot` of its entries.
+        first_key: The lowest bound of its files; None: unbounded.
+        last_key: The highest bound of its files; None: unbounded.
+        without: Ids of files of its range that were removed since it was packed.
+        size_bytes: Of the entries as stored.
+    """
+
+    chunk_id: int
+    order_after: int
+    order_until: int
+    part: int
+    file_count: int
+    max_added: int
+    first_key: bytes | None
+    last_key: bytes | None
+    without: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class NewChunk:
+    """A chunk to be stored; `entries` is an Arrow IPC stream with FILE_SCHEMA, `statistics` the files' as one too."""
+
+    order_after: int
+    order_until: int
+    part: int
+    file_count: int
+    max_added: int
+    first_key: bytes | None
+    last_key: bytes | None
+    entries: bytes
+    statistics: bytes
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A table's chunks, in the order of a plan, and up to which snapshot they tell of everything."""
+
+    packed_until: int
+    chunks: tuple[Chunk, ...]

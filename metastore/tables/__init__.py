@@ -1,0 +1,1 @@
+"""Databases and tables: names, schemas, options, drops, and the files below tables' locations."""

@@ -1,0 +1,253 @@
+"""Dropped tables: listed, restored, purged.
+
+    live -- drop --> dropped -- after a while --> purged --> files deleted --> rows deleted --> not known any more
+      ^                 |
+      +---- restore ----+
+
+A table is marked as purged in Postgres before the first of its files is deleted, under the lock that restoring takes:
+what can be restored is whole. Each step behind that is safe to repeat, and whoever takes the job over begins with the
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
+from lakelog.format.commit.attachment import check_holder, job_not_found
+from lakelog.format.commit.guards import table_gone
+from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, PURGE, DueJob, Job, JobState
+from lakelog.format.retention.dropped import DroppedTable, RestoredTable, dropped_error, how_to_restore, show_time
+from lakelog.format.tables.table import TableName
+
+from ..logs.topic_life import rejoin_log
+from ..store.dropped import DroppedRecord
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_name, check_number, check_uuid
+
+_ROWS_A_CALL: Final = 20_000
+"""Rows that one transaction deletes: some tenths of a second, in which nobody waits for their locks."""
+
+_MAX_LISTED: Final = 10_000
+"""Dropped tables that one answer tells of: some megabytes."""
+
+
+class DroppedTables:
+    """The use cases of dropped tables.
+
+    Args:
+        store: Where everything is kept.
+        restored: Called when a table was restored.
+    """
+
+    def __init__(self, store: Store, restored: Callable[[], None]) -> None:
+        self._store = store
+        self._restored = restored
+
+    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
+        """The dropped tables that are still known, the newest first; of very many only the newest.
+
+        Args:
+            database: Only those of it, whether or not it exists still; empty: of all.
+        """
+        if database:
+            check_name("database", database)
+        return await run_transaction(self._store, lambda tx: tx.list_dropped(database, "", _MAX_LISTED))
+
+    async def restore_table(
+        self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
+    ) -> RestoredTable:
+        """Makes a dropped table live again, with all that belonged to it.
+
+        Args:
+            name: The one it had. Its database is made again where it was dropped.
+            table_uuid: Which one; empty: the one that was dropped last.
+            new_name: What it is called from now on, in a database that exists; None: as before.
+
+        Raises:
+            NotFound: There is none that could be restored, or no such database.
+            AlreadyExists: The name is taken, or its named topic is another table's by now (`TOPIC_IN_USE`).
+        """
+        _check_table_name("", name)
+        if table_uuid:
+            check_uuid("table_uuid", table_uuid)
+        if new_name is not None:
+            _check_table_name("new_", new_name)
+        target = new_name or name
+
+        async def restore(tx: Transaction) -> RestoredTable:
+            if not await tx.lock_database(target.database):
+                if target.database != name.database:
+                    raise NotFound(
+                        f"Database '{target.database}' does not exist. Create it first, or restore the table under "
+                        "another name.",
+                        reason="DATABASE_NOT_FOUND",
+                        metadata={"database": target.database},
+                    )
+                # It was dropped with its tables. Nothing says that it is wanted, should nothing be restored: then
+                # this is taken back.
+                await tx.insert_database(target.database, "")
+                await tx.lock_database(target.database)
+            known = await tx.list_dropped(name.database, name.name, _MAX_LISTED)
+            chosen = await _choose(tx, known, name, table_uuid)
+            taken = await tx.find_table(target)
+            if taken is not None:
+                raise AlreadyExists(
+                    f"Table '{target}' exists, so that the dropped one cannot have its name. Give it another one: "
+                    f"lakelog table restore {name} --as {target}_restored (in Python as_name=).",
+                    reason="TABLE_EXISTS",
+                    metadata={"table": str(target), "table_uuid": taken.info.table_uuid},
+                )
+            await tx.restore_table(chosen.table_id, target)
+            head = (await tx.lock_heads([chosen.table.table_uuid]))[chosen.table.table_uuid]
+            if head.first_pending_snapshot:
+                # Readers wait for it.
+                await tx.request_jobs([DueJob(head.table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)])
+            # Its jobs went with it.
+            await tx.request_planning(head.table_id)
+            restored = await tx.find_table(target)
+            assert restored is not None, "its head is shown again"
+            await rejoin_log(tx, restored.info)
+            others = sum(not each.is_purged for each in known) - 1
+            return RestoredTable(restored.info, chosen.table.dropped_at_ms, others)
+
+        restored = await run_transaction(self._store, restore)
+        self._restored()
+        return restored
+
+    async def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:
+        """Notes that a dropped table can no longer be restored. Idempotent.
+
+        Only behind this its files may be deleted.
+
+        Args:
+            job_id: The table's job of the kind `purge`.
+            epoch: The caller's.
+
+        Raises:
+            NotFound: There is no such job; the table was restored.
+            Fenced: Another does it.
+        """
+
+        async def begin(tx: Transaction) -> DroppedTable:
+            found = await _lock_for_purge(tx, job_id, epoch)
+            await tx.mark_purged(found.table_id)
+            return found.table
+
+        return await run_transaction(self._store, begin)
+
+    async def purge_rows(self, job_id: int, epoch: int) -> int:
+        """Deletes some of what is known of a purged table; how many rows, 0: nothing is left but its name.
+
+        Finishing the job then forgets that too.
+
+        Raises:
+            NotFound: There is no such job.
+            Fenced: Another does it.
+            InvalidArgument: The purge has not begun.
+        """
+
+        async def purge(tx: Transaction) -> int:
+            found = await _lock_for_purge(tx, job_id, epoch)
+            if not found.table.is_purged:
+                raise InvalidArgument(
+                    f"Table {found.table.name} can still be restored. Begin its purge first.",
+                    reason="PURGE_NOT_BEGUN",
+                    metadata={"job_id": str(job_id)},
+                )
+            return await tx.delete_rows(found.table_id, _ROWS_A_CALL)
+
+        return await run_transaction(self._store, purge)
+
+
+async def end_purge(tx: Transaction, job: Job, epoch: int, *, work_left: bool) -> bool:
+    """Ends a job of the kind `purge`, and forgets the table whose rows are gone; whether it is due again.
+
+    Raises:
+        NotFound: There is no such job.
+        Fenced: Another does it.
+    """
+    found = await _lock_for_purge(tx, job.job_id, epoch)
+    if not work_left and found.table.is_purged and not await tx.delete_rows(found.table_id, 1):
+        await tx.forget_table(found.table_id)
+        return False
+    await tx.put_job(replace(job, state=JobState.DUE, attempts=0, reason=""), 0)
+    return True
+
+
+async def explain_gone(tx: Transaction, table_uuid: str) -> NotFound:
+    """The error for a table uuid that names no table; of one that was dropped it tells how to have it back."""
+    dropped = await tx.find_dropped(table_uuid)
+    return table_gone(table_uuid) if dropped is None else dropped_error(dropped)
+
+
+async def explain(tx: Transaction, error: LakelogError) -> LakelogError:
+    """An error as it is told: where a table is gone, with what is known of that."""
+    if isinstance(error, NotFound) and error.reason == "TABLE_NOT_FOUND" and "table_uuid" in error.metadata:
+        return await explain_gone(tx, error.metadata["table_uuid"])
+    return error
+
+
+async def describe_dropped(tx: Transaction, name: TableName) -> str:
+    """A sentence on the table of a name that was dropped last, with a space before it; empty when there is none."""
+    known = await tx.list_dropped(name.database, name.name, 1)
+    if not known:
+        return ""
+    return f" One of this name was dropped at {show_time(known[0].dropped_at_ms)}. {how_to_restore(known[0])}"
+
+
+async def _choose(tx: Transaction, known: list[DroppedTable], name: TableName, table_uuid: str) -> DroppedRecord:
+    wanted = [each for each in known if each.table_uuid == table_uuid] if table_uuid else known
+    # Those that are purged come behind all others: the newest of them tells that it is too late.
+    for each in sorted(wanted, key=lambda dropped: dropped.is_purged):
+        locked = await tx.lock_dropped(each.table_uuid)
+        if locked is None:
+            continue
+        if not locked.table.is_purged:
+            return locked
+        raise NotFound(
+            f"Table {name} ({each.table_uuid}) was dropped at {show_time(each.dropped_at_ms)}, and is kept no longer: "
+            "its files are being deleted, so that it cannot be restored.",
+            reason="TABLE_PURGED",
+            metadata={"table": str(name), "table_uuid": each.table_uuid},
+        )
+    if known:
+        listed = ", ".join(each.table_uuid for each in known[:3])
+        raise NotFound(
+            f"No dropped table {name} has the uuid {table_uuid}; there is {listed}"
+            f"{f' and {len(known) - 3} more' if len(known) > 3 else ''}. See lakelog table list {name.database} "
+            "--dropped.",
+            reason="TABLE_NOT_FOUND",
+            metadata={"table": str(name), "table_uuid": table_uuid},
+        )
+    raise NotFound(
+        f"There is no dropped table '{name}' that could be restored: none of this name was dropped, or it is kept no "
+        f"longer. lakelog table list {name.database} --dropped shows those there are.",
+        reason="TABLE_NOT_FOUND",
+        metadata={"table": str(name)},
+    )
+
+
+async def _lock_for_purge(tx: Transaction, job_id: int, epoch: int) -> DroppedRecord:
+    check_number("job_id", job_id, 1)
+    check_number("epoch", epoch, 1)
+    found = await tx.find_job(job_id)
+    dropped = None if found is None else await tx.lock_dropped(found.table_uuid)
+    # Restoring the table took the job away.
+    job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+    if dropped is None:
+        raise job_not_found(job_id)
+    if job.kind != PURGE:
+        raise InvalidArgument(
+            f"Job {job_id} is of the kind '{job.kind}'; only one of the kind '{PURGE}' purges a table.",
+            metadata={"job_id": str(job_id), "kind": job.kind},
+        )
+    assert job.state is JobState.LEASED, "its holder has been checked"
+    return dropped
+
+
+def _check_table_name(prefix: str, name: TableName) -> None:
+    check_name(f"{prefix}database", name.database)
+    check_name(f"{prefix}table", name.name)

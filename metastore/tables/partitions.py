@@ -1,0 +1,140 @@
+"""Encoded partitions against the partition columns of their table.
+
+An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys.encoding`). What enters a table is
+checked once, so that plans may split partitions without looking for damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues
+from lakelog.format.keys.encoding import decode_partition, encode_partition
+from lakelog.format.keys.partition_text import name_partition
+from lakelog.format.keys.parts import split_key
+from lakelog.format.types.schema import TableSchema
+
+from ..store.transaction import Transaction
+from ..store.validation import invalid
+
+_MAX_TABLES: Final = 1000
+_MAX_PARTITIONS: Final = 10_000
+"""Of each cache; a full one is emptied: it fills again with what is in use."""
+
+
+class PartitionRules:
+    """Checks and matches encoded partitions, and checks what else a table's schema decides of a change.
+
+    It remembers schemas, which never change, and what was found right.
+    """
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[int, int], TableSchema] = {}
+        self._checked: dict[tuple[int, bytes], None] = {}
+
+    async def check_change(self, transaction: Transaction, head: TableHead, change: Change) -> None:
+        """Checks every partition that a change names.
+
+        Raises:
+            InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is none.
+        """
+        named: set[bytes] = {file.partition for file in change.add_files}
+        named.update(file.partition for file in (*change.changelog_files, *change.log_files))
+        named.update(ref.partition for ref in change.unchanged_buckets)
+        if isinstance(change.remove, RemovePartitions):
+            named.update(change.remove.partitions)
+        unchecked = [partition for partition in named if (head.table_id, partition) not in self._checked]
+        if not unchecked and not isinstance(change.remove, RemovePartitionValues):
+            return
+        schema = await self._schema(transaction, head)
+        if isinstance(change.remove, RemovePartitionValues):
+            for column in change.remove.values:
+                if column not in schema.partition_by:
+                    raise invalid(
+                        "remove.partition_values",
+                        column,
+                        f"{head.name} has the partition columns {', '.join(schema.partition_by)}; use those.",
+                    )
+        types = partition_types(schema)
+        for partition in unchecked:
+            check_partition(partition, types, head.name)
+        if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
+            self._checked.clear()
+        self._checked.update(((head.table_id, partition), None) for partition in unchecked)
+
+    async def check_deletion_vectors(self, transaction: Transaction, head: TableHead, change: Change) -> None:
+        """Checks that a change which tells what its rows supersede is one of a table in which rows supersede others.
+
+        Raises:
+            InvalidArgument: The table has no primary key.
+        """
+        path = next(
+            (file.deletion_vector_path for file in change.add_files if file.deletion_vector_path is not None), None
+        )
+        if path is not None and not await self.has_key(transaction, head):
+            raise invalid(
+                "deletion_vector_path",
+                path,
+                f"{head.name} has no primary key, so none of its rows supersedes another. Leave the path out.",
+            )
+
+    async def name_partition(self, transaction: Transaction, head: TableHead, partition: bytes) -> str:
+        """A partition for people; empty in a table without partition columns."""
+        return name_partition(await self._schema(transaction, head), partition) if head.partitioned else ""
+
+    async def has_key(self, transaction: Transaction, head: TableHead) -> bool:
+        """Whether the table has a primary key."""
+        return bool((await self._schema(transaction, head)).primary_key)
+
+    async def matching(
+        self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]
+    ) -> tuple[bytes, ...]:
+        """Those of the partitions that have these encoded values in the named columns."""
+        schema = await self._schema(transaction, head)
+        types = partition_types(schema)
+        wanted = [(schema.partition_by.index(column), value) for column, value in values.items()]
+        matches = []
+        for partition in known:
+            parts = split_key(partition, types)
+            if all(parts[place] == value for place, value in wanted):
+                matches.append(partition)
+        return tuple(matches)
+
+    async def _schema(self, transaction: Transaction, head: TableHead) -> TableSchema:
+        key = (head.table_id, head.schema_id)
+        if key not in self._schemas:
+            if len(self._schemas) >= _MAX_TABLES:
+                self._schemas.clear()
+            for schema in await transaction.list_schemas(head.table_id):
+                self._schemas[head.table_id, schema.schema_id] = schema
+        return self._schemas[key]
+
+
+def partition_types(schema: TableSchema) -> tuple[pa.DataType, ...]:
+    """Types of the partition columns in order."""
+    return tuple(schema.arrow.field(name).type for name in schema.partition_by)
+
+
+def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) -> None:
+    """Check that a partition holds exactly one encoded value for each partition column.
+
+    Raises:
+        InvalidArgument: It holds more, less or something else; also for bytes that only look like an encoding, since
+            the same values must always be the same partition.
+    """
+    try:
+        values = decode_partition(partition, types)
+        if encode_partition(values) != partition:
+            raise DataCorrupted("other bytes stand for the same values.")
+    except DataCorrupted as error:
+        raise invalid(
+            "partition",
+            partition,
+            f"{table} has {len(types)} partition columns ({', '.join(map(str, types))}), and this is no encoding of "
+            f"their values: {error.message}",
+        ) from error

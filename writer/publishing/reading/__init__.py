@@ -1,0 +1,1 @@
+"""What a publisher reads: pushed snapshots, and the rows of their logs."""

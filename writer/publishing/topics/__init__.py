@@ -1,0 +1,1 @@
+"""The topics that a publisher writes to, and which publishers share them."""
