@@ -18,11 +18,7 @@ sys.path.insert(0, str(ROOT))
 import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
-from lakelog import (
-    errors,
-    results,
-    testing,
-)
+from lakelog import errors, results, testing  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402

@@ -74,8 +74,8 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
 class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
-    The names, parameters and results are those of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold here too.
-    What is to be run beside it stands in `metastore.background`.
+    The names, parameters and results are those of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold
+    here too. What is to be run beside it stands in `metastore.background`.
 
     Args:
         store: Where everything is kept; not closed by the service.

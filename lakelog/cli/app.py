@@ -46,6 +46,14 @@ COMMANDS: Final = {
 }
 """What each does, by its name; its module is called like it."""
 
+_FOLDERS: Final = {
+    "up": "up",
+    "table": "commands.tables",
+    "files": "commands.tables",
+    **dict.fromkeys(("insert", "scan", "changes", "tail", "sql"), "commands.rows"),
+}
+"""Where a command's module stands, if not in `commands`."""
+
 
 class _RootGroup(LakelogGroup):
     """Imports a command when it runs or shows its own help: all of them take a second of CPU."""
@@ -63,7 +71,8 @@ class _RootGroup(LakelogGroup):
             from lakelog.without_pandas import leave_pandas_out
 
             leave_pandas_out()
-            command: click.Command = getattr(import_module(f"lakelog.cli.{cmd_name}"), cmd_name)
+            module = f"lakelog.cli.{_FOLDERS.get(cmd_name, 'commands')}.{cmd_name}"
+            command: click.Command = getattr(import_module(module), cmd_name)
         return command
 
     def resolve_command(

@@ -1,4 +1,4 @@
-"""What a store tells of buckets that may be worth marking: a part of `metastore.store.transaction`. Sums, never lists of files."""
+"""Sums over the buckets for which deletion vectors may be worth building: a part of `store.transaction`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store tells of what compactions may be due: a part of `metastore.store.transaction`. Sums, never lists of large files."""
+"""Sums over the buckets that compactions may be due for: a part of `store.transaction`."""
 
 from __future__ import annotations
 

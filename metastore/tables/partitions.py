@@ -1,7 +1,7 @@
 """Encoded partitions against the partition columns of their table.
 
-An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys.encoding`). What enters a table is
-checked once, so that plans may split partitions without looking for damage.
+An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys.encoding`). What enters a
+table is checked once, so that plans may split partitions without looking for damage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Running streams: what is checked before Spark begins, which query each runs, and what they share.
 
-When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`. Where another instance has taken
-over, a stream waits for its lease anew.
+When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`. Where another instance has
+taken over, a stream waits for its lease anew.
 """
 
 from __future__ import annotations

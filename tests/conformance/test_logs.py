@@ -20,7 +20,7 @@ _TIMEOUT_S = 20.0
 @pytest.fixture(autouse=True)
 def stage_of_spark(log_stage: LogStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's reader asks the metastore of the stage."""
-    for module in ("data_source", "stream.reader"):
+    for module in ("source.data_source", "stream.reader"):
         monkeypatch.setattr(f"lakelog.spark.{module}.open_metastore", lambda connection: log_stage.metastore)
 
 

@@ -115,8 +115,8 @@ def open_batches(
 
     Args:
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
-        file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.output.json_rows`. CSV and
-            JSON may be compressed, as the ending of the name tells.
+        file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.output.json_rows`. CSV
+            and JSON may be compressed, as the ending of the name tells.
         schema: The types that texts are read as, by column; files with types of their own keep those.
         may_leave_out: Which columns a line of JSON need not name.
 

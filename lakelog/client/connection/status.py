@@ -9,8 +9,8 @@ proxy, or some other server. What it means depends on what was asked (reliabilit
 - A read has no effect, so it is `Unavailable`: repeating is always safe.
 - A mutation may have taken effect, so it is `OutcomeUnknown`. gRPC reports a connection lost before, while and after
   the server worked by the same code, UNAVAILABLE, and its texts are no contract, so nothing is concluded from either.
-  "Certainly not sent" is therefore never read from a status: `lakelog.client.connection.connection` finds out whether the server
-  answers *before* a request is made, and raises `Unavailable` when it does not.
+  "Certainly not sent" is therefore never read from a status: `lakelog.client.connection.connection` finds out whether
+  the server answers *before* a request is made, and raises `Unavailable` when it does not.
 - A few codes are certain all the same, because they are decided before a handler of the server runs: UNIMPLEMENTED (no
   such method), UNAUTHENTICATED and PERMISSION_DENIED (a proxy), RESOURCE_EXHAUSTED (a message above the size limit;
   that it was the *answer* that was too large is impossible for mutations, whose answers are small by construction).

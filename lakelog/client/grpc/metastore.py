@@ -1,6 +1,7 @@
 """The metastore over gRPC: `lakelog.client.metastore.metastore.Metastore` for a target.
 
-Which calls are repeated after a failure, and why that is safe, is said at each of them; `lakelog.client.connection.calls` does it.
+Which calls are repeated after a failure, and why that is safe, is said at each of them;
+`lakelog.client.connection.calls` does it.
 """
 
 from __future__ import annotations

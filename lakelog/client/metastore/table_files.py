@@ -1,4 +1,4 @@
-"""What the metastore knows of files below tables' locations: a part of `lakelog.client.metastore.metastore.Metastore`."""
+"""What the metastore knows of files below tables' locations: a part of `Metastore`."""
 
 from __future__ import annotations
 

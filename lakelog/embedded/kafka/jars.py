@@ -1,7 +1,7 @@
 """The jars of Apache Kafka: found in a cache folder, else fetched once by Maven coordinates, and always checked.
 
 Rules:
-1. No jar is named to Java whose SHA-256 sum is not the one that `kafka_jars.txt` has, wherever it came from.
+1. No jar is named to Java whose SHA-256 sum is not the one that `jars.txt` has, wherever it came from.
 2. A jar stands under its name only when it is whole: it is fetched aside, checked, and renamed.
 3. With all jars there nothing is asked of any network.
 """
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 KAFKA_VERSION: Final = "4.3.1"
 
-_LIST: Final = Path(__file__).with_name("kafka_jars.txt")
+_LIST: Final = Path(__file__).with_name("jars.txt")
 _MAVEN_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _FETCHED_WITHIN_S: Final = 900.0
 """44 MB and as many descriptions, over a slow line."""

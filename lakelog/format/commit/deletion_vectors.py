@@ -1,15 +1,14 @@
-"""Which groups of a change that marks files with positions still stand when it takes effect. Pure.
+"""Which groups of a change that brings deletion vectors still stand when it takes effect. Pure.
 
 A group says of some files of a bucket which of their rows are superseded, as whoever read them found. No row changes,
 no level and no place; only the files' entries are new, and name where the positions stand.
 
 Positions rest on all rows of a key. So a group stands if its files are there as it found them, and no other file that
 shares their keys stands *before* the newest of them: one that a rollback has brought back, for instance, or that a
-compaction has put there. What stands behind them does no harm: without positions it has the whole section merged
-(`lakelog.storage.merging.deletion_vectors.are_committed`), and so it has where it was looked up before the vectors were built,
-since their entries are younger. What comes later than the commit is no matter of the gate: readers see by the
-age of entries
-whether it stands on top of them, and by the files that positions rest on whether these are all there.
+compaction has put there. What comes after them does no harm: without positions it has the whole section merged
+(`lakelog.storage.merging.deletion_vectors.are_committed`), and so it has where it was looked up before the vectors
+were built, since their entries are younger. What comes later than the commit is no matter of the gate: readers see by
+the age of entries whether it stands on top of them, and by the files that positions rest on whether these are all there.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def plan_bucket(
     """Plan the compaction of a bucket by a strategy of `lakelog.format.jobs.job`. Pure.
 
     Args:
-        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one; of a table
-            without key and buckets the small ones are enough.
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one; of a
+            table without key and buckets the small ones are enough.
         info: The table.
         strategy: `due`, `minor` or `full`.
         as_of_ms: As of `plan_requested`.

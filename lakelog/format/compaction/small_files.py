@@ -89,8 +89,8 @@ def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettin
 
     Args:
         state: What is known.
-        added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.tables.files.FILE_SCHEMA`; files that are
-            known already are not counted twice.
+        added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.tables.files.FILE_SCHEMA`; files that
+            are known already are not counted twice.
         settings: The table's.
 
     Returns:

@@ -48,8 +48,8 @@ def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | W
     """Plan the oldest window of neighbours that is due in a bucket of an append table. Pure.
 
     Args:
-        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of them or
-            those behind some place.
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of
+            them or those behind some place.
         settings: The table's.
 
     Returns:

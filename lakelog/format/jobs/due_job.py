@@ -1,7 +1,7 @@
 """What becomes of a job that commits make due by themselves: what waits is not weakened, what failed is left in peace.
 
-It differs from a request (`lakelog.format.jobs.job.plan_request`) in that nobody waits for it. So it may come later, and it
-wakes a job that failed for good seldom: else a damaged file would be read again with each commit.
+It differs from a request (`lakelog.format.jobs.job.plan_request`) in that nobody waits for it. So it may come later,
+and it wakes a job that failed for good seldom: else a damaged file would be read again with each commit.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class MergeRun:
         table: The key columns, the sequence columns if there are any, and optionally `_row_kind` (int8 codes; without
             it every row is an insert), `_commit_timestamp` (int64 milliseconds; NULL or absent: `commit_time_ms`), by
             which a compacted run keeps the commit times of its rows, and `_replaces_older` (boolean; NULL or absent:
-            false), by which it says that a row stays whatever older runs hold (`lakelog.format.merge.rewrite`). The last two
-            matter only with sequence columns. Other columns are not looked at.
+            false), by which it says that a row stays whatever older runs hold (`lakelog.format.merge.rewrite`). The
+            last two matter only with sequence columns. Other columns are not looked at.
         commit_time_ms: When the run was committed, in milliseconds; matters only with deletes and sequence columns.
         sorted_unique: Whether the rows are sorted by key with one row a key, as in data files; False for rows in
             arrival order, which then all belong to one commit.

@@ -15,8 +15,8 @@ class ColumnStatistics:
     Args:
         field_id: The column.
         null_count: How many values are NULL.
-        min_value: Encoded (`lakelog.format.keys.encoding`); every value that is not NULL is at least this; None: unbounded or
-            no value.
+        min_value: Encoded (`lakelog.format.keys.encoding`); every value that is not NULL is at least this; None:
+            unbounded or no value.
         max_value: Every value that is not NULL is at most this, NaN being above all numbers; None: unbounded or no
             value.
     """

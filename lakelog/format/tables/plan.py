@@ -89,8 +89,8 @@ class Plan:
         schema: What to read with.
         file_schemas: Every schema that a file was written with, by id.
         snapshot: What is read, or the last of the range; None for a table without snapshots.
-        files: One row a file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition, bucket,
-            order snapshot, order ordinal).
+        files: One row a file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
+            bucket, order snapshot, order ordinal).
         range_snapshots: With a range: its snapshots in rising order.
     """
 

@@ -25,7 +25,7 @@ class Operator(enum.Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A column against constants, encoded by `lakelog.format.keys.encoding`; IN takes one or more, the others one or none."""
+    """A column against constants, encoded by `format.keys.encoding`; IN takes one or more, the others one or none."""
 
     field_id: int
     operator: Operator

@@ -1,8 +1,8 @@
 """Which of many files may hold a row that a predicate wants, from bounds of their columns.
 
 Objectives, which pull against each other: no row that matches is ever lost; as few files as possible remain; a million
-files are judged in milliseconds. So bounds are compared as bytes (`lakelog.format.keys.encoding` orders them as the values), in
-columns, and whatever is not known counts as a possible match.
+files are judged in milliseconds. So bounds are compared as bytes (`lakelog.format.keys.encoding` orders them as the
+values), in columns, and whatever is not known counts as a possible match.
 
 A predicate has no NOT, so that one question is enough for each node: may there be a row for which this is true? For a
 conjunction of single columns the answer is the conjunction of the answers: too many files may remain, never too few.

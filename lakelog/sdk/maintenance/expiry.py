@@ -75,7 +75,7 @@ def expire_snapshots(
     retain_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpiryResult:
-    """Expires a table's snapshots step by step; arguments as of `lakelog.sdk.tables.table.Table.expire_snapshots`; blocks."""
+    """Expires a table's snapshots step by step; arguments as of `Table.expire_snapshots`; blocks."""
     check_flag(dry_run, "dry_run")
     older_than_ms = None if older_than is None else to_epoch_ms(older_than, "older_than")
     _check_retain_last(retain_last)

@@ -4,8 +4,8 @@ A Java that finds some 15,000 classes as it left them the last time (class data 
 with less than half of the CPU. Java itself looks whether the file fits it and its jars; where it does not, or is not
 there yet, Java starts without.
 
-`python -m lakelog.spark.session.class_archive` makes the file. The first service that finds none has it made, by a process of
-its own that takes what the machine has left (`make_in_background`).
+`python -m lakelog.spark.session.class_archive` makes the file. The first service that finds none has it made, by a
+process of its own that takes what the machine has left (`make_in_background`).
 """
 
 from __future__ import annotations

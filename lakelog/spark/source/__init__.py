@@ -1,1 +1,1 @@
-"""`format(\"lakelog\")`: Spark's Python data source."""
+"""The Python data source of Spark, `lakelog` as a format."""

@@ -58,7 +58,7 @@ def test_functions_of_pandas_give_what_they_give_in_any_spark(spark: SparkSessio
 def test_workers_of_services_know_no_pandas() -> None:
     """By the daemon's own words, since a process has one session: each worker would pay 0.4 s of CPU for it."""
     program = (
-        "import os, sys; from lakelog.spark import service_daemon; service_daemon._begin_worker(); "
+        "import os, sys; from lakelog.spark.session import service_daemon; service_daemon._begin_worker(); "
         "import pyarrow as pa; pa.array([1]); print('pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -47,9 +47,8 @@ def test_archives_are_kept_where_nothing_else_is_found(installed: Path) -> None:
 
 @pytest.mark.parametrize("module", ["daemon", "service_daemon"])
 def test_nothing_that_may_start_a_thread_is_imported_before_workers_are_forked(module: str) -> None:
-    program = (
-        f"import lakelog.spark.{module}, os, sys; print(len(os.listdir('/proc/self/task')), 'pyarrow' in sys.modules)"
-    )
+    program = f"import lakelog.spark.session.{module}, os, sys; "
+    program += "print(len(os.listdir('/proc/self/task')), 'pyarrow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "False"]
 

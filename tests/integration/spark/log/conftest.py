@@ -35,7 +35,7 @@ def metastore(
     cluster: MemoryCluster, uses: LogUses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[InProcessMetastore]:
     service = open_metastore(tmp_path / "warehouse", cluster)
-    for module in ("data_source", "stream.reader"):
+    for module in ("source.data_source", "stream.reader"):
         monkeypatch.setattr(f"lakelog.spark.{module}.open_metastore", lambda connection: service)
     yield service
     service.close()
