@@ -8,7 +8,8 @@ shares their keys stands *before* the newest of them: one that a rollback has br
 compaction has put there. What comes after them does no harm: without positions it has the whole section merged
 (`lakelog.storage.merging.deletion_vectors.are_committed`), and so it has where it was looked up before the vectors
 were built, since their entries are younger. What comes later than the commit is no matter of the gate: readers see by
-the age of entries whether it stands on top of them, and by the files that positions rest on whether these are all there.
+the age of entries whether it stands on top of them, and by the files that positions rest on whether all of these are
+there.
 """
 
 from __future__ import annotations
