@@ -30,7 +30,7 @@ def find_problems(root: Path) -> list[str]:
 
 
 def _earlier_commit(root: Path) -> str | None:
-    """The newest commit of main whose protos are not those of the work tree; None where there is none."""
+    """The newest commit of main under the same rules whose protos differ from the work tree; None where there is none."""
     for branch in ("main", "origin/main", "HEAD"):
         listed = _git(root, "rev-list", branch, "--", "proto")
         if listed is not None:
@@ -41,8 +41,9 @@ def _earlier_commit(root: Path) -> str | None:
 
 def _has_other_protos(root: Path, commit: str) -> bool:
     has_any = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}:proto") is not None
-    has_rules = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}:buf.yaml") is not None
-    return has_any and has_rules and _git(root, "diff", "--quiet", commit, "--", "proto") is None
+    # A change of the rules themselves begins a new line of compatible versions; before a release, nothing else does.
+    same_rules = _git(root, "diff", "--quiet", commit, "--", "buf.yaml") is not None
+    return has_any and same_rules and _git(root, "diff", "--quiet", commit, "--", "proto") is None
 
 
 def _git(root: Path, *arguments: str) -> str | None:
