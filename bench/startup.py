@@ -3,7 +3,7 @@
 A folder of CSV files is read with `trigger: {available_now: true}` into a keyed table of two buckets. Each phase ends
 with something that the service itself shows: a line of its log, or a file of its checkpoint. CPU is that of the service
 with its Java and its Python workers. The machine's Java finds Spark's classes as an earlier start left them, as it does
-from the second start on (`lakelog/spark/session/class_archive.py`).
+from the second start on (`lakelog/spark/class_archive.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
 from lakelog.embedded.services import service_command, service_environment
 from lakelog.sdk.catalog import Catalog
-from lakelog.spark.session.class_archive import archive_folder, make
+from lakelog.spark.class_archive import archive_folder, make
 from lakelog.spark.session.gateway import find_spark_home
 from lakelog.testing import embedded_stack
 

@@ -264,7 +264,7 @@ class Catalog:
     ) -> Subscription:
         """Subscribes to several tables, so that what was committed to them together is seen together.
 
-        As `lakelog.sdk.tables.table.Table.subscribe`, but for this: the batches of a transaction over several of the
+        As `lakelog.Table.subscribe`, but for this: the batches of a transaction over several of the
         tables come one after the other, with none of another commit in between, and the position moves behind them only
         when all are done. The rows to begin with hold no half of a transaction either. Commits to single tables wait
         for nothing but those before them in their own table.

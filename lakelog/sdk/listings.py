@@ -95,7 +95,7 @@ def to_snapshots_table(snapshots: Sequence[Snapshot], log_offsets: Mapping[int, 
 
 
 def to_files_table(plan: Plan) -> pa.Table:
-    """One row a file of a plan; see `lakelog.sdk.tables.table.Table.files`. Pure."""
+    """One row a file of a plan; see `lakelog.Table.files`. Pure."""
     files = plan.files
     schema = plan.schema
     columns = {

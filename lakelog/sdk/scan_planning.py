@@ -56,7 +56,7 @@ def plan_scan(
     baseline: bool = False,
     counts: ReadCounts | None = None,
 ) -> Scan:
-    """Plans a read of a table's state; arguments as of `lakelog.sdk.tables.table.Table.scan`.
+    """Plans a read of a table's state; arguments as of `lakelog.Table.scan`.
 
     With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch;
     with `baseline` of what streams have been shown by then (`lakelog.format.tables.plan.PlanRequest`).

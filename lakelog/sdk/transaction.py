@@ -312,16 +312,16 @@ class TransactionTable:
         return self._table_write.info
 
     def append(self, data: Rows, *, fill_missing: bool = False) -> None:
-        """Adds rows; see `lakelog.sdk.tables.table.Table.append`."""
+        """Adds rows; see `lakelog.Table.append`."""
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
     def upsert(self, data: Rows, *, fill_missing: bool = False) -> None:
-        """Adds rows, or replaces those of the same key; see `lakelog.sdk.tables.table.Table.upsert`."""
+        """Adds rows, or replaces those of the same key; see `lakelog.Table.upsert`."""
         self._check_has_key("upsert")
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
     def delete(self, keys: Rows, *, latest: bool = False) -> None:
-        """Deletes the rows of some keys; see `lakelog.sdk.tables.table.Table.delete`.
+        """Deletes the rows of some keys; see `lakelog.Table.delete`.
 
         With `latest` the rows are looked up once, so that the transaction is refused (CommitConflict) where another
         commit wrote to the same buckets meanwhile: begin it again. It sees no row of the transaction itself.
@@ -348,13 +348,13 @@ class TransactionTable:
             self._write(found, KindSource.FOUND_DELETES)
 
     def write(self, data: Rows, *, fill_missing: bool = False) -> None:
-        """Writes rows of all kinds; see `lakelog.sdk.tables.table.Table.write`."""
+        """Writes rows of all kinds; see `lakelog.Table.write`."""
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
 
     def overwrite(
         self, data: Rows, partition: Mapping[str, Value] | str | None = None, *, fill_missing: bool = False
     ) -> None:
-        """Replaces the table, or partitions of it; see `lakelog.sdk.tables.table.Table.overwrite`."""
+        """Replaces the table, or partitions of it; see `lakelog.Table.overwrite`."""
         write = self._table_write
         if write.was_written:
             raise InvalidArgument(
@@ -374,7 +374,7 @@ class TransactionTable:
         self._write(data, KindSource.INSERTS, static, fill_missing=fill_missing)
 
     def rollback_to(self, snapshot_id_or_tag: SnapshotLike) -> None:
-        """Makes an earlier state of the table its state again; see `lakelog.sdk.tables.table.Table.rollback_to`."""
+        """Makes an earlier state of the table its state again; see `lakelog.Table.rollback_to`."""
         self._transaction._check_open()
         write = self._table_write
         if write.was_written:

@@ -35,7 +35,7 @@ def subscribe(
     Args:
         catalog: Where they are.
         tables: At least one.
-        scan_mode: As of `lakelog.sdk.tables.table.Table.subscribe`, and so are the others.
+        scan_mode: As of `lakelog.Table.subscribe`, and so are the others.
         consumer_id: Of all tables together.
         auto_commit: Whether the position moves by itself.
         columns: By the table's name; those that are missing show all.

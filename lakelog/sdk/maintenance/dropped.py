@@ -24,7 +24,7 @@ _COLUMNS: Final = pa.schema(
 
 
 def restore_table(metastore: Metastore, name: str, uuid: str | None, as_name: str | None) -> RestoredTable:
-    """Restores a dropped table; see `lakelog.sdk.catalog.Catalog.restore_table`."""
+    """Restores a dropped table; see `lakelog.Catalog.restore_table`."""
     if uuid is not None:
         check_text(uuid, "uuid", "0123456789abcdef0123456789abcdef")
     return metastore.restore_table(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TableHandle:
-    """One table, whatever becomes of its name; see `lakelog.sdk.tables.table.Table`.
+    """One table, whatever becomes of its name; see `lakelog.Table`.
 
     Args:
         catalog: Where it is.

@@ -1,4 +1,4 @@
-"""What keeps a table's files in order: a part of `lakelog.sdk.tables.table.Table`."""
+"""What keeps a table's files in order: a part of `lakelog.Table`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakelog.sdk.tables.handle import TableHandle
 
 
 class TableUpkeep(TableHandle):
-    """Checks of files, and expiry of partitions; see `lakelog.sdk.tables.table.Table`."""
+    """Checks of files, and expiry of partitions; see `lakelog.Table`."""
 
     def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
         """Compares the files below the table's location with what it refers to.

@@ -1,4 +1,4 @@
-"""Reads of a table's state: a part of `lakelog.sdk.tables.table.Table`."""
+"""Reads of a table's state: a part of `lakelog.Table`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN_ROWS: Final = 10
 
 
 class TableReads(TableHandle):
-    """Scans, and what is asked most; see `lakelog.sdk.tables.table.Table`."""
+    """Scans, and what is asked most; see `lakelog.Table`."""
 
     def scan(
         self,

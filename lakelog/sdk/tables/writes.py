@@ -19,7 +19,7 @@ from lakelog.writes.latest_deletes import MAX_TRIES, is_resolved_by_a_recheck, n
 
 
 class TableWrites(TableHandle):
-    """What is written; see `lakelog.sdk.tables.table.Table` for what all writes have in common."""
+    """What is written; see `lakelog.Table` for what all writes have in common."""
 
     def append(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.

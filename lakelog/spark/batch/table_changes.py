@@ -33,7 +33,7 @@ def changes(
 ) -> DataFrame:
     """Returns what the snapshots behind `after`, up to and with `until`, changed.
 
-    The rows are those of `lakelog.sdk.tables.table.Table.changes`, told by tasks of some buckets each; a bucket's rows
+    The rows are those of `lakelog.Table.changes`, told by tasks of some buckets each; a bucket's rows
     come in the order of the snapshots.
 
     Args:

@@ -52,7 +52,7 @@ def read_table(
             out where its meaning is clear; the rows are those of `.where(filter)`.
         snapshot_id: Read the state at this snapshot.
         timestamp: Read the state at the newest snapshot committed at or before this time: as of
-            `lakelog.sdk.tables.table.Table.scan`.
+            `lakelog.Table.scan`.
         tag: Read the state at the snapshot that has this tag.
         options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 

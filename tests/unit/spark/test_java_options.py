@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.spark.session import class_archive, java_options
+from lakelog.spark import class_archive
+from lakelog.spark.session import java_options
 from lakelog.spark.session.java_options import spark_submit_options
 
 

@@ -4,7 +4,7 @@ A Java that finds some 15,000 classes as it left them the last time (class data 
 with less than half of the CPU. Java itself looks whether the file fits it and its jars; where it does not, or is not
 there yet, Java starts without.
 
-`python -m lakelog.spark.session.class_archive` makes the file. The first service that finds none has it made, by a
+`python -m lakelog.spark.class_archive` makes the file. The first service that finds none has it made, by a
 process of its own that takes what the machine has left (`make_in_background`).
 """
 
@@ -77,7 +77,7 @@ def make_in_background(spark_home: Path) -> subprocess.Popen[bytes] | None:
             return None  # It is being made, or failed.
     quiet = subprocess.DEVNULL
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "lakelog.spark.session.class_archive"]
+    command = [sys.executable, "-m", "lakelog.spark.class_archive"]
     return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, env=environment)
 
 
