@@ -30,7 +30,7 @@ def find_problems(root: Path) -> list[str]:
 
 
 def _earlier_commit(root: Path) -> str | None:
-    """The newest commit of main under the same rules whose protos differ from the work tree; None where there is none."""
+    """The newest commit of main with other protos under the same rules; None where there is none."""
     for branch in ("main", "origin/main", "HEAD"):
         listed = _git(root, "rev-list", branch, "--", "proto")
         if listed is not None:

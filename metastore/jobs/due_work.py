@@ -127,8 +127,8 @@ class DueWork:
         found = await run_transaction(self._store, lambda tx: self._plan_once(tx, table_uuid))
         if found is None:
             return False
-        jobs, is_behind = found
-        if is_behind:
+        jobs, is_stale = found
+        if is_stale:
             self.touch(table_uuid)
         if jobs:
             self._jobs_due()

@@ -133,11 +133,11 @@ class DrivenReader(DrivenStream):
     def take(self) -> list[list[Shown]]:
         self._writer_threads = []
         self.run()
-        return [[(row["_snapshot_id"], to_line(row)) for row in lane] for lane in self._writer_threads]
+        return [[(row["_snapshot_id"], to_line(row)) for row in shard] for shard in self._writer_threads]
 
     def show(self, batch: int) -> list[DrivenRow]:
         tasks = self.show_tasks(batch)
-        before = max((row["_snapshot_id"] for lane in self._writer_threads for row in lane), default=0)
+        before = max((row["_snapshot_id"] for shard in self._writer_threads for row in shard), default=0)
         assert all(row["_snapshot_id"] > before for task in tasks for row in task), "batches hold whole snapshots"
         self._writer_threads += tasks
         return [row for task in tasks for row in task]

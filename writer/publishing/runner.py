@@ -167,7 +167,7 @@ class TableRunner:
             self._diverged = 0
         passing = error.retryable or isinstance(error, Fenced) or 0 < self._diverged < _SURE_AFTER
         if not passing or lasts_s >= _REPORT_AFTER_S:
-            self._tell(error)
+            self._report(error)
         self._log.warning("not published, trying again", error=error.message, reason=error.reason, tries=self._failures)
         return min(_FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S) if passing else _MEND_S
 
@@ -182,7 +182,7 @@ class TableRunner:
             return True
         return True
 
-    def _tell(self, error: LakelogError) -> None:
+    def _report(self, error: LakelogError) -> None:
         if self._reported == error.message:
             return
         try:

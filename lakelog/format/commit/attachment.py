@@ -116,8 +116,8 @@ def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
         InvalidArgument: A file does not fit the table.
     """
     attempt = facts.attempt
-    is_behind = request.changelogs[0].snapshot_id > facts.head.complete_until
-    if attempt is not None and attempt.state is AttemptState.COMMITTED and not is_behind:
+    is_later = request.changelogs[0].snapshot_id > facts.head.complete_until
+    if attempt is not None and attempt.state is AttemptState.COMMITTED and not is_later:
         return Verdict.ALREADY_APPLIED
     check_holder(facts.job, request.job_id, request.epoch)
     _check_attempt(request, attempt)

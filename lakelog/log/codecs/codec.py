@@ -137,16 +137,16 @@ class LogCodec:
             The records, and how many rows they are of: fewer than there are where the last one is held back or the
             rows would become too many bytes for one piece.
         """
-        fitting = self._count_fitting(rows)
-        is_last = is_last and fitting == len(rows)
-        rows, kinds = rows.slice(0, fitting).combine_chunks(), kinds[:fitting]
+        in_bounds = self._count_in_bounds(rows)
+        is_last = is_last and in_bounds == len(rows)
+        rows, kinds = rows.slice(0, in_bounds).combine_chunks(), kinds[:in_bounds]
         plan = plan_messages(
             kinds,
             self._find_same_keys(rows, kinds),
             is_upsert=self.form.is_upsert,
             has_before=self.has_before,
             is_last=is_last,
-            followed=None if followed is None else followed[:fitting],
+            followed=None if followed is None else followed[:in_bounds],
             outranks=self._find_outranking(rows, kinds),
         )
         rows, kinds = rows.slice(0, plan.consumed), kinds[: plan.consumed]
@@ -251,7 +251,7 @@ class LogCodec:
                 sizes += _find_lengths(extra)
         return sizes + self._frame_bytes
 
-    def _count_fitting(self, rows: pa.Table) -> int:
+    def _count_in_bounds(self, rows: pa.Table) -> int:
         if rows.nbytes * 2 < _MAX_CHUNK_BYTES // 16:
             return len(rows)
         sizes = np.cumsum(find_row_sizes(rows) + self._frame_bytes)

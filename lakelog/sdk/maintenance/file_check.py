@@ -138,14 +138,14 @@ class _Check:
         aborted = self._abort(old, [each for each in page if each.path not in used])
         now_ms = self._clock.now_ms()
         to_delete: list[StoredObject] = []
-        doubtful: list[UsedFile] = []
+        suspects: list[UsedFile] = []
         for each in page:
             use = used.get(each.path)
             if use is not None:
                 if use.use is FileUse.EXPIRED:
                     found.queued_files += 1
                 elif use.size_bytes not in (None, each.size_bytes):
-                    doubtful.append(use)
+                    suspects.append(use)
                 continue
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
@@ -161,7 +161,7 @@ class _Check:
             self._store.delete_many([each.path for each in to_delete])
             found.deleted_files += len(to_delete)
             found.deleted_bytes += sum(each.size_bytes for each in to_delete)
-        self._recheck(doubtful)
+        self._recheck(suspects)
 
     def find_missing(self, page_size: int) -> None:
         """Looks for files that the table refers to and that were not in the store."""
@@ -220,10 +220,10 @@ class _Check:
             deletable=group.deletable + deletable,
         )
 
-    def _recheck(self, doubtful: Sequence[UsedFile]) -> None:
+    def _recheck(self, suspects: Sequence[UsedFile]) -> None:
         """What was not listed may be new, or have expired since; what was cut may have been written just then."""
-        sizes = {each.path: self._find_size(each.path) for each in doubtful}
-        broken = [each.path for each in doubtful if _is_broken(each, sizes[each.path])]
+        sizes = {each.path: self._find_size(each.path) for each in suspects}
+        broken = [each.path for each in suspects if _is_broken(each, sizes[each.path])]
         for start in range(0, len(broken), MAX_FILES_A_CALL):
             paths = broken[start : start + MAX_FILES_A_CALL]
             for used in self._metastore.find_used_files(self._info.table_uuid, paths).files:

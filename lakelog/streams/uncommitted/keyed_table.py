@@ -126,7 +126,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
 
     def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
         room = _MAX_ROWS - self._overlay.row_count
-        fitting: Picked = []
+        matching: Picked = []
         for attempt_id, indices in picked:
             if len(indices) > room:
                 self._attempts.silence(attempt_id)
@@ -136,14 +136,14 @@ class KeyedUncommittedTable(UncommittedStreamTable):
                 )
                 continue
             room -= len(indices)
-            fitting.append((attempt_id, indices))
-        if not fitting:
+            matching.append((attempt_id, indices))
+        if not matching:
             return []
-        decoded = self._decode(arrived, fitting, self._lookup.columns)
+        decoded = self._decode(arrived, matching, self._lookup.columns)
         kinds = pa.field(ROW_KIND_COLUMN, pa.int8())
         rows = self._lookup.with_keys(decoded.rows.append_column(kinds, pa.array(decoded.kinds)))
         uncommitted, start = [], 0
-        for attempt_id, indices in fitting:
+        for attempt_id, indices in matching:
             uncommitted.append(UncommittedRows(attempt_id, rows.slice(start, len(indices))))
             start += len(indices)
         found = self._lookup.find(self._overlay.find_unknown(uncommitted), base)

@@ -283,7 +283,7 @@ def test_a_kafka_of_its_own(start_up: StartUp) -> None:
     assert not processes_in(up.data)
 
 
-def test_brokers_that_nobody_can_reach_are_reported_at_once(tmp_path: Path) -> None:
+def test_unreachable_brokers_are_reported_at_once(tmp_path: Path) -> None:
     away = f"127.0.0.1:{free_port()}"
     done = run_command("up", "--data", str(tmp_path / "data"), "--kafka-bootstrap-servers", away)
     assert done.returncode == 5

@@ -24,7 +24,9 @@ from dev.checks import (
     shell,
     static_types,
     stubs,
+    words,
 )
+from dev.rename import rename
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -204,6 +206,22 @@ def test_protos_and_stubs(tree: Path) -> None:
     # Committed, it is still compared with what was there before it.
     git(tree, "commit", "-qam", "second")
     assert any(problem.startswith("against ") for problem in protos.find_problems(tree))
+
+
+def test_words(tree: Path) -> None:
+    write(tree, "dev/words.toml", "[words]\ntold = 'emitted'\n[names]\nToldFile = 'BaselineFile'\n")
+    write(tree, "a.py", "TOLD_BY_OTHERS = 'as told in a text'  # Whoever was told.\n")
+    write(tree, "a.proto", "// Told.\nmessage File {}\n")
+    assert words.find_problems(tree) == []
+    write(tree, "b.py", "class ToldFile: ...\n")
+    write(tree, "b.proto", "message A {\n  string told_file = 1;\n}\n")
+    assert words.find_problems(tree) == [
+        "b.proto:2: told_file: for 'told' the field says: emitted",
+        "b.py:1: ToldFile: for 'told' the field says: emitted",
+    ]
+    assert [str(path) for path in rename(tree)] == ["b.py"]
+    assert (tree / "b.py").read_text() == "class BaselineFile: ...\n"
+    assert rename(tree) == []
 
 
 def test_generated_pages(tree: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_is_not_used_for_a_while_goes(tmp_path: Path) -> None:
     assert cache.find(files[1], SCHEMA, ["k"]) is None
 
 
-def test_half_written_copies_are_swept_and_damaged_ones_made_anew(tmp_path: Path) -> None:
+def test_half_written_copies_are_evicted_and_damaged_ones_made_again(tmp_path: Path) -> None:
     store, clock = MemoryStore(), SetClock()
     (file,) = write_files(store, 1)
     cache = CopyCache(tmp_path, CacheLimits(None, 1, 10_000), clock)
@@ -199,9 +199,9 @@ def test_an_open_copy_whose_file_was_resized_is_recreated_and_not_touched(tmp_pa
     (path,) = (each for each in copies(tmp_path) if cache._open.get(each.name) is made)
     os.truncate(path, max(made.size_bytes + by, 0))
     assert cache.find(files[0], SCHEMA, ["k"]) is None
-    anew = cache.obtain(store, files[0], SCHEMA, FIELDS, ["k"])
-    assert anew is not made
-    assert anew.find(SoughtKeys(pa.table({"k": [4999]})), np.array([0])).tolist() == [4999]
+    again = cache.obtain(store, files[0], SCHEMA, FIELDS, ["k"])
+    assert again is not made
+    assert again.find(SoughtKeys(pa.table({"k": [4999]})), np.array([0])).tolist() == [4999]
     assert cache.find(files[1], SCHEMA, ["k"]) is other
     assert cache.statistics.copies_made == 3
 

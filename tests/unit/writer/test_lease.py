@@ -60,14 +60,14 @@ class Leases:
 
 
 class Kept:
-    """A keeper over such a metastore, with leases of 30 ms."""
+    """A renewer over such a metastore, with leases of 30 ms."""
 
     def __init__(self, max_unavailable_s: float = 60.0) -> None:
         self.leases = Leases()
         self.lost: list[LakelogError] = []
         self.was_lost = threading.Event()
         metastore: Any = self.leases
-        self.keeper = LeaseRenewer(
+        self.renewer = LeaseRenewer(
             metastore, "pipeline/p", "me", duration_s=0.03, max_unavailable_s=max_unavailable_s, clock=SystemClock(),
             log=structlog.get_logger(), on_lost=self._lose,
         )  # fmt: skip
@@ -80,10 +80,10 @@ class Kept:
 def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
     kept = Kept()
     kept.leases.free_after = 2
-    assert kept.keeper.acquire(wait=True, stopping=threading.Event())
-    assert (kept.keeper.epoch, kept.keeper.fence.lease) == (2, "pipeline/p")
+    assert kept.renewer.acquire(wait=True, stopping=threading.Event())
+    assert (kept.renewer.epoch, kept.renewer.fence.lease) == (2, "pipeline/p")
     threading.Event().wait(0.1)
-    kept.keeper.release()
+    kept.renewer.release()
     assert kept.leases.renewals >= 3
     assert kept.leases.released == [2]
     assert kept.lost == []
@@ -101,8 +101,8 @@ def test_reports_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytes
     kept = Kept()
     kept.leases.away_for = 2
     with structlog.testing.capture_logs() as reported:
-        assert kept.keeper.acquire(wait=True, stopping=threading.Event())
-    kept.keeper.release()
+        assert kept.renewer.acquire(wait=True, stopping=threading.Event())
+    kept.renewer.release()
     assert [(line["event"], line["log_level"], line["for_another_s"], line["error"]) for line in reported[:-1]] == [
         ("metastore not reachable, trying again", "warning", 60, "No metastore answers at here:1.")
     ] * 2
@@ -112,7 +112,7 @@ def test_does_not_wait_if_configured_so() -> None:
     kept = Kept()
     kept.leases.free_after = 1
     with pytest.raises(Unavailable, match="'other' runs this pipeline now") as caught:
-        kept.keeper.acquire(wait=False, stopping=threading.Event())
+        kept.renewer.acquire(wait=False, stopping=threading.Event())
     assert to_exit_status(caught.value) is ExitStatus.HELD
 
 
@@ -121,35 +121,35 @@ def test_stops_waiting_when_the_pipeline_stops() -> None:
     kept.leases.free_after = 1 << 30
     stopping = threading.Event()
     threading.Timer(0.05, stopping.set).start()
-    assert not kept.keeper.acquire(wait=True, stopping=stopping)
+    assert not kept.renewer.acquire(wait=True, stopping=stopping)
 
 
 def test_a_lease_that_another_took_is_lost() -> None:
     kept = Kept()
-    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.renewer.acquire(wait=True, stopping=threading.Event())
     kept.leases.failure = Fenced("another has it")
     assert kept.was_lost.wait(5)
     assert to_exit_status(kept.lost[0]) is ExitStatus.FENCED
-    kept.keeper.release()
+    kept.renewer.release()
 
 
 def test_a_metastore_that_is_away_for_a_while_is_borne() -> None:
     kept = Kept()
-    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.renewer.acquire(wait=True, stopping=threading.Event())
     kept.leases.failure = Unavailable("away")
     assert not kept.was_lost.wait(0.1)
     kept.leases.failure = None
-    kept.keeper.release()
+    kept.renewer.release()
     assert kept.lost == []
 
 
 def test_but_not_for_ever() -> None:
     kept = Kept(max_unavailable_s=0.05)
-    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.renewer.acquire(wait=True, stopping=threading.Event())
     kept.leases.failure = Unavailable("away")
     assert kept.was_lost.wait(5)
     assert to_exit_status(kept.lost[0]) is ExitStatus.UNAVAILABLE
-    kept.keeper.release()
+    kept.renewer.release()
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_goes_on_after_what_is_published(known: RecoveryFacts, resume: LogPositi
     [
         pytest.param(_know(_at(3), _mirror(3, 10, 9), topic=None), "does not exist", id="topic dropped"),
         pytest.param(
-            _know(_at(3), _mirror(3, 10, 9), topic=replace(_TOPIC, topic_id="topic-2")), "made anew", id="topic anew"
+            _know(_at(3), _mirror(3, 10, 9), topic=replace(_TOPIC, topic_id="topic-2")), "made again", id="topic again"
         ),
         pytest.param(_know(_at(3), _mirror(3, 21, 9)), "ends at offset 20", id="topic cut (R10)"),
         pytest.param(_know(_at(3), _mirror(3, 9, 9, 1)), "ends at offset 0", id="topic with fewer partitions"),
@@ -123,7 +123,9 @@ def test_goes_on_after_what_is_published(known: RecoveryFacts, resume: LogPositi
         pytest.param(
             _know(None, _mirror(3, 10, 9), starts=(12, 9), ends=(12, 9)), "nothing is kept", id="forgotten and deleted"
         ),
-        pytest.param(_know(_at(3), replace(_mirror(3, 10, 9), generation=2)), "generation", id="begun anew in between"),
+        pytest.param(
+            _know(_at(3), replace(_mirror(3, 10, 9), generation=2)), "generation", id="begun again in between"
+        ),
     ],
 )
 def test_stops_where_log_and_table_do_not_fit(known: RecoveryFacts, what: str) -> None:
@@ -139,7 +141,7 @@ def test_a_named_topic_may_hold_records_of_others() -> None:
     assert find_resume(named, _know(None, _NEVER, foreign), _History(9)) == LogPosition(0, "")
 
 
-@pytest.mark.parametrize("info", [replace(_INFO, is_named=True), replace(_INFO, generation=2)], ids=["named", "anew"])
+@pytest.mark.parametrize("info", [replace(_INFO, is_named=True), replace(_INFO, generation=2)], ids=["named", "again"])
 def test_records_that_are_not_kept_any_more_may_be_of_before(info: LogInfo) -> None:
     known = _know(None, replace(_NEVER, generation=info.generation), starts=(20, 0), ends=(20, 0))
     assert find_resume(info, known, _History(9)) == LogPosition(0, "")
@@ -152,7 +154,7 @@ def test_a_topic_whose_id_was_never_known_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("snapshot_id", [1, 9, 30])
 def test_records_from_before_a_log_began_say_nothing_of_it(snapshot_id: int) -> None:
-    # Of a table that had the topic before, or of a history that was set back before the log was begun anew.
+    # Of a table that had the topic before, or of a history that was set back before the log was begun again.
     named = replace(_INFO, is_named=True)
     began = replace(_NEVER, offsets=(10, 9))
     foreign = TailRecord(0, 8, LogSnapshot(snapshot_id, "other"), 1)
@@ -167,9 +169,9 @@ def test_records_from_before_a_log_began_say_nothing_of_it(snapshot_id: int) -> 
 
 
 def test_a_log_restarted_passes_over_the_records_before_it() -> None:
-    anew = replace(_INFO, generation=2, starts_after=6)
+    again = replace(_INFO, generation=2, starts_after=6)
     mirror = PublishState(_TABLE, 2, 6, "u6", 0, "", (), 9, 0)
-    assert find_resume(anew, _know(None, mirror, _last(0, 4, 7)), _History(9)) == _at(6)
+    assert find_resume(again, _know(None, mirror, _last(0, 4, 7)), _History(9)) == _at(6)
 
 
 def test_snapshots_that_were_published_long_ago_may_have_expired() -> None:
