@@ -10,7 +10,7 @@ from lakelog.serving.ending import ExitCode, to_stream_exit_code
 
 
 class Ending(enum.IntEnum):
-    """Exit codes of `lakelog writer`."""
+    """Exit codes of `lakelog pipeline`."""
 
     FINE = ExitCode.FINE
     """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""
