@@ -91,6 +91,12 @@ class Intake:
         elif given is not None:
             kinds = given.to_numpy()
         elif field is not None:
+            if field not in table.schema.names:
+                raise InvalidArgument(
+                    f"The rows written to {self.table_name} have no column '{field}' of +I, -U, +U or -D, by which the "
+                    "table's 'rowkind.field' says what they do. Add it.",
+                    metadata={"column": field},
+                )
             kinds = self._read_kind_field(rows, field)
             if not is_retract(pa.array(kinds)).all():
                 check_schema(table.schema, self._relaxed, fill_missing=fill_missing)
