@@ -21,7 +21,6 @@ from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import plan_files
 from lakelog.storage.live_file import LiveFile, to_live_files
 
-
 BEGIN_BETWEEN: Final = f"begin '{INCREMENTAL_BETWEEN.key}' with {{}} or more, or read the whole table"
 """A remedy for `naming_what_is_kept`."""
 

@@ -100,7 +100,10 @@ CASES = (
     Case(
         "1.3 a delete by key needs a value of the sequence",
         SEQ,
-        (upsert("1|5|a"), delete("1", columns=("k",), error=r"no (value for|column) 's', .* 'sequence\.field'.*latest")),
+        (
+            upsert("1|5|a"),
+            delete("1", columns=("k",), error=r"no (value for|column) 's', .* 'sequence\.field'.*latest"),
+        ),
         ("1|5|a",),
     ),
     Case(
