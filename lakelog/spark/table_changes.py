@@ -93,6 +93,6 @@ def changes(
     # Asked here first, since what a data source raises comes out as an error of Spark.
     terms = RangeTerms.of(metastore, SourceOptions.of(options))
     assert terms is not None, "it is a read of changes"
-    terms.plan(metastore, timeout_s)
+    terms.plan(metastore, timeout_s, "give after={} or more, or read the whole table by read_table")
     rows = spark.read.format("lakelog").options(**options).load()
     return rows.select(*["`" + each.replace("`", "``") + "`" for each in returned])

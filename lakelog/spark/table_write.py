@@ -36,7 +36,7 @@ from lakelog.spark.row_layout import bring_to_buckets, bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.spark.tasks import WRITTEN_SCHEMA, LookupBase, WriteTask, WrittenFiles, row_writer
 from lakelog.spark.write_terms import Mode, Partition, check_progress, find_applied, kind_source, settle_overwrite
-from lakelog.storage.intake import KindSource
+from lakelog.storage.intake import KindSource, check_keys_to_delete
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
 from lakelog.writes.commit_changelog import find_producer
@@ -115,6 +115,8 @@ def write(
     )
     info = metastore.get_table(parse_table_name(name))
     overwrite = settle_overwrite(mode, partition, info, given)
+    if mode == "delete":
+        check_keys_to_delete(str(info.name), TableOptions(info.options), df.columns)
     _check_streaming(df)
     check_progress(metastore, info, terms)
     applied = find_applied(metastore, info, terms)

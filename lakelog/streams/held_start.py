@@ -19,16 +19,19 @@ class HeldStart:
 
     Args:
         reads: Holds them, once they last.
-        starts: Where the consumer begins, by table.
     """
 
-    def __init__(self, reads: HeldReads, starts: Iterable[tuple[TableInfo, StreamStart]]) -> None:
+    def __init__(self, reads: HeldReads) -> None:
+        self._reads = reads
         self._lock = threading.Lock()
         self._held = ExitStack()
+
+    def begin(self, starts: Iterable[tuple[TableInfo, StreamStart]]) -> None:
+        """Holds where a consumer begins, by table."""
         for table, start in starts:
             first = start.full_at or start.after
             if first:
-                self._held.enter_context(reads.reading(table, first))
+                self._held.enter_context(self._reads.reading(table, first))
 
     def end(self) -> None:
         """Holds nothing any more: the consumer has a position, or nobody reads. Idempotent."""

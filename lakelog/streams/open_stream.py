@@ -110,6 +110,31 @@ def open_stream(
         for table, name in zip(tables, names, strict=True)
     ]
     consumers = _open_consumers(catalog, tables, parsed.get(CONSUMER_ID), holder, points)
+    held = HeldStart(catalog.held_reads)
+    keeper = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held, holder[:256]) if consumers else None
+    close = held.end if keeper is None else keeper.close
+    try:
+        return _begin(catalog, tables, parsed, views, consumers, points, held, keeper, close, on_begin)
+    except BaseException:
+        # Nobody reads then: the consumer is not to be shown as if somebody did.
+        close()
+        raise
+
+
+def _begin(
+    catalog: Catalog,
+    tables: Sequence[TableInfo],
+    parsed: StreamOptions,
+    views: Sequence[StreamView],
+    consumers: Sequence[Consumer],
+    points: Sequence[ResumePoint],
+    held: HeldStart,
+    keeper: _Keeper | None,
+    close: Callable[[], None],
+    on_begin: Callable[[Sequence[ResumePoint]], None] | None,
+) -> OpenStream:
+    """As `open_stream`, behind what is checked and opened there: finds the beginning, and what follows it."""
+    names = [str(table.name) for table in tables]
     positions = {
         name: Position(each.snapshot_id, each.snapshot_uuid)
         for name, each in zip(names, consumers, strict=False)
@@ -127,8 +152,8 @@ def open_stream(
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
     begins_anew = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
-    held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if begins_anew else ())
-    keeper = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held, holder[:256]) if consumers else None
+    if begins_anew:
+        held.begin(zip(tables, starts, strict=True))
     keep = keeper or _forget
     if points and keeper is not None:
         keeper({})
@@ -174,7 +199,7 @@ def open_stream(
         expired=parsed.get(EXPIRED_POSITION),
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
-        on_close=held.end if keeper is None else keeper.close,
+        on_close=close,
     )
     return OpenStream(
         follower,
