@@ -1,4 +1,4 @@
-"""`python -m dev.rename`: gives the names of `dev/words.toml` to this checkout, wherever an old one stands as a whole word."""
+"""`python -m dev.rename`: gives the names of `dev/words.toml` to this checkout, wherever an old one stands alone."""
 
 from __future__ import annotations
 

@@ -94,9 +94,9 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         SystemExit: `--help` was asked for (0), or an argument is not known (2).
         InvalidArgument: A value is not possible.
     """
+    if list(arguments[:1]) == ["publish"]:
+        return read_publish_config(vars(_publish_parser().parse_args(arguments[1:])), environment)
     given = _parser().parse_args(arguments)
-    if given.command == "publish":
-        return read_publish_config(vars(given), environment)
     values = Values(vars(given), environment, _BOTH | _RUN)
     return Config(
         command=given.command,
@@ -123,14 +123,12 @@ def read_environment() -> Mapping[str, str]:
 def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(
-        prog="lakelog writer",
-        description="Fills tables of lakelog from sources, and publishes what is committed to their logs.",
+        prog="lakelog pipeline",
+        description="Fills tables of lakelog from sources.",
         epilog=_EPILOG,
         formatter_class=kind,
     )
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="run | check | publish", parser_class=OneLineParser
-    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | check", parser_class=OneLineParser)
     run = commands.add_parser(
         "run",
         help="Run a pipeline.",
@@ -145,16 +143,6 @@ def _parser() -> OneLineParser:
         epilog=_EPILOG,
         formatter_class=kind,
     )
-    publish = commands.add_parser(
-        "publish",
-        prog="lakelog publisher run",
-        help="Publish tables to their logs in Kafka.",
-        description="Brings what is committed to tables with a log into their topics, each snapshot once and behind "
-        "its commit, until SIGTERM. Any number of instances share the tables.",
-        epilog=PUBLISH_EPILOG,
-        formatter_class=kind,
-    )
-    add_publish_arguments(publish)
     for command, count in ((run, 1), (check, "+")):
         command.add_argument("files", nargs=count, metavar="PIPELINE.yaml", help="A pipeline; see docs/pipelines.md.")
         add_arguments(command, _BOTH)
@@ -162,4 +150,16 @@ def _parser() -> OneLineParser:
     add_arguments(run, _RUN)
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
     add_spark_settings(run)
+    return parser
+
+
+def _publish_parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog="lakelog publisher run",
+        description="Brings what is committed to tables with a log into their topics, each snapshot once and behind "
+        "its commit, until SIGTERM. Any number of instances share the tables.",
+        epilog=PUBLISH_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_publish_arguments(parser)
     return parser

@@ -10,7 +10,7 @@ from lakelog.serving.streams.exit_status import ExitCode, to_stream_exit_code
 
 
 class ExitStatus(enum.IntEnum):
-    """Exit codes of `lakelog writer`."""
+    """Exit codes of `lakelog pipeline`."""
 
     FINE = ExitCode.FINE
     """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""

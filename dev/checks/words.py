@@ -34,9 +34,12 @@ def find_problems(root: Path) -> list[str]:
         if path.suffix not in (".py", ".proto") or path.is_relative_to(_GENERATED):
             continue
         for line, name in _find_names((root / path).read_text(encoding="utf-8"), path.suffix):
-            for word in dict.fromkeys(found.lower() for found in _WORDS_OF_NAME.findall(name)):
-                if word in replaced and name not in ALLOWED:
-                    problems.append(f"{path}:{line}: {name}: for {word!r} the field says: {replaced[word]}")
+            words = dict.fromkeys(found.lower() for found in _WORDS_OF_NAME.findall(name) if name not in ALLOWED)
+            problems += [
+                f"{path}:{line}: {name}: for {word!r} the field says: {replaced[word]}"
+                for word in words
+                if word in replaced
+            ]
     return problems
 
 

@@ -33,11 +33,21 @@ def become(service: str, arguments: Sequence[str]) -> NoReturn:
     Args:
         service: Its name.
         arguments: What the command line says behind the name.
+
+    Raises:
+        SystemExit: The service is not installed, or is not told what to do.
     """
     words = list(arguments)
     if service == "publisher":
+        if not words or words[0] not in ("run", "-h", "--help"):
+            given = f"there is no command '{words[0]}'; say" if words else "the command is missing: say"
+            sys.stderr.write(f"lakelog publisher: {given} run (see --help)\n")
+            sys.exit(2)
         # One program runs pipelines and publishes.
-        words = ["publish", *(words[1:] if words[:1] == ["run"] else words)]
+        words = ["publish", *(words[1:] if words[0] == "run" else words)]
+    elif _MODULES.get(service, service) == "writer" and words[:1] == ["publish"]:
+        sys.stderr.write(f"lakelog {service}: publishers have a name of their own: lakelog publisher run\n")
+        sys.exit(2)
     module = _MODULES.get(service, service)
     try:
         command, environment = service_command(module, words), service_environment(module, os.environ)

@@ -17,6 +17,8 @@ _POLL_S = 0.02
 """How often a state is looked at while waiting: far below what any of our processes needs to start."""
 
 _LOG_TAIL_BYTES = 64 * 1024
+_WORDS = 20
+"""Lines of a log that are shown."""
 
 
 class ManagedProcess:
@@ -77,6 +79,7 @@ class ManagedProcess:
         self._waiting_codes = dict(waiting_codes or {})
         self._clock = clock or SystemClock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     def __repr__(self) -> str:
         state = f"pid {self.pid}" if self.is_running else f"exit code {self.exit_code}"
@@ -134,6 +137,7 @@ class ManagedProcess:
             return
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            self._log_start = log.tell()
             self._child = spawn_child(
                 self.command,
                 log=log,
@@ -199,22 +203,28 @@ class ManagedProcess:
             raise self.failure(f"did not end within {within_s:g} s")
         return code
 
-    def last_log_lines(self, count: int = 20) -> list[str]:
+    def last_log_lines(self, count: int = _WORDS) -> list[str]:
         """The last lines of its log, oldest first, fewer if there are fewer."""
-        if not self.log.exists():
-            return []
-        with self.log.open("rb") as log:
-            log.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
-            return log.read().decode(errors="replace").splitlines()[-count:]
+        return self._last_lines(count, 0)
 
     def failure(self, what: str) -> Unavailable:
         """An error that says what this process did, with its last words."""
-        words = "\n".join(f"    {line}" for line in self.last_log_lines()) or "    (nothing)"
+        # Lines of earlier starts would hide why this one failed.
+        words = "\n".join(f"    {line}" for line in self._last_lines(_WORDS, self._log_start)) or "    (nothing)"
         return Unavailable(
             f"{self.name} {what}. Its last words in {self.log}:\n{words}",
             reason="PROCESS_FAILED",
             metadata={"process": self.name, "log": str(self.log), "exit_code": str(self.exit_code)},
         )
+
+    def _last_lines(self, count: int, start: int) -> list[str]:
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as log:
+            size = self.log.stat().st_size
+            # A log that is shorter than where it was at was put aside since: all of it is newer.
+            log.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace").splitlines()[-count:]
 
     def _wait(self, within_s: float) -> None:
         if self._child is not None:

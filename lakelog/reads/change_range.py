@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import SnapshotExpired
 from lakelog.format.filter.condition import Filter
 from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.plan import InRange, Plan
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
+from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
 from lakelog.reads.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.reads.complete_changes import check_complete
+from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import plan_files
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
+
+BEGIN_BETWEEN: Final = f"begin '{INCREMENTAL_BETWEEN.key}' with {{}} or more, or read the whole table"
+"""A remedy for `naming_what_is_kept`."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,33 @@ def find_begin(metastore: Metastore, table: TableInfo, until: int | None, *, raw
     (kept,) = metastore.list_latest([table.table_uuid])
     begin = max((kept.earliest_snapshot_id if raw else kept.earliest_change_id) - 1, 0)
     return begin if until is None else min(begin, max(until - 1, 0))
+
+
+@contextmanager
+def naming_what_is_kept(metastore: Metastore, table: TableInfo, after: int, remedy: str) -> Iterator[None]:
+    """Has the error of a range that begins before what is kept name the range that can be read (semantics 5.6).
+
+    Args:
+        metastore: Who knows what is kept.
+        table: The table.
+        after: Behind which snapshot the range begins.
+        remedy: What to give instead, as a clause with `{}` for the first possible beginning.
+    """
+    try:
+        yield
+    except SnapshotExpired as error:
+        (kept,) = metastore.list_latest([table.table_uuid])
+        earliest = kept.earliest_change_id
+        if after >= earliest - 1:
+            raise
+        raise to_expired_position(
+            "The read of changes",
+            str(table.name),
+            after,
+            earliest=earliest,
+            latest=kept.snapshot_id,
+            remedy=remedy.format(earliest - 1),
+        ) from error
 
 
 def plan_range(

@@ -54,9 +54,15 @@ def from_proto_table_name(message: catalog_pb2.TableName) -> TableName:
 
 def to_proto_database(database: DatabaseInfo) -> catalog_pb2.Database:
     """Translates a database."""
-    return build(catalog_pb2.Database, name=database.name, comment=database.comment, table_count=database.table_count)
+    return build(
+        catalog_pb2.Database,
+        name=database.name,
+        comment=database.comment,
+        table_count=database.table_count,
+        size_bytes=database.size_bytes,
+    )
 
 
 def from_proto_database(message: catalog_pb2.Database) -> DatabaseInfo:
     """Translates a database back."""
-    return DatabaseInfo(message.name, message.comment, message.table_count)
+    return DatabaseInfo(message.name, message.comment, message.table_count, message.size_bytes)

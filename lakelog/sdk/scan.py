@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.plan import Plan
+from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import find_overwrites
 from lakelog.storage.merging.deletion_vectors import MergePolicy, to_merge_policy
@@ -151,23 +152,11 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise InvalidArgument("to_pandas() needs pandas, which is not installed: pip install pandas.") from error
-        frame = self.to_arrow().to_pandas()
-        assert isinstance(frame, pandas.DataFrame)
-        return frame
+        return to_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Reads all rows into a polars data frame; needs polars."""
-        try:
-            import polars
-        except ImportError as error:
-            raise InvalidArgument("to_polars() needs polars, which is not installed: pip install polars.") from error
-        frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        return to_polars(self.to_arrow())
 
     def count(self) -> int:
         """Counts the rows; opens no file where what the metastore knows is enough."""

@@ -25,7 +25,7 @@ from lakelog.reads.change_plan import (
     split_by_changelog,
     to_change_columns,
 )
-from lakelog.reads.change_range import plan_range
+from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_range
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.reads.reading import check_columns, make_parser, plan_files, resolve_state, to_names, to_scan_columns
@@ -73,7 +73,11 @@ def plan_scan(
                 reason="CONTRADICTING_OPTIONS",
             )
         resolved = resolve_range(catalog.metastore, info, between)
-        return _plan_between(catalog, info, resolved, given, columns, filter, limit)
+        mode = resolve_range_mode(given, info, by_tags=resolved.by_tags)
+        if mode == "diff":
+            return _plan_between(catalog, info, resolved, mode, columns, filter, limit)
+        with naming_what_is_kept(catalog.metastore, info, resolved.after, BEGIN_BETWEEN):
+            return _plan_between(catalog, info, resolved, mode, columns, filter, limit)
     plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter), baseline=baseline)
     schema = plan.schema
     policy = find_policy(plan)
@@ -97,12 +101,11 @@ def _plan_between(
     catalog: Catalog,
     info: TableInfo,
     between: ResolvedRange,
-    options: ScanOptions,
+    mode: str,
     columns: Sequence[str] | None,
     condition: str | None,
     limit: int | None,
 ) -> Scan:
-    mode = resolve_range_mode(options, info, by_tags=between.by_tags)
     after, until = between.after, between.until
     names = to_names(columns) if columns is not None else info.schema.arrow.names
     if mode == "delta":

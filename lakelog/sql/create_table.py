@@ -56,6 +56,9 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
             break
     reader.expect(")", then="Columns are separated by commas.")
     if not fields:
+        if reader.peek().word in _BEFORE_QUERY:
+            # The query says the columns; what stands in the parentheses is the key.
+            return _parse_as_query(reader, name, if_not_exists, primary_key)
         reader.fail("A table needs at least one column.")
     declared = {field.name.casefold(): field.name for field in fields}
     partition_by, options, comment = _take_clauses(reader)
@@ -70,11 +73,12 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
     return CreateTable(name, pa.schema(fields), primary_key, partition_by, options, comment, if_not_exists)
 
 
-def _parse_as_query(reader: WordReader, name: Name, if_not_exists: bool) -> CreateTableAs:
+def _parse_as_query(
+    reader: WordReader, name: Name, if_not_exists: bool, primary_key: tuple[str, ...] = ()
+) -> CreateTableAs:
     if reader.peek().word not in _BEFORE_QUERY:
         reader.fail("Columns in parentheses are expected, or keys and options, and then AS SELECT.")
-    primary_key: tuple[str, ...] = ()
-    if reader.accept("PRIMARY", "KEY"):
+    if not primary_key and reader.accept("PRIMARY", "KEY"):
         primary_key = reader.take_identifiers("the key's columns")
         reader.accept("NOT", "ENFORCED")
     partition_by, options, comment = _take_clauses(reader, ends_with_query=True)

@@ -13,6 +13,7 @@ from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
+from lakelog.frames import to_pandas, to_polars
 from lakelog.options.declared.calls import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.html_table import to_html
@@ -48,6 +49,9 @@ from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from lakelog.sdk.catalog import Catalog
     from lakelog.sdk.tables.table import Table
 
@@ -71,11 +75,27 @@ class SqlResult:
     table: str | None = None
     snapshot_id: int | None = None
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream, so that a result may be given to whatever takes one, also to a write."""
+    def to_arrow(self) -> pa.Table:
+        """The rows as a pyarrow table.
+
+        Raises:
+            InvalidArgument: The statement returned no rows.
+        """
         if self.rows is None:
             raise InvalidArgument(f"The statement returned no rows: {self.message} Only those of a query can be read.")
-        return self.rows.__arrow_c_stream__(requested_schema)
+        return self.rows
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame; needs pandas. Raises as `to_arrow`."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a polars data frame; needs polars. Raises as `to_arrow`."""
+        return to_polars(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, so that a result may be given to whatever takes one, also to a write."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks."""

@@ -19,16 +19,19 @@ class LeasedStart:
 
     Args:
         reads: Holds them, once they last.
-        starts: Where the consumer begins, by table.
     """
 
-    def __init__(self, reads: LeasedReads, starts: Iterable[tuple[TableInfo, StreamStart]]) -> None:
+    def __init__(self, reads: LeasedReads) -> None:
+        self._reads = reads
         self._lock = threading.Lock()
         self._leased = ExitStack()
+
+    def begin(self, starts: Iterable[tuple[TableInfo, StreamStart]]) -> None:
+        """Holds where a consumer begins, by table."""
         for table, start in starts:
             first = start.full_at or start.after
             if first:
-                self._leased.enter_context(reads.reading(table, first))
+                self._leased.enter_context(self._reads.reading(table, first))
 
     def end(self) -> None:
         """Holds nothing any more: the consumer has a position, or nobody reads. Idempotent."""

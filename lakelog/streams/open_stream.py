@@ -103,6 +103,33 @@ def open_stream(
         for table, name in zip(tables, names, strict=True)
     ]
     consumers = _open_consumers(catalog, tables, parsed.get(CONSUMER_ID), holder, points)
+    leased = LeasedStart(catalog.leased_reads)
+    saver = (
+        _PositionSaver(catalog, dict(zip(names, consumers, strict=True)), leased, holder[:256]) if consumers else None
+    )
+    close = leased.end if saver is None else saver.close
+    try:
+        return _begin(catalog, tables, parsed, views, consumers, points, leased, saver, close, on_begin)
+    except BaseException:
+        # Nobody reads then: the consumer is not to be shown as if somebody did.
+        close()
+        raise
+
+
+def _begin(
+    catalog: Catalog,
+    tables: Sequence[TableInfo],
+    parsed: StreamOptions,
+    views: Sequence[StreamView],
+    consumers: Sequence[Consumer],
+    points: Sequence[ResumePoint],
+    leased: LeasedStart,
+    saver: _PositionSaver | None,
+    close: Callable[[], None],
+    on_begin: Callable[[Sequence[ResumePoint]], None] | None,
+) -> OpenStream:
+    """As `open_stream`, behind what is checked and opened there: finds the beginning, and what follows it."""
+    names = [str(table.name) for table in tables]
     positions = {
         name: Position(each.snapshot_id, each.snapshot_uuid)
         for name, each in zip(names, consumers, strict=False)
@@ -120,10 +147,8 @@ def open_stream(
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
     restarts = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
-    leased = LeasedStart(catalog.leased_reads, zip(tables, starts, strict=True) if restarts else ())
-    saver = (
-        _PositionSaver(catalog, dict(zip(names, consumers, strict=True)), leased, holder[:256]) if consumers else None
-    )
+    if restarts:
+        leased.begin(zip(tables, starts, strict=True))
     keep = saver or _forget
     if points and saver is not None:
         saver({})
@@ -169,7 +194,7 @@ def open_stream(
         expired=parsed.get(EXPIRED_POSITION),
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
-        on_close=leased.end if saver is None else saver.close,
+        on_close=close,
     )
     return OpenStream(
         follower,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -116,6 +117,9 @@ def _uneven(number: int, given: Any, expected: Any) -> InvalidArgument:
 
 def _to_array(name: str, values: list[Any]) -> pa.Array:
     try:
+        if any(isinstance(value, Decimal) for value in values):
+            # Arrow takes no floats beside decimals. The shortest text of a float is what a column of them becomes, too.
+            values = [Decimal(repr(float(value))) if isinstance(value, float) else value for value in values]
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(

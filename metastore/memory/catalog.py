@@ -35,10 +35,13 @@ class MemoryCatalog:
 
     async def list_databases(self) -> list[DatabaseInfo]:
         """All databases by name."""
-        counts = dict.fromkeys(self._state.databases, 0)
+        sizes: dict[str, list[int]] = {name: [] for name in self._state.databases}
         for table in self._live():
-            counts[table.new.name.database] += 1
-        return [DatabaseInfo(name, self._state.databases[name], counts[name]) for name in sorted(counts)]
+            sizes[table.new.name.database].append(table.snapshots[-1].total_bytes if table.snapshots else 0)
+        return [
+            DatabaseInfo(name, self._state.databases[name], len(found), sum(found))
+            for name, found in sorted(sizes.items())
+        ]
 
     async def delete_database(self, name: str) -> None:
         """Removes a database that has no tables."""

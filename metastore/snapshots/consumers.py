@@ -142,6 +142,7 @@ class Consumers:
 
         async def reset(tx: Transaction) -> None:
             head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            found = await _find(tx, head, consumer_id)
             if snapshot_id > head.latest_snapshot_id:
                 raise InvalidArgument(
                     f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: the newest of table "
@@ -155,7 +156,6 @@ class Consumers:
                     f"{head.earliest_change_id - 1} or more; it goes on behind it.",
                     metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
                 )
-            found = await _find(tx, head, consumer_id)
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
             uuid = known[0].snapshot_uuid if known else ""
             await self._put(tx, head, Consumer(consumer_id, table_uuid, found.epoch + 1, snapshot_id, uuid, "", 0))

@@ -8,6 +8,7 @@ KV = TableSpec("k INT NOT NULL, v STRING", key=("k",))
 LOG = TableSpec("id INT, v STRING")
 PARTS = TableSpec("dt STRING, hr INT, v INT", partition=("dt", "hr"))
 KEYED_PARTS = TableSpec("dt STRING NOT NULL, k INT NOT NULL, v INT", key=("dt", "k"), partition=("dt",))
+SEQ = TableSpec("k INT NOT NULL, s INT, v STRING", key=("k",), options={"sequence.field": "s"})
 
 THREE = append("a|1|1", "a|2|2", "b|1|3")
 
@@ -103,6 +104,36 @@ CASES = (
         PARTS,
         (THREE, overwrite(partition="dynamic")),
         ("a|1|1", "a|2|2", "b|1|3"),
+    ),
+    Case(
+        "7.2 by nothing, deletes that the sequence retains go, too",
+        SEQ,
+        (upsert("1|5|a"), delete("1|8", columns=("k", "s")), overwrite(), upsert("1|7|late")),
+        ("1|7|late",),
+    ),
+    Case(
+        "7.2 if_snapshot: nothing may have come since",
+        LOG,
+        (
+            append("1|a", if_snapshot=0, snapshot=1),
+            append("2|b", snapshot=2),
+            overwrite("1|x", if_snapshot=1, error=r"changed since snapshot 1 \(if_snapshot=1\): '.*' wrote"),
+            append("3|c", if_snapshot=2, snapshot=3),
+        ),
+        ("1|a", "2|b", "3|c"),
+    ),
+    Case(
+        "7.2 if_unchanged: elsewhere something may have come",
+        PARTS,
+        (
+            THREE,
+            append("b|1|4"),
+            overwrite("a|1|9", partition={"dt": "a"}, if_unchanged=1),
+            overwrite("b|1|9", partition={"dt": "b"}, if_unchanged=1, error=r"wrote to partition dt=b"),
+            append("b|2|5", if_unchanged=1),
+            append("b|1|9", if_unchanged=1, error=r"changed since snapshot 1 \(if_unchanged=1\)"),
+        ),
+        ("a|1|9", "b|1|3", "b|1|4", "b|2|5"),
     ),
     Case("7.2 an unknown partition column", PARTS, (THREE, overwrite(partition={"day": "a"}, error=r"day")), None),
     Case(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.language import Case, TableSpec, append, delete, upsert, write
+from tests.conformance.language import Case, TableSpec, append, compact, delete, upsert, write
 
 KV = TableSpec("k INT NOT NULL, v STRING", key=("k",))
 KV4 = TableSpec("k INT NOT NULL, v STRING", key=("k",), options={"bucket": "4"})
@@ -92,6 +92,27 @@ CASES = (
         ("1|7|late",),
     ),
     Case(
+        "1.3 a delete beats late records behind a compaction, too",
+        SEQ,
+        (upsert("1|5|a"), write("-D 1|8|x"), compact(), upsert("1|7|late")),
+        (),
+    ),
+    Case(
+        "1.3 a delete by key needs a value of the sequence",
+        SEQ,
+        (
+            upsert("1|5|a"),
+            delete("1", columns=("k",), error=r"no (value for|column) 's', .* 'sequence\.field'.*latest"),
+        ),
+        ("1|5|a",),
+    ),
+    Case(
+        "1.3 a delete by key beats what is up to its value",
+        SEQ,
+        (upsert("1|5|a", "2|6|b"), delete("1|5", "2|5", columns=("k", "s"))),
+        ("2|6|b",),
+    ),
+    Case(
         "1.4 the kind from a column",
         KIND,
         (upsert("1|+I|a", "2|+I|b"), upsert("1|-D|a", "2|-U|b", "2|+U|c")),
@@ -102,6 +123,19 @@ CASES = (
         "1.4 ignore-delete", IGNORE, (upsert("1|a", "2|b"), write("-D 1|a", "-U 2|b", "+I 3|c")), ("1|a", "2|b", "3|c")
     ),
     Case("1.4 ignore-update-before", IGNORE_BEFORE, (upsert("1|a", "2|b"), write("-U 1|a", "-D 2|b")), ("1|a",)),
+    Case(
+        "1.5 columns that a write leaves out are an error",
+        KV,
+        (upsert("1|a"), upsert("1", columns=("k",), error="v: expected string, got nothing")),
+        ("1|a",),
+    ),
+    Case("1.5 without a key, too", LOG, (append("1", columns=("id",), error="v: expected string, got nothing"),), ()),
+    Case(
+        "1.5 unless they are to be NULL",
+        KV,
+        (upsert("1|a"), upsert("1", columns=("k",), fill_missing=True)),
+        ("1|null",),
+    ),
     Case(
         "1.5 a delete needs the key alone",
         TableSpec("k INT NOT NULL, v STRING NOT NULL", key=("k",)),

@@ -65,7 +65,7 @@ _PUBLISH: Final[Arguments] = {
 }
 
 EPILOG: Final = """\
-exit codes of publish:
+exit codes:
   0  stopped by a signal behind the transactions in hand
   1  something unexpected; the log tells
   2  the command line does not fit, or the metastore refuses us: starting again cannot help

@@ -7,11 +7,12 @@ import click
 from lakelog.cli.input.confirmation import confirm
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.output.printer import Column
-from lakelog.cli.output.text import format_count
+from lakelog.cli.output.text import format_bytes, format_count
 
 _COLUMNS = (
     Column("name", "DATABASE", may_cut=True),
     Column("tables", "TABLES", format_count, right=True),
+    Column("size_bytes", "SIZE", format_bytes, right=True),
     Column("comment", "COMMENT", may_cut=True),
 )
 
@@ -38,7 +39,7 @@ def create(invocation: Invocation, name: str, if_not_exists: bool, comment: str)
 def list_(invocation: Invocation) -> None:
     """List all databases."""
     records = [
-        {"name": found.name, "tables": found.table_count, "comment": found.comment}
+        {"name": found.name, "tables": found.table_count, "size_bytes": found.size_bytes, "comment": found.comment}
         for found in invocation.catalog.metastore.list_databases()
     ]
     invocation.printer.records(

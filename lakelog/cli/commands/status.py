@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -15,8 +19,11 @@ from lakelog.cli.commands.pipelines import describe_pipeline
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Column
-from lakelog.cli.output.text import format_age, format_count, format_time, plural
+from lakelog.cli.output.text import format_age, format_bytes, format_count, format_time, plural
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import NotFound
 from lakelog.format.retention.expiry import OverdueSnapshots
+from lakelog.format.tables.table import DatabaseInfo, TableName
 from lakelog.sdk.maintenance.log_status import LogStatus, load_log_status
 
 _FACTS: Final = (
@@ -27,11 +34,15 @@ _FACTS: Final = (
     Column("version", "Client", lambda version: f"lakelog {version}"),
     Column("databases", "Databases", format_count),
     Column("tables", "Tables", format_count),
+    Column("size_bytes", "Size", lambda size: "" if size is None else f"{format_bytes(size)} in newest snapshots"),
+    Column("disk", "Disk", lambda disk: "" if disk is None else _sum_up_disk(disk)),
     Column("pipelines", "Pipelines", lambda found: "" if found is None else _count_states(found)),
     Column("jobs", "Jobs", lambda found: "" if found is None else _sum_up_jobs(found)),
     Column("logs", "Logs", lambda found: "" if found is None else _sum_up_logs(found)),
 )
 
+_LEFT_AFTER_MS: Final = 60_000
+"""A compactor takes a job within a second; after so long, none of them being done, there is probably no compactor."""
 
 _OVERDUE: Final = (
     Column("table", "OVERDUE SNAPSHOTS OF", may_cut=True),
@@ -49,7 +60,7 @@ def status(invocation: Invocation) -> ExitCode:
     """Show how lakelog is and what it holds.
 
     Jobs are what commits leave for compactors to do: those that are due, and for how long. Of external logs the one is
-    shown that is behind for longest.
+    shown that is behind for longest. The disk is that of tables in a folder of this machine.
 
     Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
     of a log, or a changelog that is still to be made. 'lakelog consumers delete' forgets one.
@@ -66,6 +77,8 @@ def status(invocation: Invocation) -> ExitCode:
         "version": lakelog.__version__,
         "databases": None,
         "tables": None,
+        "size_bytes": None,
+        "disk": None,
         "pipelines": None,
         "jobs": None,
         "logs": None,
@@ -76,6 +89,8 @@ def status(invocation: Invocation) -> ExitCode:
         now_ms = time.time_ns() // 1_000_000
         record["databases"] = len(databases)
         record["tables"] = sum(found.table_count for found in databases)
+        record["size_bytes"] = sum(found.size_bytes for found in databases)
+        record["disk"] = _find_disk(invocation.metastore, databases)
         record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
         record["jobs"] = [dataclasses.asdict(queue) for queue in invocation.metastore.describe_queue()]
         record["logs"] = [_describe_log(found) for found in load_log_status(invocation.metastore, (), now_ms)]
@@ -118,7 +133,30 @@ def _sum_up_jobs(found: list[dict[str, Any]]) -> str:
         due = f"{queue['due_count']} due for {format_age(queue['oldest_due_ms'])}" if queue["due_count"] else ""
         said = [due, *(f"{count} {state}" for state, count in counts.items() if count)]
         parts += [f"{queue['kind']}: {', '.join(filter(None, said))}"] if any(said) else []
-    return "; ".join(parts) or "none"
+    summary = "; ".join(parts) or "none"
+    waits_ms = max((queue["oldest_due_ms"] for queue in found if queue["due_count"]), default=0)
+    is_left = waits_ms >= _LEFT_AFTER_MS and not any(queue["leased_count"] for queue in found)
+    return f"{summary}. Nothing does them: does a compactor run (lakelog compactor run)?" if is_left else summary
+
+
+def _find_disk(metastore: Metastore, databases: Sequence[DatabaseInfo]) -> dict[str, Any] | None:
+    """The space of the disk that holds tables; None: there are none, or they are not on this machine."""
+    smallest = min((found for found in databases if found.table_count), key=lambda each: each.table_count, default=None)
+    try:
+        names = metastore.list_tables(smallest.name) if smallest else []
+        location = metastore.get_table(TableName(smallest.name, names[0])).location if smallest and names else ""
+        if not location.startswith("file:"):
+            return None
+        usage = shutil.disk_usage(Path(unquote(urlsplit(location).path)).parent)
+    except (NotFound, OSError):
+        # Dropped meanwhile, or the files of another machine.
+        return None
+    return {"free_bytes": usage.free, "total_bytes": usage.total}
+
+
+def _sum_up_disk(disk: dict[str, int]) -> str:
+    """`8.1 GiB free of 250.2 GiB`."""
+    return f"{format_bytes(disk['free_bytes'])} free of {format_bytes(disk['total_bytes'])}"
 
 
 def _sum_up_logs(found: list[dict[str, Any]]) -> str:

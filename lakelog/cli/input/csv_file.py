@@ -14,6 +14,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.types.sql_types import to_sql_type
 
 _BAD_VALUE: Final = re.compile(r"In CSV column #(\d+): (?:CSV conversion error to [^:]*: )?(.*)", re.DOTALL)
+_OFFSET: Final = re.compile(r"expected (?:a|(no)) zone offset in ('[^']*')")
 _BAD_COUNT: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
 _LONGEST_SHOWN: Final = 200
 
@@ -100,6 +101,10 @@ def _reason(error: Exception, schema: pa.Schema) -> str:
         if what.startswith("invalid value "):
             shown = what.removeprefix("invalid value ")
             return f"column '{field.name}' has {shown}, but needs a value of {to_sql_type(field.type)}"
+        offset = _OFFSET.match(what)
+        if offset is not None:
+            remedy = "leave its offset out" if offset[1] else "add its offset, as in 2024-05-01T12:00:00Z or +02:00"
+            return f"column '{field.name}' has {offset[2]}, but needs a value of {to_sql_type(field.type)}: {remedy}"
         return f"column '{field.name}' needs a value of {to_sql_type(field.type)}: {what}"
     count = _BAD_COUNT.search(text)
     if count is not None:

@@ -20,7 +20,7 @@ from lakelog.storage.objects.local import translate_os_error
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
 STDIN: Final = "-"
 
-_NAME_OF_STDIN: Final = "The standard input"
+NAME_OF_STDIN: Final = "The standard input"
 
 _SUFFIXES: Final = {
     ".csv": "csv",
@@ -55,6 +55,8 @@ class RowPlace:
         """Group and rows, or one row of the batch, for messages; rows from 1."""
         if row is not None:
             return f"{self.group}row {self.first + row + 1:,}"
+        if self.end == self.first + 1:
+            return f"{self.group}row {self.end:,}"
         return f"{self.group}rows {self.first + 1:,} to {self.end:,}"
 
 
@@ -89,7 +91,7 @@ def detect_format(path: str) -> str:
             f"{path}: only csv and json are read compressed. Unpack it: these compress by themselves."
         )
     if found is None:
-        what = "The standard input" if path == STDIN else f"The name of {path}"
+        what = NAME_OF_STDIN if path == STDIN else f"The name of {path}"
         raise InvalidArgument(f"{what} does not tell its format; add --format {'|'.join(FORMATS)}.")
     return found
 
@@ -127,7 +129,7 @@ def open_batches(
     """
     if path == STDIN and file_format == "parquet":
         raise InvalidArgument("Parquet is read from its end and cannot come from the standard input; give a file.")
-    name = _NAME_OF_STDIN if path == STDIN else path
+    name = NAME_OF_STDIN if path == STDIN else path
     with _translated(path, name, file_format):
         raw = pa.PythonFile(sys.stdin.buffer, mode="r") if path == STDIN else pa.OSFile(path)
     with raw:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import time
@@ -46,6 +47,8 @@ _WAITING_CODES: Final = {
 }
 """Exit codes of the writer after which starting it again helps once somebody has done something."""
 _CHECK_WITHIN_S: Final = 60.0
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+"""What a URI begins with, also one with a slash too few: s3:/bucket is no folder that anyone means."""
 
 
 @click.command(
@@ -215,7 +218,7 @@ def _to_warehouse(given: str | None) -> str | None:
     """The URI of the warehouse that was given; a folder may be named by its path."""
     if given is None or given.startswith("s3://"):
         return given
-    if "://" in given and not given.startswith("file:///"):
+    if _SCHEME.match(given) and not given.startswith("file:///"):
         raise InvalidArgument(
             f"--warehouse {given}: give s3://bucket/prefix, or a folder of this machine.",
             metadata={"field": "warehouse"},

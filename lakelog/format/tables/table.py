@@ -46,8 +46,16 @@ class TableInfo:
 
 @dataclass(frozen=True)
 class DatabaseInfo:
-    """A database."""
+    """A database.
+
+    Args:
+        name: Its name.
+        comment: What it is for; may be empty.
+        table_count: How many tables it has.
+        size_bytes: Of the files that their newest snapshots show.
+    """
 
     name: str
     comment: str
     table_count: int
+    size_bytes: int = 0

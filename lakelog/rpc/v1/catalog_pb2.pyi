@@ -121,22 +121,26 @@ class Database(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     TABLE_COUNT_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     comment: _builtins.str
     """What it is for; may be empty."""
     table_count: _builtins.int
     """How many tables it has."""
+    size_bytes: _builtins.int
+    """Of the files that their newest snapshots show; what only earlier ones need comes on top."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         comment: _builtins.str = ...,
         table_count: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "name", b"name", "table_count", b"table_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "name", b"name", "size_bytes", b"size_bytes", "table_count", b"table_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike, Value
 from lakelog.arguments import check_flag, to_option_texts, to_texts
-from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.errors import NotFound
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
-from lakelog.reads.change_range import find_begin
+from lakelog.reads.change_range import find_begin, naming_what_is_kept
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
-from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import resolve_state
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
@@ -124,7 +123,6 @@ class Table(TableReads, TableWrites, TableUpkeep):
         condition = to_condition(filter, params)
         if raw:
             check_raw(self._info, "raw=True")
-        given = after
         if after is None:
             after = self._request(lambda: find_begin(self._catalog.metastore, self._info, until, raw=raw))
         last = until
@@ -153,20 +151,9 @@ class Table(TableReads, TableWrites, TableUpkeep):
                 overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
             )
 
-        try:
+        remedy = "give after={} or more, or read the whole table by scan()"
+        with naming_what_is_kept(self._catalog.metastore, self._info, after, remedy):
             return self._request(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
-        except SnapshotExpired as error:
-            (kept,) = self._catalog.metastore.list_latest([self.uuid])
-            if given is None or given >= kept.earliest_change_id - 1:
-                raise
-            raise to_expired_position(
-                "The read of changes",
-                self.name,
-                given,
-                earliest=kept.earliest_change_id,
-                latest=kept.snapshot_id,
-                remedy=f"give after={kept.earliest_change_id - 1} or more, or read the whole table by scan()",
-            ) from error
 
     def subscribe(
         self,

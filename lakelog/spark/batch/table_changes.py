@@ -93,6 +93,6 @@ def changes(
     # Asked here first, since what a data source raises comes out as an error of Spark.
     read_options = RangeReadOptions.of(metastore, SourceOptions.of(options))
     assert read_options is not None, "it is a read of changes"
-    read_options.plan(metastore, timeout_s)
+    read_options.plan(metastore, timeout_s, "give after={} or more, or read the whole table by read_table")
     rows = spark.read.format("lakelog").options(**options).load()
     return rows.select(*["`" + each.replace("`", "``") + "`" for each in returned])

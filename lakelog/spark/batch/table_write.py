@@ -45,7 +45,7 @@ from lakelog.spark.installation import installation_of
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.routing import to_routing
-from lakelog.storage.write.row_normalizer import KindSource
+from lakelog.storage.write.row_normalizer import KindSource, check_keys_to_delete
 from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.log_rows import plan_log_rows
@@ -122,6 +122,8 @@ def write(
     )
     info = metastore.get_table(parse_table_name(name))
     overwrite = resolve_overwrite(mode, partition, info, given)
+    if mode == "delete":
+        check_keys_to_delete(str(info.name), TableOptions(info.options), df.columns)
     _check_streaming(df)
     check_progress(metastore, info, parameters)
     applied = find_applied(metastore, info, parameters)

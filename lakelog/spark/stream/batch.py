@@ -20,6 +20,7 @@ from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.change_plan import resolve_range_mode
+from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.reads.tag_range import resolve_range
 from lakelog.spark.connection import SparkConnection, open_metastore
@@ -85,8 +86,12 @@ class RangeReadOptions:
         """The columns as Spark knows them."""
         return to_change_schema(self.table, self.names)
 
-    def plan(self, metastore: Metastore, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[ChangeSplit]:
+    def plan(
+        self, metastore: Metastore, timeout_s: float = DEFAULT_TIMEOUT_S, remedy: str = BEGIN_BETWEEN
+    ) -> list[ChangeSplit]:
         """What each task reads; blocks, at most `timeout_s` for changelogs that a compactor is to make.
+
+        `remedy` is for `naming_what_is_kept`.
 
         Raises:
             Unavailable: One was still open then; named.
@@ -99,15 +104,16 @@ class RangeReadOptions:
             return plan_difference_splits(metastore, self.table, self.after, self.until, self.filter)
         raw = self.mode != "changelog"
         overwrites = not raw and TableOptions(self.table.options).get(STREAMING_READ_OVERWRITE)
-        _, splits = plan_when_complete(
-            metastore,
-            self.table,
-            self.until,
-            timeout_s,
-            lambda: plan_change_splits(
-                metastore, self.table, self.after, self.until, self.filter, raw=raw, overwrites=overwrites
-            ),
-        )
+        with naming_what_is_kept(metastore, self.table, self.after, remedy):
+            _, splits = plan_when_complete(
+                metastore,
+                self.table,
+                self.until,
+                timeout_s,
+                lambda: plan_change_splits(
+                    metastore, self.table, self.after, self.until, self.filter, raw=raw, overwrites=overwrites
+                ),
+            )
         return [dataclasses.replace(each, without_deletes=self.mode == "delta") for each in splits]
 
 

@@ -139,6 +139,10 @@ def _tags(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
     return table.tags.list()
 
 
+def _consumers(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+    return table.consumers.list()
+
+
 def _schemas(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
     return pa.concat_tables([describe_columns(schema) for schema in catalog.metastore.list_schemas(table.uuid)])
 
@@ -150,5 +154,6 @@ _SYSTEM_TABLES: Final[dict[str, Callable[[Catalog, Table, int | None], pa.Table]
     "options": _options,
     "schemas": _schemas,
     "tags": _tags,
+    "consumers": _consumers,
 }
 _WITH_PAST: Final = ("files", "partitions")

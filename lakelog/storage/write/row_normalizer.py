@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -91,6 +92,12 @@ class RowNormalizer:
         elif given is not None:
             kinds = given.to_numpy()
         elif field is not None:
+            if field not in table.schema.names:
+                raise InvalidArgument(
+                    f"The rows written to {self.table_name} have no column '{field}' of +I, -U, +U or -D, by which the "
+                    "table's 'rowkind.field' says what they do. Add it.",
+                    metadata={"column": field},
+                )
             kinds = self._read_kind_field(rows, field)
             if not is_retract(pa.array(kinds)).all():
                 check_schema(table.schema, self._relaxed, fill_missing=fill_missing)
@@ -176,15 +183,7 @@ class RowNormalizer:
             missing = single_array(table.column(name)).is_null()
             if missing.true_count:
                 row = int(np.argmax(missing.to_numpy(zero_copy_only=False)))
-                raise InvalidArgument(
-                    f"Row {row} of the keys to delete from {self.table_name} has no value for '{name}', which is part "
-                    "of its 'sequence.field'. Such a delete loses against every row that has a value, and deletes "
-                    "nothing. Give the value along with the key: the delete beats all rows up to it. Or beat the row "
-                    "that is there, whatever its value: table.delete(keys, latest=True), lakelog insert --mode delete "
-                    "--latest.",
-                    reason="SEQUENCE_MISSING",
-                    metadata={"table": self.table_name, "column": name},
-                )
+                raise _lacks_sequence(f"Row {row} of the keys", "has no value for", self.table_name, name)
 
     def _check_not_null(self, table: pa.Table, retracts: npt.NDArray[np.bool_] | None) -> None:
         """Rows that add need every column that is NOT NULL; rows that take away only their key, which is checked."""
@@ -204,3 +203,21 @@ class RowNormalizer:
 
 
 _NOTHING: Final = np.zeros(1, bool)
+
+
+def check_keys_to_delete(table_name: str, options: TableOptions, names: Collection[str]) -> None:
+    """Raises InvalidArgument where keys to delete have no column for a part of the table's `sequence.field`. Pure."""
+    left_out = [name for name in options.get(SEQUENCE_FIELD) if name not in names]
+    if left_out and not options.get(IGNORE_DELETE):
+        raise _lacks_sequence("The keys", "have no column", table_name, left_out[0])
+
+
+def _lacks_sequence(keys: str, lack: str, table_name: str, column: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{keys} to delete from {table_name} {lack} '{column}', which is part of its 'sequence.field'. Such a delete "
+        "loses against every row that has a value, and deletes nothing. Give the value along with the key: the delete "
+        "beats all rows up to it. Or beat the row that is there, whatever its value: table.delete(keys, latest=True), "
+        "lakelog insert --mode delete --latest.",
+        reason="SEQUENCE_MISSING",
+        metadata={"table": table_name, "column": column},
+    )

@@ -14,11 +14,15 @@ def test_databases_are_made_listed_and_dropped(metastore: Metastore) -> None:
     assert metastore.create_database("shop", comment="orders and items")
     assert not metastore.create_database("shop", if_not_exists=True)
     metastore.create_database("archive")
-    metastore.create_table(TableName("shop", "orders"), SCHEMA)
+    orders, _ = metastore.create_table(TableName("shop", "orders"), SCHEMA)
     assert metastore.list_databases() == [
-        DatabaseInfo("archive", "", 0),
-        DatabaseInfo("shop", "orders and items", 1),
+        DatabaseInfo("archive", "", 0, 0),
+        DatabaseInfo("shop", "orders and items", 1, 0),
     ]
+    append(metastore, orders, 1)
+    append(metastore, orders, 2, names="bc")
+    newest = metastore.list_snapshots(orders.table_uuid).snapshots[-1]
+    assert metastore.list_databases()[1].size_bytes == newest.total_bytes > 0
     assert metastore.drop_database("archive")
     assert not metastore.drop_database("archive", if_exists=True)
     assert [database.name for database in metastore.list_databases()] == ["shop"]

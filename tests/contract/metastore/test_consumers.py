@@ -11,6 +11,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableInfo
+from metastore.snapshots import consumers
 
 from .making import append, make_table
 
@@ -92,8 +93,9 @@ def test_a_position_is_one_that_the_table_has_and_does_not_go_back(metastore: Me
 
 def test_a_reset_goes_back_and_forth(metastore: Metastore) -> None:
     table = make_history(metastore)
-    with pytest.raises(NotFound, match=r"has no consumer 'new'; it has none\."):
-        metastore.reset_consumer(table.table_uuid, "new", 2)
+    for snapshot_id in (2, 9):
+        with pytest.raises(NotFound, match=r"has no consumer 'new'; it has none\."):
+            metastore.reset_consumer(table.table_uuid, "new", snapshot_id)
     metastore.open_consumer("new", [table.table_uuid], "")
     metastore.reset_consumer(table.table_uuid, "new", 2)
     (made,) = metastore.list_consumers(table.table_uuid)
@@ -182,6 +184,23 @@ def test_who_has_closed_does_not_read(metastore: Metastore) -> None:
     metastore.renew_consumer("etl", {other.table_uuid: 2}, "")
     with pytest.raises(Fenced, match="opened by another that has closed since"):
         metastore.advance_consumer("etl", [position(other, 1, 1)])
+
+
+def test_who_was_not_heard_of_for_long_does_not_read(metastore: Metastore, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_history(metastore)
+    metastore.open_consumer("etl", [table.table_uuid], "host-1")
+
+    def find() -> tuple[str, bool]:
+        (found,) = metastore.list_consumers(table.table_uuid)
+        return found.holder, found.is_expired
+
+    assert find() == ("host-1", False)
+    monkeypatch.setattr(consumers, "_SILENT_MS", 200)
+    time.sleep(0.25)
+    assert find() == ("", False), "killed, it could not say that it goes"
+    monkeypatch.setattr(consumers, "_SILENT_MS", 60_000)
+    metastore.renew_consumer("etl", {table.table_uuid: 1}, "host-1")
+    assert find() == ("host-1", False)
 
 
 def test_a_consumer_that_is_used_while_snapshots_expire_keeps_what_it_needs_or_learns_that_it_is_gone(

@@ -203,12 +203,17 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(up: Up) -> None:
 
 
 def test_status_knows_whether_it_serves(up: Up) -> None:
+    up.run("sql", "-e", "CREATE DATABASE sized; CREATE TABLE sized.t AS SELECT 1 AS id")
     record = up.json("status")
     assert record["serving"]
     assert record["latency_ms"] < 1000
     assert record["pipelines"] == record["logs"] == []
     assert all({"kind", "due_count", "leased_count", "oldest_due_ms"} <= queue.keys() for queue in record["jobs"])
-    assert [line for line in up.run("status").stdout.splitlines() if line.startswith(("Jobs ", "Logs "))]
+    said = up.run("status").stdout.splitlines()
+    shown = {line.split()[0] for line in said}
+    assert {"Size", "Disk", "Jobs", "Logs"} <= shown
+    assert 0 < record["disk"]["free_bytes"] < record["disk"]["total_bytes"]
+    assert record["size_bytes"] == sum(found["size_bytes"] for found in up.json("database", "list")) > 0
     assert run_command("-t", "127.0.0.1:1", "status").returncode == 5
 
 

@@ -50,7 +50,7 @@ def test_tables_are_kept_on_s3(
     assert not (up.data / "warehouse").exists()
 
 
-@pytest.mark.parametrize("warehouse", ["http://lake/up", "file://host/folder"])
+@pytest.mark.parametrize("warehouse", ["http://lake/up", "file://host/folder", "s3:/lake/up", "s3:lake"])
 def test_a_warehouse_of_another_kind_is_refused(warehouse: str, tmp_path: Path) -> None:
     done: subprocess.CompletedProcess[str] = run_command("up", "--data", str(tmp_path), "--warehouse", warehouse)
     assert done.returncode == 2

@@ -63,6 +63,17 @@ def test_an_early_end_is_reported_with_code_and_last_words(tmp_path: Path) -> No
     assert caught.value.reason == "PROCESS_FAILED"
 
 
+def test_a_failed_start_does_not_show_what_earlier_ones_said(tmp_path: Path) -> None:
+    child = python("print('fine')", tmp_path)
+    child.start()
+    child.wait(10.0)
+    again = python("import sys; print('no warehouse'); sys.exit(2)", tmp_path, is_ready=lambda: False)
+    with pytest.raises(Unavailable) as caught:
+        again.start()
+    assert caught.value.message.splitlines()[1:] == ["    no warehouse"]
+    assert again.last_log_lines() == ["fine", "no warehouse"]
+
+
 def test_not_ready_in_time_is_killed(tmp_path: Path) -> None:
     child = python(SLEEP, tmp_path, is_ready=lambda: False, ready_within_s=0.3)
     with pytest.raises(Unavailable, match=r"not ready within 0\.3 s"):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lakelog.errors import SnapshotExpired
+from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 
@@ -43,6 +43,7 @@ def test_a_consumer_that_has_expired_goes_on_as_its_next_subscription_says(catal
             r"'scan\.expired-position' = 'earliest'",
         ):
             table.subscribe(consumer_id="etl")
+        assert table.consumers.list().column("holder").to_pylist() == [None], "nobody reads"
     with table.subscribe(consumer_id="etl", options={"scan.expired-position": "full"}) as stream:
         assert {each[:2] for each in rows(stream, 1)} == {(3, "+I")}
     table.consumers.reset("etl", 3)
@@ -74,3 +75,10 @@ def test_a_reader_is_shown_as_long_as_it_reads(catalog: Catalog) -> None:
         assert holders() != [None], "another reads under its name"
         del second
     assert holders() == [None]
+
+
+def test_who_did_not_come_to_read_is_not_shown_as_a_reader(catalog: Catalog) -> None:
+    table = make_history(catalog)
+    with pytest.raises(NotFound, match="Snapshot 99"):
+        table.subscribe("from-snapshot-full", consumer_id="etl", options={"scan.snapshot-id": 99})
+    assert table.consumers.list().select(["id", "holder"]).to_pylist() == [{"id": "etl", "holder": None}]

@@ -235,6 +235,12 @@ def test_errors_name_file_row_group_and_option(insert: Insert, log: Table, folde
     assert ids(log) == [1, 1, 1]
 
 
+def test_errors_name_the_standard_input(insert: Insert, log: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"id": null, "item": "a"}\n')))
+    code, _, err = insert("-", "--format", "json")
+    assert (code, err.startswith("Error: The standard input, row 1: Column 'id' has None: ")) == (2, True), err
+
+
 def test_what_is_no_data_is_refused_by_its_name(insert: Insert, log: Table, folder: Path, tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("no data")
     code, _, err = insert(folder)

@@ -53,6 +53,12 @@ def test_a_position_that_expired_is_an_error_however_it_is_named(catalog: Catalo
             table.changes(after, until)
     with pytest.raises(SnapshotExpired, match=r"is at snapshot 0 of .*Give after=4 or more, or read the whole table"):
         table.changes(0)
+    wanted = r"is at snapshot 3 of .* 5 to 6 are all that is kept\. Begin 'incremental-between' with 4 or more, or"
+    for mode in ("delta", "changelog"):
+        with pytest.raises(SnapshotExpired, match=wanted):
+            table.scan(options={"incremental-between": "3,6", "incremental-between-scan-mode": mode})
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 3 of .* can still be read"):
+        table.scan(options={"incremental-between": "3,6", "incremental-between-scan-mode": "diff"})
 
 
 def test_of_an_append_table_the_rows_of_the_snapshots_that_are_kept(catalog: Catalog) -> None:

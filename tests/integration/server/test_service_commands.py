@@ -24,7 +24,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("compactor", "run", "--help"), "usage: lakelog compactor run"),
         (("publisher", "run", "--help"), "usage: lakelog publisher run"),
         (("pipeline", "run", "--help"), "PIPELINE.yaml"),
-        (("writer", "check", "--help"), "usage: lakelog writer check"),
+        (("pipeline", "--help"), "usage: lakelog pipeline [-h] run | check ..."),
+        (("writer", "check", "--help"), "usage: lakelog pipeline check"),
         (("reader", "serve", "--help"), "usage: lakelog reader serve"),
     ],
 )
@@ -41,6 +42,23 @@ def test_what_a_service_says_and_how_it_ends_is_its_own() -> None:
     missing = run("pipeline", "check", "no-such-file.yaml")
     assert missing.returncode != 0
     assert "no-such-file.yaml" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("pipeline",), "lakelog pipeline: the following arguments are required: run | check"),
+        (("pipeline", "rnu"), "lakelog pipeline: argument run | check: invalid choice: 'rnu' (choose from"),
+        (("writer", "publish"), "lakelog writer: publishers have a name of their own: lakelog publisher run"),
+        (("compactor",), "lakelog compactor: the following arguments are required: run"),
+        (("publisher",), "lakelog publisher: the command is missing: say run (see --help)"),
+        (("publisher", "--tables", "a.b"), "lakelog publisher: there is no command '--tables'; say run (see --help)"),
+    ],
+)
+def test_no_service_begins_without_a_command(arguments: tuple[str, ...], message: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def test_options_of_the_command_are_none_of_a_service() -> None:

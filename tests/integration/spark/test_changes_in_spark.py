@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 import lakelog.spark
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.connection import SparkConnection
@@ -79,6 +79,18 @@ def test_changes_that_cannot_be(
 ) -> None:
     with pytest.raises(kind, match=message):
         lakelog.spark.changes(spark, keyed.name, **arguments)
+
+
+def test_what_has_expired_names_what_is_kept(spark: SparkSession, keyed: Table) -> None:
+    keyed.expire_snapshots(older_than=1 << 52, retain_last=2)
+    name = str(keyed.name)
+    kept = "is at snapshot 0 of .* snapshots 3 to 4 are all that is kept"
+    with pytest.raises(SnapshotExpired, match=rf"{kept}\. Give after=2 or more, or read the whole table by read_table"):
+        lakelog.spark.changes(spark, name, 0)
+    for mode in ("delta", "changelog"):
+        options = {"table": name, "incremental-between": "0,4", "incremental-between-scan-mode": mode}
+        with pytest.raises(AnalysisException, match=rf"{kept}\. Begin 'incremental-between' with 2 or more"):
+            spark.read.format("lakelog").options(**options).load().collect()
 
 
 @pytest.mark.parametrize("mode", ["delta", "changelog", "diff", "auto"])

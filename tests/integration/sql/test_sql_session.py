@@ -137,6 +137,8 @@ def test_time_travel(session: SqlSession) -> None:
     assert rows(session, "SELECT count(*) FROM orders VERSION AS OF 'first'") == [(2,)]
     assert rows(session, "SELECT sum(rows) FROM `orders$files` VERSION AS OF 'first'") == [(2,)]
     assert rows(session, "SELECT name, snapshot_id, rows FROM orders$tags") == [("first", 1, 2)]
+    with session.catalog.subscribe(["shop.orders"], "latest", consumer_id="etl"):
+        assert rows(session, "SELECT id, snapshot_id, expired FROM orders$consumers") == [("etl", 2, False)]
     by_hint = "SELECT count(*) FROM orders /*+ OPTIONS('scan.tag-name' = 'first') */"
     assert rows(session, by_hint) == [(2,)]
     with pytest.raises(InvalidArgument, match=r"VERSION AS OF 'a b' is no snapshot: give its id, .* or its tag in"):

@@ -31,10 +31,10 @@ def test_databases_are_made_listed_and_dropped(lake: Lake) -> None:
     assert (again.code, again.err) == (4, "Error: Database lab exists already.\n")
     assert "nothing was changed" in lake.run("database", "create", "lab", "--if-not-exists").out
     listed = lake.run("database", "list").out.splitlines()
-    assert listed[0].split() == ["DATABASE", "TABLES", "COMMENT"]
-    assert listed[1].split() == ["shop", "0", "what", "we", "sell"]
+    assert listed[0].split() == ["DATABASE", "TABLES", "SIZE", "COMMENT"]
+    assert listed[1].split() == ["shop", "0", "0", "B", "what", "we", "sell"]
     document = json.loads(lake.run("database", "list", "--output", "json").out)
-    assert document[1] == {"name": "lab", "tables": 0, "comment": ""}
+    assert document[1] == {"name": "lab", "tables": 0, "size_bytes": 0, "comment": ""}
     assert lake.run("database", "drop", "lab", "--yes").out == "Dropped database lab.\n"
 
 

@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.cli.input.source_files import detect_format, open_batches
+from lakelog.cli.input.source_files import RowPlace, detect_format, open_batches
 from lakelog.errors import InvalidArgument
 
 _ROWS = 600_000
@@ -94,3 +94,9 @@ def test_a_name_shows_its_format(name: str, format_: str) -> None:
 def test_a_name_that_shows_no_format(name: str, reported: str) -> None:
     with pytest.raises(InvalidArgument, match=reported):
         detect_format(name)
+
+
+def test_the_place_of_a_single_row_is_that_row() -> None:
+    place = RowPlace()
+    batches = [pa.record_batch({"id": [1, 2]}), pa.record_batch({"id": [3]})]
+    assert [place.show() for _ in place.count(batches)] == ["rows 1 to 2", "row 3"]

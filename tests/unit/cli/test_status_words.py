@@ -19,7 +19,12 @@ from lakelog.format.jobs.queue import JobQueue
         ([JobQueue("compact", 3, 0, 1, 0, 2500)], "compact: 3 due for 2 s, 1 being done"),
         (
             [JobQueue("compact", 0, 1, 0, 2, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
-            "compact: 1 resting, 2 failed; expire: 1 due for 1 min",
+            "compact: 1 resting, 2 failed; expire: 1 due for 1 min. "
+            "Nothing does them: does a compactor run (lakelog compactor run)?",
+        ),
+        (
+            [JobQueue("compact", 0, 0, 1, 0, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
+            "compact: 1 being done; expire: 1 due for 1 min",
         ),
     ],
 )

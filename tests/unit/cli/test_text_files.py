@@ -142,6 +142,25 @@ def test_what_does_not_fit_in_a_csv_file_is_reported_with_its_line(text: str, me
     assert refused.value.message == message
 
 
+@pytest.mark.parametrize(
+    ("zone", "value", "reason"),
+    [
+        (
+            "UTC",
+            "2024-05-01",
+            "'2024-05-01', but needs a value of TIMESTAMP: add its offset, as in 2024-05-01T12:00:00Z",
+        ),
+        (None, "2024-05-01T12:00Z", "'2024-05-01T12:00Z', but needs a value of TIMESTAMP_NTZ: leave its offset out."),
+    ],
+)
+def test_a_time_with_an_offset_too_few_or_too_many_is_refused_with_the_remedy(
+    zone: str | None, value: str, reason: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=r"f, line 2: column 'at' has ") as refused:
+        read(open_csv, f"at\n{value}\n", pa.schema({"at": pa.timestamp("us", zone)}))
+    assert reason in refused.value.message
+
+
 @pytest.mark.parametrize("value", ["x", "1.234", "123.45"])
 def test_a_decimal_that_does_not_fit_is_reported_with_its_column(value: str) -> None:
     schema = pa.schema({"id": pa.int64(), "price": pa.decimal128(4, 2)})

@@ -7,6 +7,7 @@ import time
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -113,6 +114,18 @@ def test_notebooks_show_values_as_text_and_not_too_many(catalog: Catalog) -> Non
     gone = table._repr_html_()
     assert "was dropped" in gone
     assert "<table>" not in gone
+
+
+def test_results_of_sql_become_data_frames_as_scans_do(catalog: Catalog) -> None:
+    _make(catalog).append(_rows(0, 2))
+    result = catalog.sql("SELECT id, name FROM shop.t ORDER BY id")
+    assert result.to_arrow() is result.rows
+    assert result.to_pandas().equals(pd.DataFrame({"id": [0, 1], "name": ["a", "a"]}))
+    assert result.to_polars().rows() == [(0, "a"), (1, "a")]
+    done = catalog.sql("CREATE DATABASE more")
+    for read in (done.to_arrow, done.to_pandas, done.to_polars):
+        with pytest.raises(InvalidArgument, match="returned no rows: Database more created"):
+            read()
 
 
 def test_notebooks_show_results_of_sql(catalog: Catalog) -> None:
@@ -271,6 +284,16 @@ def test_an_unknown_key_is_refused_also_where_what_is_missing_is_filled(catalog:
     table = _make(catalog)
     with pytest.raises(InvalidArgument, match="other: expected no such column"):
         table.append([{"id": 1}, {"id": 2, "other": 3}], fill_missing=True)
+
+
+def test_numbers_of_several_types_in_dicts_become_decimals(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", pa.schema([("price", pa.decimal128(10, 2))]))
+    table.append([{"price": price} for price in (Decimal("8"), 3.5, 2, None, np.float64(0.1))])
+    expected = [Decimal("8.00"), Decimal("3.50"), Decimal("2.00"), None, Decimal("0.10")]
+    assert table.scan().to_arrow()["price"].to_pylist() == expected
+    for odd in (0.1 + 0.2, float("nan")):
+        with pytest.raises(InvalidArgument, match="'price'"):
+            table.append([{"price": Decimal("8")}, {"price": odd}])
 
 
 def test_floats_of_pandas_and_dicts_become_decimals(catalog: Catalog) -> None:

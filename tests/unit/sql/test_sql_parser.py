@@ -11,6 +11,7 @@ from lakelog.sql.statements import (
     AlterOptions,
     CreateDatabase,
     CreateTable,
+    CreateTableAs,
     DescribeTable,
     DropDatabase,
     DropTable,
@@ -125,6 +126,14 @@ def test_keys_may_stand_among_the_options() -> None:
     assert [field.nullable for field in statement.schema] == [False, False, True]
 
 
+def test_a_key_of_a_table_from_a_query_stands_as_that_of_others_or_first() -> None:
+    rest = "PARTITIONED BY (dt) AS SELECT id, dt FROM u"
+    first = parse_statement(f"CREATE TABLE t PRIMARY KEY (id, dt) {rest}")
+    assert isinstance(first, CreateTableAs)
+    assert first.primary_key == ("id", "dt")
+    assert parse_statement(f"CREATE TABLE t (PRIMARY KEY (id, dt) NOT ENFORCED) {rest}") == first
+
+
 def test_inserts() -> None:
     statement = parse_statement("INSERT INTO shop.orders (id, v) VALUES (1, 'a'), (-2, NULL)")
     assert isinstance(statement, Insert)
@@ -174,6 +183,7 @@ def test_inserts() -> None:
         ("CREATE TABLE t LIKE u", 16, ["SHOW CREATE TABLE"]),
         ("CREATE TABLE t AS VALUES (1)", 19, ["A SELECT is expected"]),
         ("CREATE TABLE t WITH ('a' = 'b') PRIMARY KEY (a) AS SELECT 1 AS a", 33, ["PRIMARY KEY comes first"]),
+        ("CREATE TABLE t (PRIMARY KEY (a))", 33, ["at least one column"]),
         ("CREATE TABLE t ()", 17, ["name of a column"]),
         ("CREATE TABLE t (id)", 19, ["type of column 'id'"]),
         ("CREATE TABLE t (id WIDE)", 20, ["Column 'id'", "'WIDE'"]),

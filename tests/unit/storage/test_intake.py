@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -88,6 +89,11 @@ def test_a_field_of_kinds_says_whether_columns_may_be_left_out() -> None:
     assert taken.column("a").null_count == 1
     with pytest.raises(InvalidArgument, match="a: expected string, got nothing"):
         row_normalizer.take(pa.table({"id": [1, 2], "op": ["-D", "+I"]}), KindSource.INSERTS)
+    for source, fills in itertools.product((KindSource.INSERTS, KindSource.COLUMN), (False, True)):
+        with pytest.raises(
+            InvalidArgument, match=r"rows written to db\.t have no column 'op' of .*rowkind\.field.*Add it"
+        ):
+            row_normalizer.take(pa.table({"id": [1], "a": ["x"]}), source, fill_missing=fills)
 
 
 @pytest.mark.parametrize("fill_missing", [False, True])

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakelog.cli.commands.rows.insert_progress import InsertProgress
 from lakelog.cli.input.json_file import MayLeaveOut
-from lakelog.cli.input.source_files import STDIN, RowPlace, open_batches
+from lakelog.cli.input.source_files import NAME_OF_STDIN, STDIN, RowPlace, open_batches
 from lakelog.cli.input.source_paths import SourceFile
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Effect, InvalidArgument, LakelogError
@@ -190,7 +190,8 @@ class FileInsert:
                 where = f", {place.show(None if row is None else int(row))}"
                 # What is counted from the batch on is a row of the file here.
                 message = message if row is None else message.replace(f" in row {row}", "", 1)
-                message = f"{source.path}{'' if error.reason == 'SCHEMA_MISMATCH' else where}: {message}"
+                name = NAME_OF_STDIN if source.path == STDIN else source.path
+                message = f"{name}{'' if error.reason == 'SCHEMA_MISMATCH' else where}: {message}"
             raise InvalidArgument(message, reason=error.reason, metadata=error.metadata) from error
 
     def _read(self, source: SourceFile) -> Iterator[pa.RecordBatch]:

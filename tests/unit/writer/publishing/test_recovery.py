@@ -95,7 +95,7 @@ def test_goes_on_after_what_is_published(known: RecoveryFacts, resume: LogPositi
     [
         pytest.param(_know(_at(3), _mirror(3, 10, 9), topic=None), "does not exist", id="topic dropped"),
         pytest.param(
-            _know(_at(3), _mirror(3, 10, 9), topic=replace(_TOPIC, topic_id="topic-2")), "made again", id="topic again"
+            _know(_at(3), _mirror(3, 10, 9), topic=replace(_TOPIC, topic_id="topic-2")), "made anew", id="topic anew"
         ),
         pytest.param(_know(_at(3), _mirror(3, 21, 9)), "ends at offset 20", id="topic cut (R10)"),
         pytest.param(_know(_at(3), _mirror(3, 9, 9, 1)), "ends at offset 0", id="topic with fewer partitions"),

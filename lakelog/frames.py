@@ -1,0 +1,43 @@
+"""Arrow tables as data frames of packages that lakelog does not need itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+def to_pandas(rows: pa.Table) -> pd.DataFrame:
+    """Makes a pandas data frame.
+
+    Raises:
+        InvalidArgument: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise InvalidArgument("to_pandas() needs pandas, which is not installed: pip install pandas.") from error
+    frame = rows.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    return frame
+
+
+def to_polars(rows: pa.Table) -> pl.DataFrame:
+    """Makes a polars data frame.
+
+    Raises:
+        InvalidArgument: polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError as error:
+        raise InvalidArgument("to_polars() needs polars, which is not installed: pip install polars.") from error
+    frame = polars.from_arrow(rows)
+    assert isinstance(frame, polars.DataFrame)
+    return frame
