@@ -19,7 +19,7 @@ def test_expiry_holds_in_every_interleaving() -> None:
 @pytest.mark.parametrize(
     ("off", "expected"),
     [
-        ("pins", "a reader lost what it holds"),
+        ("leases", "a reader lost what it holds"),
         ("locked", "a reader lost what it holds"),
         ("counted", "live files are not in the store"),
         ("forgotten_last", "is never deleted"),

@@ -360,7 +360,7 @@ def _find_baseline_conflict(group: _Group, head: TableHead, facts: CompactionFac
         return DroppedGroup(
             group.number,
             TOLD_BY_OTHERS,
-            f"Another compaction of {head.name} has emitted what became of the rows of file {lost}. Plan anew on the "
+            f"Another compaction of {head.name} has written the changelog of file {lost} already. Plan again on the "
             "newest snapshot.",
             lost,
         )

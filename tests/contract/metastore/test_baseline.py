@@ -123,7 +123,7 @@ def test_nothing_is_emitted_twice(metastore: Metastore) -> None:
     assert commit(metastore, first[0], 4, attempt=first[1]).dropped == ()
     (dropped,) = commit(metastore, second[0], 5, attempt=second[1]).dropped
     assert (dropped.reason, dropped.file_id) == (TOLD_BY_OTHERS, 2)
-    assert "has told what became of the rows of file 2" in dropped.message
+    assert "has written the changelog of file 2 already" in dropped.message
     assert [name(each) for each in files(metastore, table, InRange(0, 4), changelog=True)] == ["t", "u"]
 
 
@@ -191,7 +191,7 @@ def test_the_newest_full_compaction(metastore: Metastore) -> None:
 def test_a_range_has_no_baseline(metastore: Metastore) -> None:
     table = make_deferring(metastore)
     append(metastore, table, 1)
-    with pytest.raises(InvalidArgument, match="told is True"):
+    with pytest.raises(InvalidArgument, match="baseline is True"):
         files(metastore, table, InRange(0, 1), baseline=True)
     with pytest.raises(InvalidArgument, match="'changelog-producer' says what makes it"):
         append(metastore, table, 2, changelog=ChangelogState.LATER)

@@ -418,7 +418,7 @@ BAD = [
         "groups.deletion_vector_path",
         "at most 1024",
     ),
-    (CompactionGroup(BucketRef(b"", 0), vector_files=(1,)), "groups.vector_files", "mark them in a change of its own"),
+    (CompactionGroup(BucketRef(b"", 0), vector_files=(1,)), "groups.vector_files", "add them in a change of its own"),
 ]
 
 

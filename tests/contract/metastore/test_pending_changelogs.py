@@ -220,7 +220,7 @@ def test_only_appends_have_pending_changelogs(metastore: Metastore) -> None:
 
     for kind in (SnapshotKind.OVERWRITE, SnapshotKind.COMPACT):
         change = make_change(table, [make_file(attempt)], kind=kind, changelog=PENDING)
-        with pytest.raises(InvalidArgument, match="Only what an APPEND changed"):
+        with pytest.raises(InvalidArgument, match="Only an APPEND has a pending changelog"):
             metastore.commit(CommitRequest("w", 1, (change,), attempt))
     change = make_change(table, [make_file(attempt)], changelog=PENDING, changelog_files=(make_file(attempt, "b"),))
     with pytest.raises(InvalidArgument, match="say ATTACHED"):

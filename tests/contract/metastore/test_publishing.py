@@ -13,8 +13,8 @@ from lakelog.format.commit.rebase import Rebased
 from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from lakelog.format.tables.table import TableInfo
-from metastore.jobs import leases
 from metastore.logs import publishing
+from metastore.retention import snapshot_leases
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
 from tests.contract.metastore.making import append, make_table, rewrite, snapshot_ids
 
@@ -319,7 +319,7 @@ def test_control_without_the_snapshot_lease_unpublished_rows_are_lost(
     async def keep_nothing(*_: object) -> list[SnapshotLease]:
         return []
 
-    monkeypatch.setattr(leases, "load_publisher_leases", keep_nothing)
+    monkeypatch.setattr(snapshot_leases, "load_publisher_leases", keep_nothing)
     Reporter(metastore, table).publish(1, 2)
     assert expire(metastore, table) == [5]
     with pytest.raises(SnapshotExpired):
