@@ -88,7 +88,7 @@ def test_a_metastore_killed_between_commit_and_plan_forgets_nothing(
         if not is_recovered:
             # Control: nothing tells that this was not planned.
             connection.execute(
-                "INSERT INTO work_cursor (table_id, planned_until, asked, answered) "
+                "INSERT INTO work_cursor (table_id, planned_until, requested, answered) "
                 "SELECT table_id, latest_snapshot_id, 0, 0 FROM table_head WHERE name = %s "
                 "ON CONFLICT (table_id) DO UPDATE SET planned_until = excluded.planned_until",
                 [world.table.name],

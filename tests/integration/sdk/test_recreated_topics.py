@@ -139,7 +139,7 @@ def test_a_publisher_without_work_notices_too(
     protected: bool,
 ) -> None:
     if not protected:
-        monkeypatch.setattr(TopicWatch, "look", lambda self: None)
+        monkeypatch.setattr(TopicWatch, "poll", lambda self: None)
     append(table, 1)
     publisher.publish()
     topic = metastore.get_log(table.uuid).topic

@@ -117,7 +117,7 @@ def test_a_file_that_is_not_the_committed_one_ends_the_query(
     path = Path(unquote(other.location.removeprefix("file://")), other.files()["path"][0].as_py())
     old.write_bytes(path.read_bytes())
     installation_of(spark).frames.clear()
-    with pytest.raises(SparkRuntimeException, match="cannot be told whether a row is superseded"):
+    with pytest.raises(SparkRuntimeException, match="cannot be known whether a row is superseded"):
         lakelog.spark.read_table(spark, table.name).collect()
     assert new.exists()
 

@@ -207,7 +207,7 @@ class History:
             return
         attempt_id = self.metastore.stage_attempt([self.table.uuid], "compactor").attempt_id
         store = self.table._catalog.open_store(work.info)
-        done = [run_rewrite_task(store, work.info, attempt_id, piece) for piece in work.pieces]
+        done = [run_rewrite_task(store, work.info, attempt_id, piece) for piece in work.rewrite_tasks]
         change = to_change(work, done, work.moved)
         self._waiting.append(CommitRequest("compactor", next(identifiers), (change,), attempt_id))
 
