@@ -92,7 +92,7 @@ class Intake:
         elif given is not None:
             kinds = given.to_numpy()
         elif field is not None:
-            if field not in table.schema.names:
+            if field not in table.schema.names and table.num_rows:
                 raise InvalidArgument(
                     f"The rows written to {self.table_name} have no column '{field}' of +I, -U, +U or -D, by which the "
                     "table's 'rowkind.field' says what they do. Add it.",
