@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from lakelog.errors import InvalidArgument
-
-Arguments = Mapping[str, tuple[str, str]]
-"""Argument -> (its variable, what it is for)."""
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
@@ -29,45 +27,69 @@ class OneLineParser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-def add_arguments(parser: argparse.ArgumentParser, arguments: Arguments) -> None:
-    """Adds arguments that take a value."""
-    for name, (variable, text) in arguments.items():
-        parser.add_argument(f"--{name}", metavar="X", help=f"{text} [{variable}]")
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the command line, and the variable that says the same.
+
+    Args:
+        name: As it is written, without the dashes before it.
+        variable: Of the environment; empty: none.
+        what: What it is for, as `--help` shows it.
+        form: How `argparse` reads it.
+    """
+
+    name: str
+    variable: str
+    what: str
+    form: Mapping[str, Any] = field(default_factory=lambda: {"metavar": "X"})
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Adds it to a parser; None where it is not given."""
+        variable = f" [{self.variable}]" if self.variable else ""
+        parser.add_argument(f"--{self.name}", default=None, help=f"{self.what}{variable}", **self.form)
 
 
 class Values:
-    """Values by argument or variable.
+    """Values by argument or variable. Arguments are known by their names, without the dashes before them.
 
     Args:
-        arguments: As parsed.
+        given: As parsed.
         environment: Variables.
-        known: The arguments that take a value.
+        known: The arguments.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str], known: Arguments) -> None:
-        self._arguments = arguments
-        self._environment = environment
-        self._variables = {name.replace("-", "_"): variable for name, (variable, _) in known.items()}
+    def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str], known: Iterable[Argument]) -> None:
+        self._given = given
+        self.environment: Final = environment
+        self._variables = {argument.name: argument.variable for argument in known}
+
+    def given(self, name: str) -> Any:
+        """What the command line says of an argument, as `argparse` made it; None: nothing."""
+        return self._given.get(name.replace("-", "_"))
+
+    def variable(self, name: str) -> str:
+        """What the variable of an argument says; empty: nothing."""
+        return self.environment.get(self._variables[name], "")
 
     def text(self, name: str) -> str | None:
         """A text, or None where there is none."""
-        value = self._arguments.get(name)
-        return value if value is not None else (self._environment.get(self._variables[name]) or None)
+        given: str | None = self.given(name)
+        return given if given is not None else (self.variable(name) or None)
 
     def required(self, name: str) -> str:
         """A text that must be there."""
         value = self.text(name)
         if not value:
-            raise refusal(f"{shown(name)} is missing: give it or set {self._variables[name]}.")
+            raise refusal(f"--{name} is missing: give it or set {self._variables[name]}.")
         return value
 
-    def flag(self, name: str, variable: str) -> bool:
-        """Whether a flag is given, or its variable is true."""
-        if self._arguments.get(name):
+    def switch(self, name: str) -> bool:
+        """Whether a switch is given, or its variable is true."""
+        if self.given(name):
             return True
-        text = self._environment.get(variable, "").lower()
+        text = self.variable(name).lower()
         if text not in _TRUE + _FALSE:
-            raise refusal(f"{variable}={text} is neither true nor false: set 1 or 0.")
+            raise refusal(f"{self._variables[name]}={text} is neither true nor false: set 1 or 0.")
         return text in _TRUE
 
     def number(self, name: str, default: float, first: float, last: float | None = None) -> float:
@@ -81,7 +103,7 @@ class Values:
             value = math.nan
         if not first <= value <= (_MOST if last is None else last):
             bounds = f"of at least {first:g}" if last is None else f"from {first:g} to {last:g}"
-            raise refusal(f"{shown(name)}={text} must be a number {bounds}.")
+            raise refusal(f"--{name}={text} must be a number {bounds}.")
         return value
 
     def port(self, name: str) -> int | None:
@@ -92,15 +114,10 @@ class Values:
         """One of some words."""
         value = self.text(name) or default
         if value not in choices:
-            raise refusal(f"{shown(name)}={value} must be one of {', '.join(choices)}.")
+            raise refusal(f"--{name}={value} must be one of {', '.join(choices)}.")
         return value
 
 
 def refusal(message: str) -> InvalidArgument:
     """What is said of an argument that is not possible."""
     return InvalidArgument(message, reason="ARGUMENT")
-
-
-def shown(name: str) -> str:
-    """How an argument is written on the command line. Pure."""
-    return "--" + name.replace("_", "-")

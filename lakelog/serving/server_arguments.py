@@ -1,34 +1,67 @@
-"""What a service that listens is told of it: where, with which TLS files, and who may call."""
+"""Settings of a service that listens: where, with which TLS files, and which callers it serves."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 from lakelog.client.connection.target import Target, parse_target
 from lakelog.errors import InvalidArgument
 from lakelog.serving.access import Access, parse_token_file
-from lakelog.serving.arguments import Values, refusal
+from lakelog.serving.arguments import Argument, Values, refusal
 from lakelog.serving.listening import ServerTls
+from lakelog.serving.settings import setting, switch
+
+METRICS_PORT_HELP: Final = (
+    "Port of /metrics and /healthz over HTTP, on the host of --listen; default: none; 0: a free one."
+)
 
 
-def read_listen(values: Values, insecure: bool, default_port: int) -> Target:
-    """Where the server listens, of `listen`; port 0 for a free one.
+def listen_setting(variable: str, default_port: int) -> Any:
+    """Where the server listens; port 0 for a free one."""
+    what = f"host:port of the gRPC server; default 127.0.0.1:{default_port}; port 0: a free one."
+    return setting(lambda values: _read_listen(values, default_port), Argument("listen", variable, what))
+
+
+def tls_setting(client_ca: str) -> Any:
+    """The server's files, None only where it is insecure; `client_ca` says what --tls-client-ca is for."""
+    return setting(
+        _read_tls,
+        Argument("tls-cert", "LAKELOG_SERVER_TLS_CERT", "The server's certificate with its chain, PEM."),
+        Argument("tls-key", "LAKELOG_SERVER_TLS_KEY", "The private key of --tls-cert, PEM."),
+        Argument("tls-client-ca", "LAKELOG_SERVER_TLS_CLIENT_CA", client_ca),
+    )
+
+
+def access_setting(token_file: str, *, certificate_use: str) -> Any:
+    """How callers are recognized.
 
     Args:
-        values: What was given.
-        insecure: Plaintext, which is for loopback only.
-        default_port: Of 127.0.0.1, where nothing is given.
-
-    Raises:
-        InvalidArgument: It is no address, or not one for plaintext.
+        token_file: What --token-file is for.
+        certificate_use: What --tls-client-ca is for, as a message says it.
     """
+    return setting(
+        lambda values: _read_access(values, certificate_use), Argument("token-file", "LAKELOG_TOKEN_FILE", token_file)
+    )
+
+
+def insecure_setting(allowed: str) -> Any:
+    """Plaintext on loopback; `allowed` says what callers may then do without a token file."""
+    what = (
+        "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may "
+        f"{allowed}."
+    )
+    return switch("insecure-dev", what, "LAKELOG_INSECURE_DEV")
+
+
+def _read_listen(values: Values, default_port: int) -> Target:
     text = values.text("listen") or f"127.0.0.1:{default_port}"
     free_port = text.endswith(":0")
     try:
         target = parse_target(text[:-1] + "1" if free_port else text)
     except InvalidArgument as error:
         raise refusal(f"--listen: {error.message}") from error
-    if insecure and not target.is_loopback:
+    if values.switch("insecure-dev") and not target.is_loopback:
         raise refusal(
             f"--insecure-dev listens on loopback only, not on {target.host}: use 127.0.0.1, or give --tls-cert and "
             "--tls-key instead."
@@ -36,14 +69,9 @@ def read_listen(values: Values, insecure: bool, default_port: int) -> Target:
     return Target(target.host, 0) if free_port else target
 
 
-def read_tls(values: Values, insecure: bool) -> ServerTls | None:
-    """The server's files, of `tls_cert`, `tls_key` and `tls_client_ca`; None only where it is insecure.
-
-    Raises:
-        InvalidArgument: They are missing, or cannot be used.
-    """
-    certificate, key, client_ca = (values.text(name) for name in ("tls_cert", "tls_key", "tls_client_ca"))
-    if insecure:
+def _read_tls(values: Values) -> ServerTls | None:
+    certificate, key, client_ca = (values.text(name) for name in ("tls-cert", "tls-key", "tls-client-ca"))
+    if values.switch("insecure-dev"):
         if certificate or key or client_ca:
             raise refusal("--insecure-dev and TLS files exclude each other: leave one of them out.")
         return None
@@ -56,23 +84,12 @@ def read_tls(values: Values, insecure: bool) -> ServerTls | None:
     return tls
 
 
-def read_access(values: Values, insecure: bool, tls: ServerTls | None, *, certificate_use: str) -> Access:
-    """How callers are recognized, of `token_file` and the files of TLS.
-
-    Args:
-        values: What was given.
-        insecure: Everyone may call where there is no token file.
-        tls: As `read_tls` returns it.
-        certificate_use: What --tls-client-ca is for, as a message says it.
-
-    Raises:
-        InvalidArgument: Nobody could be recognized, or the token file cannot be used.
-    """
-    path = values.text("token_file")
+def _read_access(values: Values, certificate_use: str) -> Access:
+    path, client_ca = values.text("token-file"), values.text("tls-client-ca")
     if path is None:
-        if insecure:
+        if values.switch("insecure-dev"):
             return Access(open=True)
-        if tls is not None and tls.client_ca is not None:
+        if client_ca is not None:
             return Access(any_certificate=True)
         raise refusal(f"Nobody could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
     try:
@@ -80,6 +97,6 @@ def read_access(values: Values, insecure: bool, tls: ServerTls | None, *, certif
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise refusal(f"The token file {path} cannot be read: {reason} (--token-file).") from error
-    if certificates and (tls is None or tls.client_ca is None):
+    if certificates and client_ca is None:
         raise refusal(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
     return Access(tokens=tokens, certificates=certificates)

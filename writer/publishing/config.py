@@ -1,70 +1,60 @@
-"""What `lakelog publisher run` is told by its command line and its environment."""
+"""Settings of `lakelog publisher run`."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from lakelog.config import ConnectSettings, read_connect_settings
+from lakelog.config import ConnectSettings
 from lakelog.format.tables.table import TableName
-from lakelog.serving.arguments import Arguments, Values, add_arguments, refusal
-from lakelog.serving.logging_setup import LEVELS
+from lakelog.serving.settings import (
+    add_settings,
+    connect_settings,
+    log_level,
+    make_parser,
+    number,
+    read_settings,
+    tables,
+)
+from lakelog.serving.streams.stream_arguments import (
+    lease_setting,
+    metrics_host_setting,
+    metrics_port_setting,
+    patience_setting,
+)
+
+_PREFIX: Final = "LAKELOG_PUBLISHER"
 
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """All that the publisher needs.
+    """All that the publisher needs. No tables: it publishes all that have a log."""
 
-    Args:
-        connect: Where the metastore is, who we are, and how files are reached.
-        tables: Only these tables are published; empty: all that have a log.
-        lease_s: How long a table is ours without a word.
-        max_unavailable_s: How long the metastore may be away.
-        stuck_s: After how long a step that does not come back ends the process.
-        metrics_port: Of `/metrics` and `/healthz`; None: none.
-        metrics_host: Where they listen.
-        log_level: One of `LEVELS`.
-    """
-
-    connect: ConnectSettings
-    tables: frozenset[TableName]
-    lease_s: float
-    max_unavailable_s: float
-    stuck_s: float
-    metrics_port: int | None
-    metrics_host: str
-    log_level: str
-
-
-_PUBLISH: Final[Arguments] = {
-    "target": ("LAKELOG_TARGET", "host:port of the metastore."),
-    "tables": (
-        "LAKELOG_PUBLISHER_TABLES",
-        "Publish only these tables, as db.table apart by commas; default: all that have a log.",
-    ),
-    "lease-seconds": (
-        "LAKELOG_PUBLISHER_LEASE_SECONDS",
+    connect: ConnectSettings = connect_settings()
+    tables: tuple[TableName, ...] = tables(
+        f"{_PREFIX}_TABLES", "Publish only these tables, as db.table apart by commas; default: all that have a log."
+    )
+    lease_s: float = lease_setting(
+        _PREFIX,
         "After how long without a word from this one another takes its tables over; 1 to 3600, default 3.",
-    ),
-    "patience-seconds": (
-        "LAKELOG_PUBLISHER_PATIENCE_SECONDS",
-        "How long the metastore may be away before the publisher ends; default 300.",
-    ),
-    "stuck-seconds": (
-        "LAKELOG_PUBLISHER_STUCK_SECONDS",
+        3.0,
+    )
+    max_unavailable_s: float = patience_setting(_PREFIX, "the publisher")
+    stuck_s: float = number(
+        "stuck-seconds",
+        f"{_PREFIX}_STUCK_SECONDS",
         "The process ends where brokers or files do not answer for so long; 10 to 3600, default 300.",
-    ),
-    "metrics-port": (
-        "LAKELOG_PUBLISHER_METRICS_PORT",
-        "Port of /metrics for Prometheus and /healthz; default: none; 0: a free one.",
-    ),
-    "metrics-host": ("LAKELOG_PUBLISHER_METRICS_HOST", "Where they listen; default 127.0.0.1."),
-    "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info."),
-}
+        300.0,
+        10.0,
+        3600.0,
+    )
+    metrics_port: int | None = metrics_port_setting(_PREFIX, "/metrics for Prometheus and /healthz")
+    metrics_host: str = metrics_host_setting(_PREFIX, "they listen")
+    log_level: str = log_level()
 
-EPILOG: Final = """\
+
+_EPILOG: Final = """\
 exit codes:
   0  stopped by a signal behind the transactions in hand
   1  something unexpected; the log tells
@@ -77,44 +67,13 @@ Secrets that tables refer to as secret:NAME: LAKELOG_SECRET_<NAME>, or a file NA
 """
 
 
-def add_publish_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `publish` takes."""
-    add_arguments(parser, _PUBLISH)
-
-
-def read_publish_config(given: Mapping[str, Any], environment: Mapping[str, str]) -> PublishConfig:
-    """Reads what was given; InvalidArgument: a value is not possible."""
-    values = Values(given, environment, _PUBLISH)
-    return PublishConfig(
-        connect=read_connect_settings(
-            environment,
-            target=values.text("target"),
-            tls=None,
-            tls_ca=None,
-            tls_cert=None,
-            tls_key=None,
-            token=None,
-        ),
-        tables=_to_tables(values.text("tables")),
-        lease_s=values.number("lease_seconds", 3.0, 1.0, 3600.0),
-        max_unavailable_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
-        stuck_s=values.number("stuck_seconds", 300.0, 10.0, 3600.0),
-        metrics_port=values.port("metrics_port"),
-        metrics_host=values.text("metrics_host") or "127.0.0.1",
-        log_level=values.choice("log_level", "info", LEVELS),
+def parse_publish_config(arguments: Sequence[str], environment: Mapping[str, str]) -> PublishConfig:
+    """Reads command line and environment; raises as `writer.config.parse_config` does."""
+    parser = make_parser(
+        "lakelog publisher run",
+        "Brings what is committed to tables with a log into their topics, each snapshot once and behind "
+        "its commit, until SIGTERM. Any number of instances share the tables.",
+        _EPILOG,
     )
-
-
-def _to_tables(text: str | None) -> frozenset[TableName]:
-    if text is None:
-        return frozenset()
-    found = set()
-    for name in filter(None, (part.strip() for part in text.split(","))):
-        database, dot, table = name.partition(".")
-        if not (database and dot and table) or "." in table:
-            raise refusal(f"--tables {name}: name a table as database.table.")
-        found.add(TableName(database, table))
-    if not found:
-        # Not all tables: that is what an empty variable of a script would become.
-        raise refusal(f"--tables={text!r} names no table: name some as database.table, or leave it out for all tables.")
-    return frozenset(found)
+    add_settings(parser, PublishConfig)
+    return read_settings(PublishConfig, parser.parse_args(arguments), environment)

@@ -106,7 +106,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> Publis
         make_lease=make_lease,
         make_runner=make_runner,
         membership=PublisherMembership(metastore, holder, int(config.lease_s * 1000), config.tables),
-        tables=config.tables,
+        tables=frozenset(config.tables),
         max_unavailable_s=config.max_unavailable_s,
         clock=clock,
         metrics=metrics,

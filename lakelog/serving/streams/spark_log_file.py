@@ -8,11 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-SPARK_LOG: Final = (
-    "LAKELOG_SPARK_LOG",
-    "File for what Spark and Java log; default: one by name in ~/.cache/lakelog/logs; -: standard error.",
-)
-
 _LARGEST_BYTES: Final = 16 << 20
 """A file that is larger at a start becomes that of the time before (`.old`); Spark logs warnings only."""
 

@@ -116,7 +116,7 @@ def test_what_is_there_now_is_all_there_is(tmp_path: Path) -> None:
 
 def test_packing_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_log, "_PACK_AFTER", 3)
-    monkeypatch.setattr(batch_log, "_KEPT", 2)
+    monkeypatch.setattr(batch_log, "_RETAINED", 2)
     folder = tmp_path / "in"
     touch(folder, *(f"{number:02d}" for number in range(20)))
     stream = Stream(make_source(folder, max_files_per_batch=1), tmp_path / "log")

@@ -189,6 +189,14 @@ def test_arguments_go_before_variables() -> None:
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
 
 
+def test_where_spark_logs_is_an_argument_or_its_variable() -> None:
+    environment = {"LAKELOG_SPARK_LOG": "/logs/spark.log"}
+    for arguments, file in (([], "/logs/spark.log"), (["--spark-log", "-"], "-")):
+        config = parse_config(["run", "p.yaml", *arguments], environment)
+        assert isinstance(config, Config)
+        assert config.spark_log_file == file
+
+
 def test_ctrl_c_stays_with_the_service_when_spark_takes_it() -> None:
     before = signal.getsignal(signal.SIGINT)
     with keeping_interrupts():

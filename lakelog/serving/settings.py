@@ -1,0 +1,147 @@
+"""Settings of a service, each declared once: as a field of a frozen dataclass.
+
+A field declares its arguments, their variables and help texts, and how its value is read. The parser of the command
+line, its help text and the settings object come from these declarations. An argument wins over its variable.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from lakelog.config import read_connect_settings
+from lakelog.format.tables.table import TableName
+from lakelog.serving.arguments import Argument, OneLineParser, Values, refusal
+from lakelog.serving.logging_setup import LEVELS
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+S = TypeVar("S", bound="DataclassInstance")
+
+_ARGUMENTS: Final = "arguments"
+_READ: Final = "read"
+_AsWritten: Final = argparse.RawDescriptionHelpFormatter
+
+
+def setting(read: Callable[[Values], object], *arguments: Argument) -> Any:
+    """A field that `read` finds in the values of some arguments."""
+    return field(metadata={_ARGUMENTS: arguments, _READ: read})
+
+
+def text(name: str, variable: str, what: str) -> Any:
+    """A text, or None."""
+    return setting(lambda values: values.text(name), Argument(name, variable, what))
+
+
+def number(name: str, variable: str, what: str, default: float, first: float, last: float | None = None) -> Any:
+    """A number from `first` to `last`, or of at least `first`."""
+    return setting(lambda values: values.number(name, default, first, last), Argument(name, variable, what))
+
+
+def whole(name: str, variable: str, what: str, default: int, first: int, last: int | None = None) -> Any:
+    """A whole number; what stands after its point is cut off."""
+    return setting(lambda values: int(values.number(name, default, first, last)), Argument(name, variable, what))
+
+
+def port(name: str, variable: str, what: str) -> Any:
+    """A port, 0 for a free one, or None."""
+    return setting(lambda values: values.port(name), Argument(name, variable, what))
+
+
+def choice(name: str, variable: str, what: str, default: str, choices: Sequence[str]) -> Any:
+    """One of some words."""
+    return setting(lambda values: values.choice(name, default, choices), Argument(name, variable, what))
+
+
+def log_level(more: str = "") -> Any:
+    """How much is logged: one of `LEVELS`; `more` ends the help text."""
+    what = f"One of {', '.join(LEVELS)}; default info{more}."
+    return choice("log-level", "LAKELOG_LOG_LEVEL", what, "info", LEVELS)
+
+
+def switch(name: str, what: str, variable: str = "") -> Any:
+    """True or False; without a variable only the argument makes it True."""
+    return setting(lambda values: values.switch(name), Argument(name, variable, what, {"action": "store_true"}))
+
+
+def connect_settings() -> Any:
+    """Where the metastore is, who we are, and how files are reached: the target, and the SDK's own variables."""
+    return setting(
+        lambda values: read_connect_settings(values.environment, target=values.text("target")),
+        Argument("target", "LAKELOG_TARGET", "host:port of the metastore."),
+    )
+
+
+def tables(variable: str, what: str) -> Any:
+    """Names of tables, each once; empty: all."""
+    return setting(lambda values: _to_tables(values.text("tables")), Argument("tables", variable, what))
+
+
+def add_settings(
+    parser: argparse.ArgumentParser,
+    kind: type[DataclassInstance],
+    *,
+    only: Collection[str] | None = None,
+    without: Collection[str] = (),
+) -> None:
+    """Adds the arguments of a settings class, in the order of its fields.
+
+    Args:
+        parser: Takes them.
+        kind: Declares them.
+        only: Names of the fields that the command has; None: all.
+        without: Names of fields that the command does not have.
+    """
+    for name, metadata in _find_declared(kind).items():
+        if name not in without and (only is None or name in only):
+            for argument in metadata[_ARGUMENTS]:
+                argument.add_to(parser)
+
+
+def read_settings(kind: type[S], given: argparse.Namespace, environment: Mapping[str, str], **known: object) -> S:
+    """Makes the settings object; a field in `known` is not read.
+
+    Raises:
+        InvalidArgument: A value is missing or not possible.
+    """
+    declared = _find_declared(kind)
+    values = Values(vars(given), environment, [each for metadata in declared.values() for each in metadata[_ARGUMENTS]])
+    read = {name: metadata[_READ](values) for name, metadata in declared.items() if name not in known}
+    return kind(**known, **read)
+
+
+def make_parser(program: str, description: str, epilog: str) -> OneLineParser:
+    """A parser whose help text shows description and epilog line by line as they are written."""
+    return OneLineParser(prog=program, description=description, epilog=epilog, formatter_class=_AsWritten)
+
+
+def add_command(
+    commands: argparse._SubParsersAction[OneLineParser], name: str, what: str, description: str, epilog: str
+) -> OneLineParser:
+    """Adds a command to what `add_subparsers` made; `what` describes it in the program's own help text."""
+    return commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=_AsWritten)
+
+
+def _find_declared(kind: type[DataclassInstance]) -> dict[str, Mapping[str, Any]]:
+    return {each.name: each.metadata for each in fields(kind) if _READ in each.metadata}
+
+
+def _to_tables(given: str | None) -> tuple[TableName, ...]:
+    if given is None:
+        return ()
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        # Not all tables: that is what an empty variable of a script would become.
+        raise refusal(
+            f"--tables={given!r} names no table: name some as database.table, or leave it out for all tables."
+        )
+    found = []
+    for name in names:
+        database, dot, table = name.partition(".")
+        if not (database and dot and table) or "." in table:
+            raise refusal(f"--tables {name}: name a table as database.table.")
+        found.append(TableName(database, table))
+    return tuple(dict.fromkeys(found))
