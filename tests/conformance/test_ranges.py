@@ -119,7 +119,13 @@ CASES = (
     ),
     RangeCase("refused: one id", KV, "5", "delta", error="'incremental-between' = '5' is not possible"),
     RangeCase(
-        "refused: expired", KV, "1,5", "changelog", (), (*HISTORY, Forget(4)), error="at snapshot 1 of .*, but snapshots 4 to 7 are all"
+        "refused: expired",
+        KV,
+        "1,5",
+        "changelog",
+        (),
+        (*HISTORY, Forget(4)),
+        error="at snapshot 1 of .*, but snapshots 4 to 7 are all",
     ),
     RangeCase(
         "refused: expired, diff", KV, "1,5", "diff", (), (*HISTORY, Forget(4)), error="Snapshot 1 of .* has expired"

@@ -42,7 +42,7 @@ INSERT INTO job (table_id, kind, scope, state, priority, attempts, reason, outco
 SELECT 1, 'compact', '/' || n, CASE n WHEN 1 THEN 'due' WHEN 2 THEN 'leased' WHEN 3 THEN 'failed' ELSE 'done' END, 0, 0,
     '', '', 0, '', now(), 0, 0 FROM generate_series(1, {ROWS}) n;
 INSERT INTO attempt (attempt_id, state, table_uuids, writer, opened_at)
-SELECT gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'open' ELSE 'doomed' END,
+SELECT gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'open' ELSE 'aborted' END,
     ARRAY['00000000-0000-0000-0000-000000000001'::uuid], 'w',
     now() - CASE WHEN n < 3 THEN interval '9 days' ELSE interval '0' END
 FROM generate_series(1, {ROWS}) n;
