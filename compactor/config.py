@@ -21,9 +21,9 @@ from lakelog.serving.settings import (
 )
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
+    max_unavailable_setting,
     metrics_host_setting,
     metrics_port_setting,
-    patience_setting,
     spark_conf_setting,
     spark_log_setting,
     spark_master_setting,
@@ -45,7 +45,7 @@ class Config:
     lease_s: float = lease_setting(
         _PREFIX, "After how long without a word from this one another takes its job over; 1 to 3600, default 30."
     )
-    max_unavailable_s: float = patience_setting(_PREFIX, "the service")
+    max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the service")
     metrics_port: int | None = metrics_port_setting(_PREFIX, "/metrics for Prometheus and /healthz")
     metrics_host: str = metrics_host_setting(_PREFIX, "they listen")
     spark_master: str = spark_master_setting(

@@ -33,9 +33,9 @@ from lakelog.serving.settings import (
 )
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
+    max_unavailable_setting,
     metrics_host_setting,
     metrics_port_setting,
-    patience_setting,
     spark_conf_setting,
     spark_log_setting,
     spark_master_setting,
@@ -95,7 +95,7 @@ class RunConfig(_Config, _StreamConfig):
     """All that `run` and `check` need besides the streams' files."""
 
     lease_s: float = lease_setting(_PREFIX)
-    max_unavailable_s: float = patience_setting(_PREFIX, "a stream")
+    max_unavailable_s: float = max_unavailable_setting(_PREFIX, "a stream")
     metrics_port: int | None = metrics_port_setting(_PREFIX)
     metrics_host: str = metrics_host_setting(_PREFIX)
     spark_master: str = spark_master_setting()

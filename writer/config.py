@@ -12,9 +12,9 @@ from lakelog.serving.arguments import OneLineParser
 from lakelog.serving.settings import add_command, add_settings, log_level, make_parser, read_settings, switch, text
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
+    max_unavailable_setting,
     metrics_host_setting,
     metrics_port_setting,
-    patience_setting,
     spark_conf_setting,
     spark_log_setting,
     spark_master_setting,
@@ -40,7 +40,7 @@ class Config:
         "target", "LAKELOG_TARGET", "host:port of the metastore; wins over `target` in the pipeline's file."
     )
     lease_s: float = lease_setting(_PREFIX)
-    max_unavailable_s: float = patience_setting(_PREFIX, "the pipeline")
+    max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the pipeline")
     metrics_port: int | None = metrics_port_setting(_PREFIX)
     metrics_host: str = metrics_host_setting(_PREFIX)
     spark_master: str = spark_master_setting()

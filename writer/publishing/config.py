@@ -19,9 +19,9 @@ from lakelog.serving.settings import (
 )
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
+    max_unavailable_setting,
     metrics_host_setting,
     metrics_port_setting,
-    patience_setting,
 )
 
 _PREFIX: Final = "LAKELOG_PUBLISHER"
@@ -40,7 +40,7 @@ class PublishConfig:
         "After how long without a word from this one another takes its tables over; 1 to 3600, default 3.",
         3.0,
     )
-    max_unavailable_s: float = patience_setting(_PREFIX, "the publisher")
+    max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the publisher")
     stuck_s: float = number(
         "stuck-seconds",
         f"{_PREFIX}_STUCK_SECONDS",

@@ -23,7 +23,7 @@ def lease_setting(
     return number("lease-seconds", f"{prefix}_LEASE_SECONDS", what, default_s, 1.0, 3600.0)
 
 
-def patience_setting(prefix: str, work: str) -> Any:
+def max_unavailable_setting(prefix: str, work: str) -> Any:
     """How long failures that may pass are borne before `work` ends."""
     what = f"How long the metastore may be away before {work} ends; default 300."
     return number("patience-seconds", f"{prefix}_PATIENCE_SECONDS", what, 300.0, 0.0, 1e6)
