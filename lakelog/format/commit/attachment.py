@@ -186,7 +186,7 @@ def _check_attempt(request: AttachRequest, attempt: Attempt | None) -> None:
             f"Attempt {request.attempt_id} is {attempt.state.value}, so its files are "
             f"{'in use' if attempt.state is AttemptState.COMMITTED else 'deleted or will be'}. Open a new attempt and "
             "write the files again.",
-            reason=f"ATTEMPT_{attempt.state.value.upper()}",
+            reason="ATTEMPT_DOOMED" if attempt.state is AttemptState.ABORTED else "ATTEMPT_COMMITTED",
             metadata=metadata,
         )
     if request.table_uuid not in attempt.table_uuids:

@@ -233,8 +233,7 @@ class Commits(RuleBasedStateMachine):
             assert epoch < self.epochs[writer]
             return
         assert isinstance(refusal, CommitConflict)
-        assert self.states[attempt] != "open"
-        assert refusal.reason == f"ATTEMPT_{self.states[attempt].upper()}"
+        assert refusal.reason == {"aborted": "ATTEMPT_DOOMED", "committed": "ATTEMPT_COMMITTED"}[self.states[attempt]]
 
     def plan(self) -> dict[str, int]:
         while True:
