@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, Fence
 from lakelog.format.jobs.job import Job
+from lakelog.writes.attempt import CommitAttempt
 
 _COMMITS_A_JOB: Final = 1 << 20
 """More than any job makes under one epoch; identifiers of later epochs come behind."""
@@ -17,14 +17,13 @@ def first_identifier(job: Job) -> int:
     return job.epoch * _COMMITS_A_JOB
 
 
-def commit_for_job(metastore: Metastore, job: Job, change: Change, attempt_id: str, number: int) -> ChangeResult:
+def commit_for_job(attempt: CommitAttempt, job: Job, change: Change, number: int) -> ChangeResult:
     """Commits a change of the job's table; refused once another holds the job. Blocks.
 
     Args:
-        metastore: Who commits.
+        attempt: Whose files it brings.
         job: Held by the caller.
         change: Of its table.
-        attempt_id: Whose files it brings.
         number: The holder's own number of the commit, a new one for each.
 
     Raises:
@@ -32,5 +31,6 @@ def commit_for_job(metastore: Metastore, job: Job, change: Change, attempt_id: s
         OutcomeUnknown: It may have been committed.
     """
     identifier = first_identifier(job) + number
-    request = CommitRequest(job.lease, identifier, (change,), attempt_id, fences=(Fence(job.lease, job.epoch),))
-    return metastore.commit(request).results[0]
+    fence = Fence(job.lease, job.epoch)
+    request = CommitRequest(job.lease, identifier, (change,), attempt.attempt_id, fences=(fence,))
+    return attempt.commit(request).results[0]

@@ -21,7 +21,6 @@ from lakelog.format.jobs import job
 from lakelog.format.merge.sections import KeyRange, do_meet, find_hull
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import Plan, PlanRequest
-from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.objects.store import ObjectStore
@@ -29,6 +28,7 @@ from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
 from lakelog.storage.rewrite.full import EmissionRewrite, rewrite_and_emit
 from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
+from lakelog.writes.change import to_compaction_change
 
 MAX_GROUPS: Final = 1000
 """Of one commit: the metastore takes no more."""
@@ -198,7 +198,7 @@ def run_rewrite_task(store: ObjectStore, info: TableInfo, attempt_id: str, rewri
     return RewrittenTask(rewrite_task, rewrite_files(store, info.schema, options, attempt_id, rewrite))
 
 
-def to_change(work: BucketWork, done: Sequence[RewrittenTask], moved: Sequence[int]) -> Change:
+def to_work_change(work: BucketWork, done: Sequence[RewrittenTask], moved: Sequence[int]) -> Change:
     """What is committed of a compaction: a group for each piece, and for what is moved as many as there may be. Pure.
 
     Args:
@@ -213,15 +213,11 @@ def to_change(work: BucketWork, done: Sequence[RewrittenTask], moved: Sequence[i
         CompactionGroup(work.bucket, moves=tuple(moved[start : start + size]), level=work.level, is_full=work.is_full)
         for start in range(0, len(moved), max(size, 1))
     ]
-    return Change(
-        table_uuid=work.info.table_uuid,
-        kind=SnapshotKind.COMPACT,
-        schema_id=work.info.schema.schema_id,
-        bucket_count=TableOptions(work.info.options).bucket_count(bool(work.info.schema.primary_key)),
-        add_files=tuple(file for each in done for file in each.files),
-        changelog=ChangelogState.ATTACHED if any(group.emits_changelog for group in groups) else ChangelogState.NONE,
-        changelog_files=tuple(file for each in done for file in each.changelog),
-        groups=tuple(groups),
+    return to_compaction_change(
+        work.info,
+        groups,
+        [file for each in done for file in each.files],
+        [file for each in done for file in each.changelog],
     )
 
 

@@ -6,8 +6,8 @@ Why each step may be repeated, and what a death leaves behind:
 
 1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its files.
 2. Files are written; nobody sees them.
-3. They are attached in the metastore, fenced by the job's epoch; repeating is answered with what was done. While the
-   outcome is not known nothing is deleted.
+3. They are attached in the metastore, fenced by the job's epoch; repeating is answered with what was done. When files
+   are deleted, `lakelog.writes.attempt` says.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.errors import InvalidArgument
 from lakelog.format.commit.attachment import AttachRequest
 from lakelog.format.jobs.job import Job
 from lakelog.format.tables.snapshot import Snapshot
@@ -27,11 +27,11 @@ from lakelog.options.values import TableOptions
 from lakelog.serving.logging_setup import Logger
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.objects.stores import Stores
+from lakelog.writes.attempt import CommitAttempt
 from lakelog.writes.changelog.late_changelog import MAX_TOGETHER, LateChangelogs, make_late_changelogs
 
 from ..executor import Control
 from ..metrics import Metrics
-from ..retention.orphans import give_up_attempt
 
 _TURN_S: Final = 10.0
 """After so long a job that is still due is given back, so that a table that is written to all the time does not keep
@@ -92,19 +92,13 @@ class ChangelogJobExecutor:
 
     def _attach_next(self, job: Job, snapshots: Sequence[Snapshot], control: Control, done: _Done) -> int:
         """Attaches to the lowest open snapshots that go together; the lowest one that is open then."""
-        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
-        info, attempt_id = staged.tables[0], staged.attempt_id
-        store = self._stores.open(info.location)
-        try:
+        with CommitAttempt(self._metastore, job.lease) as attempt:
+            info = attempt.join(job.table_uuid)
+            store = attempt.add_store(self._stores.open(info.location))
             _check_key(info)
-            made = make_late_changelogs(self._metastore, store, info, attempt_id, snapshots, self._caches)
+            made = make_late_changelogs(self._metastore, store, info, attempt.attempt_id, snapshots, self._caches)
             control.check()
-            first_pending = self._attach(job, info, attempt_id, made)
-        except BaseException as error:
-            # Where it may have been attached after all, nothing is deleted.
-            if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
-                give_up_attempt(self._metastore, store, attempt_id)
-            raise
+            first_pending = self._attach(job, info, attempt, made)
         ids = [each.snapshot_id for each in made.changelogs]
         self._metrics.snapshots.inc(len(ids))
         self._metrics.rows.inc(made.rows)
@@ -115,17 +109,17 @@ class ChangelogJobExecutor:
         done.first, done.last = done.first or ids[0], ids[-1]
         return first_pending
 
-    def _attach(self, job: Job, info: TableInfo, attempt_id: str, made: LateChangelogs) -> int:
+    def _attach(self, job: Job, info: TableInfo, attempt: CommitAttempt, made: LateChangelogs) -> int:
         request = AttachRequest(
             table_uuid=info.table_uuid,
             schema_id=info.schema.schema_id,
             bucket_count=TableOptions(info.options).bucket_count(True),
-            attempt_id=attempt_id,
+            attempt_id=attempt.attempt_id,
             job_id=job.job_id,
             epoch=job.epoch,
             changelogs=made.changelogs,
         )
-        return self._metastore.attach_changelogs(request).first_pending_snapshot
+        return attempt.send(lambda: self._metastore.attach_changelogs(request)).first_pending_snapshot
 
 
 def _check_key(info: TableInfo) -> None:

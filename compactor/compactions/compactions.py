@@ -8,19 +8,18 @@ Why each step may be repeated, and what a death leaves behind:
 2. Files are written; nobody sees them.
 3. They are committed, fenced by the job's epoch. What others have replaced meanwhile is dropped with a reason, and its
    files are deleted: the attempt is committed by then, so that nobody else can ever take them.
-4. While the outcome is not known nothing is deleted.
+4. When files are deleted, `lakelog.writes.attempt` says.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import DataCorrupted, Effect, InvalidArgument, LakelogError
+from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.commit.request import BucketRef, Change, DroppedGroup, split_group_files
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
@@ -28,12 +27,12 @@ from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.reader import FILE_MISSING
+from lakelog.writes.attempt import CommitAttempt
 
 from ..executor import Control
 from ..job_commits import commit_for_job
 from ..metrics import Metrics
-from ..retention.orphans import give_up_attempt
-from .bucket_work import BucketWork, RewrittenTask, Strategy, count_new_bytes, to_change
+from .bucket_work import BucketWork, RewrittenTask, Strategy, count_new_bytes, to_work_change
 from .changelog_emission import plan_next
 from .rewriting import LocalRewriter, Rewriter
 
@@ -140,31 +139,24 @@ class CompactionJobExecutor:
             self._metrics.sorted_runs.observe(work.run_count)
         rewrite_tasks, moved = list(work.rewrite_tasks), work.moved
         while (rewrite_tasks or moved) and not control.is_stopping:
-            store, attempt_id = self._open_attempt(job)
-            try:
-                finished = self._rewriter.rewrite_some(store, work.info, attempt_id, rewrite_tasks, control)
+            with CommitAttempt(self._metastore, job.lease) as attempt:
+                store = attempt.add_store(self._stores.open(attempt.join(job.table_uuid).location))
+                finished = self._rewriter.rewrite_some(store, work.info, attempt.attempt_id, rewrite_tasks, control)
                 control.check()
                 if not finished and not moved:
-                    give_up_attempt(self._metastore, store, attempt_id)
                     return
-                change = to_change(work, finished, moved)
+                change = to_work_change(work, finished, moved)
                 done.commits += 1
-                dropped = commit_for_job(self._metastore, job, change, attempt_id, done.commits).dropped
-            except BaseException as error:
-                # Where it may have been committed after all, nothing is deleted.
-                if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
-                    give_up_attempt(self._metastore, store, attempt_id)
-                raise
-            self._account(store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0)
-            self._rewriter.delete_orphans(store, attempt_id, _find_paths(change, dropped))
-            moved = ()
-
-    def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
-        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
-        return self._stores.open(staged.tables[0].location), staged.attempt_id
+                dropped = commit_for_job(attempt, job, change, done.commits).dropped
+                self._account(
+                    attempt, store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0
+                )
+                self._rewriter.delete_orphans(attempt, _find_paths(change, dropped))
+                moved = ()
 
     def _account(
         self,
+        attempt: CommitAttempt,
         store: ObjectStore,
         change: Change,
         finished: Sequence[RewrittenTask],
@@ -176,9 +168,7 @@ class CompactionJobExecutor:
         files = split_group_files(change)
         for each in dropped:
             log.info("dropped", reason=each.reason, message=each.message)
-            # What cannot be deleted, the collector or a check of files finds; what was committed is done all the same.
-            with contextlib.suppress(LakelogError):
-                store.delete_many([file.path for file in files[each.group]])
+            attempt.delete_dropped(store, [file.path for file in files[each.group]])
         lost = {each.group for each in dropped}
         kept = [each for number, each in enumerate(finished) if number not in lost]
         moved = sum(len(group.moves) for number, group in enumerate(change.groups) if number not in lost)

@@ -9,7 +9,7 @@ Why each step may be repeated, and what a death leaves behind:
 3. Entries of the marked files that name them are committed, fenced by the job's epoch, for the sections that are as
    they were read. What others have changed meanwhile is dropped with a reason; where nothing is left the gate aborts
    the attempt, and its file is deleted.
-4. While the outcome is not known nothing is deleted.
+4. When files are deleted, `lakelog.writes.attempt` says.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.errors import DataCorrupted, Effect, LakelogError
+from lakelog.errors import DataCorrupted
 from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import Job, parse_bucket_scope
-from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.serving.logging_setup import Logger
@@ -31,11 +30,12 @@ from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.parquet.reader import FILE_MISSING
+from lakelog.writes.attempt import CommitAttempt
+from lakelog.writes.change import to_compaction_change
 
 from ..executor import Control
 from ..job_commits import commit_for_job
 from ..metrics import Metrics
-from ..retention.orphans import give_up_attempt
 from .bucket_work import MAX_GROUPS, Strategy, list_bucket, plan_work
 
 
@@ -110,24 +110,18 @@ class DeletionVectorJobExecutor:
         control: Control,
         done: _Done,
     ) -> None:
-        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
-        store, attempt_id = self._stores.open(staged.tables[0].location), staged.attempt_id
-        path = f"data/{attempt_id}/deletion-vectors-{bucket.bucket}.parquet"
-        try:
+        with CommitAttempt(self._metastore, job.lease) as attempt:
+            store = attempt.add_store(self._stores.open(attempt.join(job.table_uuid).location))
+            path = f"data/{attempt.attempt_id}/deletion-vectors-{bucket.bucket}.parquet"
             vectors = build_deletion_vectors(
                 store, info.schema, TableOptions(info.options), path, sections, control.check
             )
             control.check()
             done.commits += 1
             change = to_deletion_vector_change(info, bucket, vectors)
-            result = commit_for_job(self._metastore, job, change, attempt_id, done.commits)
-        except BaseException as error:
-            # Where it may have been committed after all, nothing is deleted.
-            if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
-                give_up_attempt(self._metastore, store, attempt_id)
-            raise
-        if result.snapshot_id is None:
-            give_up_attempt(self._metastore, store, attempt_id)
+            result = commit_for_job(attempt, job, change, done.commits)
+            if result.snapshot_id is None:
+                attempt.delete_unnamed(())
         self._account(job, info, vectors, result, done)
 
     def _account(self, job: Job, info: TableInfo, vectors: BuiltVectors, result: ChangeResult, done: _Done) -> None:
@@ -155,10 +149,4 @@ def to_deletion_vector_change(info: TableInfo, bucket: BucketRef, vectors: Built
                 bucket, vector_files=vector_files, deletion_vector_path=vectors.path_of(section), covered_files=rest
             )
         )
-    return Change(
-        table_uuid=info.table_uuid,
-        kind=SnapshotKind.COMPACT,
-        schema_id=info.schema.schema_id,
-        bucket_count=TableOptions(info.options).bucket_count(True),
-        groups=tuple(groups),
-    )
+    return to_compaction_change(info, groups)

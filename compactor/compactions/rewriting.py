@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from lakelog.clock import Clock
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.writes.attempt import CommitAttempt
 
 from ..executor import Control
 from .bucket_work import RewriteTask, RewrittenTask, run_rewrite_task
@@ -38,7 +39,7 @@ class Rewriter(Protocol):
         """
         ...
 
-    def delete_orphans(self, store: ObjectStore, attempt_id: str, kept: Collection[str]) -> None:
+    def delete_orphans(self, attempt: CommitAttempt, kept: Collection[str]) -> None:
         """Deletes what an attempt that is committed left besides the paths to keep; never raises lakelog errors."""
         ...
 
@@ -66,5 +67,5 @@ class LocalRewriter:
                 break
         return finished
 
-    def delete_orphans(self, store: ObjectStore, attempt_id: str, kept: Collection[str]) -> None:
+    def delete_orphans(self, attempt: CommitAttempt, kept: Collection[str]) -> None:
         """Nothing is left: a piece that fails deletes its own files."""

@@ -22,9 +22,9 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.serving.logging_setup import Logger
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.writes.attempt import CommitAttempt
 
 from ..executor import Control
-from ..retention.orphans import delete_unnamed
 from .bucket_work import RewriteTask, RewrittenTask
 from .rewriting import COMMIT_EVERY_S, MAX_TASKS_TOGETHER, LocalRewriter
 from .tasks import rewrite_in_task
@@ -88,10 +88,10 @@ class SparkRewriter:
                 break
         return finished
 
-    def delete_orphans(self, store: ObjectStore, attempt_id: str, kept: Collection[str]) -> None:
+    def delete_orphans(self, attempt: CommitAttempt, kept: Collection[str]) -> None:
         """As `Rewriter`."""
         if self._spark is not None:
-            delete_unnamed(store, attempt_id, kept)
+            attempt.delete_unnamed(kept)
 
     def _find_spark(self) -> SparkSession | None:
         """The session, or None while none can be had: no job fails for what it can be done without."""

@@ -1,27 +1,23 @@
 """Transactions: writes to one or more tables that become visible together, or not at all.
 
-Every write of the SDK is one, so that the rules stand here only:
+Every write of the SDK is one:
 
-1. An attempt is opened before the first file is written, each further table joins it, and the commit takes it.
+1. All tables of a transaction share one attempt, which owns their files (`lakelog.writes.attempt`).
 2. The commit is repeated until its outcome is known: it is idempotent by (table, writer, identifier).
-3. Files are deleted only when it is certain that no commit has them or ever will: before the commit was sent, after it
-   was refused and the attempt given up, or when it had been applied before. On an unknown outcome nothing is deleted.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lakelog.annotations import Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
-from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
-from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
+from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.commit.request import (
     CommitRequest,
     CommitResult,
@@ -35,6 +31,7 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.reading import find_snapshot_at
 from lakelog.results import TransactionResult
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
+from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.changelog.commit_changelog import commit_lookups
 from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
@@ -45,9 +42,6 @@ from lakelog.writes.table_write import TableWrite
 
 if TYPE_CHECKING:
     from lakelog.sdk.catalog import Catalog
-
-_COMMIT_TOTAL_S: Final = 30.0
-"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
 
 
 class Transaction:
@@ -64,13 +58,12 @@ class Transaction:
 
     def __init__(self, catalog: Catalog, identity: CommitIdentity, commit_metadata: CommitMetadata) -> None:
         self._catalog = catalog
-        self._metastore = catalog.metastore
         self._identity = identity
         self._commit_metadata = commit_metadata
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
         self._epoch = catalog.writer_epoch(self._writer_name)
         self._table_writes: dict[str, TableWrite] = {}
-        self._attempt_id = ""
+        self._attempt = CommitAttempt(catalog.metastore, self._writer_name)
         self._ended = False
         self._failure: BaseException | None = None
         self.result: TransactionResult | None = None
@@ -110,16 +103,16 @@ class Transaction:
         """
         self._check_open()
         if table_uuid not in self._table_writes:
-            if only_adds and not self._attempt_id:
-                attempt = self._catalog.attempts_ahead.take(table_uuid, self._writer_name)
-                self._attempt_id, info = attempt.attempt_id, attempt.info
+            if only_adds and not self._attempt.attempt_id:
+                info = self._attempt.take_ahead(self._catalog.attempts_ahead, table_uuid)
             else:
-                staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
-                self._attempt_id, info = staged.attempt_id, staged.tables[0]
+                info = self._attempt.join(table_uuid)
             options = TableOptions(info.options)
-            self._table_writes[table_uuid] = TableWrite(
+            joined = TableWrite(
                 info, options, self._catalog.open_store(info), RowNormalizer(str(info.name), info.schema, options)
             )
+            self._attempt.add_store(joined.store, lambda: joined.paths)
+            self._table_writes[table_uuid] = joined
         write = self._table_writes[table_uuid]
         write.guards = write.guards.meet(guards)
         return TransactionTable(self, write)
@@ -178,11 +171,12 @@ class Transaction:
         try:
             for write in self._table_writes.values():
                 _check_guard(write)
-                write.finish(self._catalog, self._attempt_id)
+                write.finish(self._catalog, self._attempt.attempt_id)
         except BaseException:
             self.abandon()
             raise
         self.result = self._read_answer(self._commit_lookups())
+        self._ended = True
         return self.result
 
     def _commit_lookups(self) -> CommitResult:
@@ -191,11 +185,7 @@ class Transaction:
         try:
             return commit_lookups(lookups, self._try_commit, self._catalog.clock, self._catalog.rng)
         except BaseException as error:
-            if not self._ended:
-                # Nothing was sent, or it was refused: no commit has these files.
-                self.abandon()
-            elif isinstance(error, LakelogError) and error.effect is Effect.NONE:
-                self._give_up()
+            self.abandon()
             if isinstance(error, LakelogError):
                 names = {table_uuid: str(write.info.name) for table_uuid, write in self._table_writes.items()}
                 dropped = name_dropped_table(error, names)
@@ -204,29 +194,15 @@ class Transaction:
             raise
 
     def _try_commit(self) -> CommitResult:
-        request = self._make_request()
-        self._ended = True
-        try:
-            return self._send(request)
-        except CommitConflict:
-            self._ended = False
-            raise
-
-    def _send(self, request: CommitRequest) -> CommitResult:
-        return call_repeatedly(
-            lambda _: self._metastore.commit(request),
-            policy=RetryPolicy(),
-            total_s=_COMMIT_TOTAL_S,
-            clock=self._catalog.clock,
-            rng=self._catalog.rng,
-        )
+        return self._attempt.commit(self._make_request(), Repeating(self._catalog.clock, self._catalog.rng))
 
     def abandon(self) -> None:
         """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
         if self._ended:
             return
         self._ended = True
-        self._give_up()
+        if self._attempt.is_open:
+            self._give_up()
 
     def _check_open(self) -> None:
         if self._ended:
@@ -242,20 +218,7 @@ class Transaction:
             if write.writer is not None:
                 write.writer.abort()
                 write.writer = None
-        if not self._attempt_id:
-            return
-        try:
-            self._metastore.abandon_attempt(self._attempt_id)
-        except LakelogError:
-            # Open still, or committed after all: its files are not ours to delete. The collector knows the attempt.
-            return
-        self._delete_files()
-
-    def _delete_files(self) -> None:
-        for write in self._table_writes.values():
-            # What cannot be deleted belongs to an attempt that is aborted: the collector finds it.
-            with contextlib.suppress(LakelogError):
-                write.store.delete_many(write.paths)
+        self._attempt.abandon()
 
     # The commit
 
@@ -266,7 +229,7 @@ class Transaction:
             changes=tuple(
                 write.to_change(self._commit_metadata) for write in self._table_writes.values() if write.was_written
             ),
-            attempt_id=self._attempt_id,
+            attempt_id=self._attempt.attempt_id,
             epoch=self._epoch,
             previous_identifier=self._identity.previous_identifier,
             guards=tuple(
@@ -277,13 +240,9 @@ class Transaction:
         )
 
     def _read_answer(self, answer: CommitResult) -> TransactionResult:
-        already_applied = answer.attempt_id != self._attempt_id
-        if already_applied:
-            # The commit that found itself applied has doomed our attempt, so nothing refers to these files.
-            self._delete_files()
         return TransactionResult(
             {str(self._table_writes[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
-            already_applied,
+            self._attempt.was_applied_before,
         )
 
 
@@ -425,6 +384,6 @@ class TransactionTable:
             if static is not None:
                 batch = static.fill_in(batch)
             table, kinds = write.take(batch, source, fill_missing)
-            attempt_id = self._transaction._attempt_id
+            attempt_id = self._transaction._attempt.attempt_id
             write.send_uncommitted(self._transaction._catalog, attempt_id, table, kinds)
             write.open_writer(attempt_id).write(table, kinds)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.format.commit.log_content import plan_log_content, to_log_files
-from lakelog.format.commit.request import ANY_TIME, Change, Removal, RemovePartitions
+from lakelog.format.commit.log_content import plan_log_content
+from lakelog.format.commit.request import Change, Removal, RemovePartitions
 from lakelog.format.tables.files import DataFile
-from lakelog.format.tables.snapshot import LogContent, SnapshotKind
+from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.objects.store import ObjectStore
@@ -19,7 +19,8 @@ from lakelog.storage.rewrite.commit_merge import CommitMerger, merge_commit_file
 from lakelog.storage.write.input_copies import plan_input_copies
 from lakelog.storage.write.row_normalizer import Kinds, KindSource, RowNormalizer
 from lakelog.storage.write.table_writer import TableWriter
-from lakelog.writes.changelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.change import to_change
+from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.changelog.lookup_changelog import LookupChangelog
 from lakelog.writes.commit_metadata import CommitMetadata
 from lakelog.writes.commit_options import NO_GUARDS, Guards
@@ -79,13 +80,6 @@ class TableWrite:
     def log(self) -> LogContent:
         """What it brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
         return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
-
-    @property
-    def changelog_files(self) -> tuple[DataFile, ...]:
-        """The changelog files written so far."""
-        if self.lookup is not None:
-            return self.lookup.files
-        return tuple(self.inputs) if self.producer == "input" else ()
 
     @property
     def paths(self) -> list[str]:
@@ -170,24 +164,13 @@ class TableWrite:
         removal = self.removal
         if self.is_dynamic:
             removal = RemovePartitions(tuple(sorted({file.partition for file in self.files})))
-        return Change(
-            table_uuid=self.info.table_uuid,
-            kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
-            schema_id=self.info.schema.schema_id,
-            bucket_count=self.options.bucket_count(bool(self.info.schema.primary_key)),
-            add_files=tuple(self.files) if self.lookup is None else self.lookup.data_files,
-            remove=removal,
-            base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
-            unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
-            if_unchanged=self.guards.if_unchanged,
-            window=ANY_TIME if self.lookup is None else self.lookup.window,
-            watermark_ms=commit_metadata.watermark_ms,
-            properties={**commit_metadata.properties, **to_open_rules(self.producer, self.info.options)},
-            allow_empty=commit_metadata.allow_empty,
-            changelog=to_changelog_state(self.producer),
-            changelog_files=self.changelog_files,
-            log=self.log,
-            log_files=to_log_files(self.log, self.inputs),
-            sent_offsets=None if self.sent is None else self.sent.offsets,
-            sent_generation=0 if self.sent is None else self.sent.generation,
+        return to_change(
+            self.info,
+            self.files,
+            self.inputs,
+            removal=removal,
+            lookup=self.lookup,
+            sent=self.sent,
+            guards=self.guards,
+            commit_metadata=commit_metadata,
         )

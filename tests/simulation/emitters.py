@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from compactor.compactions.bucket_work import Strategy, run_rewrite_task, to_change
+from compactor.compactions.bucket_work import Strategy, run_rewrite_task, to_work_change
 from compactor.compactions.changelog_emission import plan_next
 from lakelog.errors import DataCorrupted, NotFound, OutcomeUnknown, SnapshotExpired, Unavailable
 from lakelog.format.commit.request import BucketRef, Change, CommitRequest
@@ -49,7 +49,7 @@ def plan_and_do(world: World, name: str) -> tuple[Change, str, ObjectStore] | No
         assert world.expired, f"{name} misses files, and none has expired"
         return None
     _linger(world)
-    return to_change(work, done, work.moved), attempt_id, store
+    return to_work_change(work, done, work.moved), attempt_id, store
 
 
 def _linger(world: World) -> None:
@@ -132,7 +132,7 @@ def emit_the_rest(world: World) -> None:
         attempt_id = metastore.stage_attempt([table.uuid], "last").attempt_id
         store = catalog.open_store(work.info)
         done = [run_rewrite_task(store, work.info, attempt_id, rewrite_task) for rewrite_task in work.rewrite_tasks]
-        request = CommitRequest("last", number + 1, (to_change(work, done, work.moved),), attempt_id)
+        request = CommitRequest("last", number + 1, (to_work_change(work, done, work.moved),), attempt_id)
         (result,) = metastore.commit(request).results
         assert result.dropped == (), f"nobody came before it, and yet: {result.dropped}"
     check_baseline(world)

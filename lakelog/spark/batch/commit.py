@@ -6,27 +6,20 @@
 3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier). Where it
    brings a changelog by `lookup`, it is refused when others changed its buckets meanwhile, and their old rows are
    looked up again.
-4. Files are deleted only when it is certain that no commit has them or ever will: those of an attempt that was given
-   up, of one that lost against an earlier commit of the same identifier, and those that no committed task wrote. On an
-   unknown outcome nothing is deleted.
+4. Files are deleted as `lakelog.writes.attempt` says, and with them those that no committed task wrote.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.errors import CommitConflict, Effect, LakelogError
-from lakelog.format.commit.log_content import plan_log_content, to_log_files
+from lakelog.errors import LakelogError
+from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.commit.request import (
-    ANY_TIME,
-    Change,
     CommitRequest,
     CommitResult,
     Fence,
@@ -37,7 +30,6 @@ from lakelog.format.commit.request import (
     TableGuard,
 )
 from lakelog.format.tables.files import DataFile
-from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.results import WriteResult
@@ -45,17 +37,17 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.executor.uncommitted import merge_sent
 from lakelog.spark.executor.write import LookupBase, WrittenFiles
 from lakelog.storage.lookup.bucket_changelog import ChangelogExecutor, emit_in_threads
+from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads
 from lakelog.storage.write.input_copies import InputCopies, plan_input_copies
-from lakelog.writes.changelog.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.attempt import CommitAttempt, Repeating
+from lakelog.writes.change import to_change
+from lakelog.writes.changelog.commit_changelog import commit_lookups, find_producer
 from lakelog.writes.changelog.lookup_changelog import LookupChangelog
-from lakelog.writes.commit_metadata import check_identity, name_dropped_table
+from lakelog.writes.commit_metadata import CommitMetadata, check_identity, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.overwrite import StaticPartition
 from lakelog.writes.uncommitted_sending import SentUncommitted
-
-_COMMIT_TOTAL_S: Final = 30.0
-"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
 
 
 @dataclass(frozen=True)
@@ -170,56 +162,38 @@ def commit_attempt(
     inputs = tuple(file for each in ordered for file in each.inputs)
     sent = merge_sent(ordered, has_key=bool(attempt.info.schema.primary_key))
     lookup: LookupChangelog | None = None
-    in_flight = False
-
-    def try_commit() -> CommitResult:
-        nonlocal in_flight
-        request = _make_request(attempt, files, parameters, overwrite, producer, inputs, sent, lookup)
-        in_flight = True
-        try:
-            return call_repeatedly(
-                lambda _: metastore.commit(request),
-                policy=RetryPolicy(),
-                total_s=_COMMIT_TOTAL_S,
-                clock=SystemClock(),
-                rng=random.random,
-            )
-        except CommitConflict:
-            in_flight = False
-            raise
 
     try:
-        if merge is not None:
-            store = open_table_store(attempt.info.location)
-            merger = CommitMerger(attempt.info.schema, TableOptions(attempt.info.options), attempt.attempt_id)
-            files, inputs = merge_commit_files(merger, store, files, inputs, merge=merge)
-        if producer == "lookup" and files:
-            lookup = _open_lookup(metastore, attempt, files, execute)
-            if base is not None:
-                lookup.take(base.snapshot_id, (emitted for each in ordered for emitted in each.emitted))
-        answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
-    except BaseException as error:
-        # Nothing was sent, or it is certain to have had no effect.
-        if not in_flight or (isinstance(error, LakelogError) and error.effect is Effect.NONE):
-            abandon_attempt(metastore, attempt)
-        dropped = None
-        if isinstance(error, LakelogError):
-            dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
+        with CommitAttempt(metastore, attempt.writer, attempt.attempt_id) as opened:
+            store = opened.add_store(open_table_store(attempt.info.location))
+
+            def try_commit() -> CommitResult:
+                request = _make_request(attempt, files, parameters, overwrite, inputs, sent, lookup)
+                return opened.commit(request, Repeating(SystemClock(), random.random))
+
+            if merge is not None:
+                merger = CommitMerger(attempt.info.schema, TableOptions(attempt.info.options), attempt.attempt_id)
+                files, inputs = merge_commit_files(merger, store, files, inputs, merge=merge)
+            if producer == "lookup" and files:
+                lookup = _open_lookup(metastore, store, attempt, files, execute)
+                if base is not None:
+                    lookup.take(base.snapshot_id, (emitted for each in ordered for emitted in each.emitted))
+            answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
+            # What is not committed was left by task attempts that failed, or did the work of another one a second time.
+            opened.delete_unnamed(
+                {file.path for file in (*files, *inputs)} | set(() if lookup is None else lookup.paths)
+            )
+    except LakelogError as error:
+        dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
         if dropped is not None:
             raise dropped from error
         raise
-    already_applied = answer.attempt_id != attempt.attempt_id
-    # Applied before: that commit has doomed our attempt, so that nothing refers to any of its files. Else what is not
-    # committed was left by task attempts that failed, or did the work of another one a second time.
-    made = [file.path for file in (*files, *inputs)] + ([] if lookup is None else lookup.paths)
-    delete_files(attempt, keep=() if already_applied else made)
-    return WriteResult(answer.results[0].snapshot_id, already_applied)
+    return WriteResult(answer.results[0].snapshot_id, opened.was_applied_before)
 
 
 def _open_lookup(
-    metastore: Metastore, attempt: Attempt, files: tuple[DataFile, ...], execute: ChangelogExecutor
+    metastore: Metastore, store: ObjectStore, attempt: Attempt, files: tuple[DataFile, ...], execute: ChangelogExecutor
 ) -> LookupChangelog:
-    store = open_table_store(attempt.info.location)
     return LookupChangelog(
         metastore, store, attempt.info, attempt.attempt_id, files, open_caches(), SystemClock(), execute
     )
@@ -227,21 +201,8 @@ def _open_lookup(
 
 def abandon_attempt(metastore: Metastore, attempt: Attempt) -> None:
     """Gives an attempt up and deletes its files, if it is certain that it is given up; never raises lakelog errors."""
-    try:
-        metastore.abandon_attempt(attempt.attempt_id)
-    except LakelogError:
-        # Open still, or committed after all: its files are not ours to delete. The collector knows the attempt.
-        return
-    delete_files(attempt, keep=())
-
-
-def delete_files(attempt: Attempt, keep: Iterable[str]) -> None:
-    """Deletes an attempt's files but for those whose paths to keep; what cannot be deleted, the collector finds."""
-    kept = set(keep)
-    store = open_table_store(attempt.info.location)
-    with contextlib.suppress(LakelogError):
-        found = [each.path for each in store.list_objects(f"data/{attempt.attempt_id}")]
-        store.delete_many([path for path in found if path not in kept])
+    with CommitAttempt(metastore, attempt.writer, attempt.attempt_id) as opened:
+        opened.add_store(open_table_store(attempt.info.location))
 
 
 def _make_request(
@@ -249,34 +210,20 @@ def _make_request(
     files: tuple[DataFile, ...],
     parameters: CommitParameters,
     overwrite: Overwrite | None,
-    producer: str,
     inputs: tuple[DataFile, ...],
     sent: SentUncommitted | None,
     lookup: LookupChangelog | None,
 ) -> CommitRequest:
     info = attempt.info
-    log = plan_log_content(info, TableOptions(info.options), replaces=overwrite is not None)
-    changelog = inputs if producer == "input" else ()
-    change = Change(
-        table_uuid=info.table_uuid,
-        kind=SnapshotKind.APPEND if overwrite is None else SnapshotKind.OVERWRITE,
-        schema_id=info.schema.schema_id,
-        bucket_count=TableOptions(info.options).bucket_count(bool(info.schema.primary_key)),
-        add_files=files if lookup is None else lookup.data_files,
-        remove=None if overwrite is None else overwrite.to_removal(files),
-        base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
-        unchanged_buckets=() if lookup is None else lookup.buckets,
-        if_unchanged=parameters.guards.if_unchanged,
-        window=ANY_TIME if lookup is None else lookup.window,
-        watermark_ms=parameters.watermark_ms,
-        properties={**parameters.properties, **to_open_rules(producer, info.options)},
-        allow_empty=parameters.allow_empty,
-        changelog=to_changelog_state(producer),
-        changelog_files=changelog if lookup is None else lookup.files,
-        log=log,
-        log_files=to_log_files(log, inputs),
-        sent_offsets=None if sent is None else sent.offsets,
-        sent_generation=0 if sent is None else sent.generation,
+    change = to_change(
+        info,
+        files,
+        inputs,
+        removal=None if overwrite is None else overwrite.to_removal(files),
+        lookup=lookup,
+        sent=sent,
+        guards=parameters.guards,
+        commit_metadata=CommitMetadata(parameters.watermark_ms, parameters.properties, parameters.allow_empty),
     )
     return CommitRequest(
         writer=attempt.writer,

@@ -20,11 +20,11 @@ from lakelog.errors import DataCorrupted, Effect, LakelogError, OutcomeUnknown, 
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.transaction import Transaction
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.postgres_proxy import CutPlace, PostgresProxy
 from lakelog.testing.proxy import TcpProxy
+from lakelog.writes.attempt import CommitAttempt
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import LOG, SCHEMA
 
@@ -138,8 +138,8 @@ def test_control_a_client_that_deletes_on_an_unknown_outcome_breaks_the_table(
 ) -> None:
     """C8: as if an unknown outcome meant that nothing had happened, and as if that were all one had to know."""
     monkeypatch.setattr(OutcomeUnknown, "effect", Effect.NONE)
-    monkeypatch.setattr(Transaction, "_give_up", Transaction._delete_files)
-    monkeypatch.setattr("lakelog.sdk.transaction.call_repeatedly", lambda attempt, **_: attempt(0.0))
+    monkeypatch.setattr(CommitAttempt, "abandon", CommitAttempt._delete_files)
+    monkeypatch.setattr("lakelog.writes.attempt.call_repeatedly", lambda attempt, **_: attempt(0.0))
     with proxied.catalog(retries=ONCE) as catalog:
         transaction = catalog.transaction(writer="w", identifier=1)
         transaction.table(LOG).append(rows("w.1"))

@@ -284,7 +284,7 @@ def test_a_lost_request_is_repeated(table: Table, gate: FaultyMetastore) -> None
 def test_an_outcome_that_stays_unknown_deletes_nothing(
     table: Table, gate: FaultyMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.sdk.transaction._COMMIT_TOTAL_S", 0.2)
+    monkeypatch.setattr("lakelog.writes.attempt._COMMIT_TOTAL_S", 0.2)
 
     def never_answer(request: CommitRequest) -> CommitResult:
         if len(gate.commits) == 1:

@@ -42,7 +42,7 @@ def send_by_tasks(
     assert task is not None
     target = tx.table("shop.orders")
     for number, part in enumerate([parts[0], *parts]):
-        uncommitted = channels.begin(task, to_place(tx._attempt_id, max(number - 1, 0), number))
+        uncommitted = channels.begin(task, to_place(tx._attempt.attempt_id, max(number - 1, 0), number))
         assert uncommitted is not None
         uncommitted.send(part, None)
         assert uncommitted.finish() is not None

@@ -16,7 +16,7 @@ from lakelog.errors import CommitConflict, DataCorrupted, OutcomeUnknown
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.spark.batch import commit, lookup, table_write
+from lakelog.spark.batch import lookup, table_write
 from lakelog.spark.installation import Installation, installation_of
 from tests.integration.sdk.faulty import FaultyMetastore
 from tests.integration.sdk.keyed import emitted, replayed, rows, shown
@@ -130,7 +130,7 @@ def test_nothing_is_deleted_where_the_outcome_is_unknown(
         raise OutcomeUnknown("lost")
 
     faulty.on_commit = lose
-    monkeypatch.setattr(commit, "_COMMIT_TOTAL_S", 0.0)
+    monkeypatch.setattr("lakelog.writes.attempt._COMMIT_TOTAL_S", 0.0)
     with pytest.raises(OutcomeUnknown):
         by_function(frame_of(spark, ("+I 1|1|3",)), table)
     assert emitted(table, 0) == ["+I 1|1|3"]

@@ -6,7 +6,7 @@ import itertools
 from random import Random
 from typing import Final
 
-from compactor.compactions.bucket_work import Strategy, list_bucket, plan_work, run_rewrite_task, to_change
+from compactor.compactions.bucket_work import Strategy, list_bucket, plan_work, run_rewrite_task, to_work_change
 from compactor.compactions.deletion_vectors import to_deletion_vector_change
 from lakelog.format.commit.request import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
@@ -86,7 +86,7 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(work.info)
     done = [run_rewrite_task(store, work.info, attempt_id, rewrite_task) for rewrite_task in work.rewrite_tasks]
-    return CommitRequest("compactor", next(identifiers), (to_change(work, done, work.moved),), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (to_work_change(work, done, work.moved),), attempt_id)
 
 
 def commit_once(table: Table, request: CommitRequest) -> CommitResult:

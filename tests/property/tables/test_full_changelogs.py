@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from compactor.compactions import changelog_emission
-from compactor.compactions.bucket_work import Strategy, run_rewrite_task, to_change
+from compactor.compactions.bucket_work import Strategy, run_rewrite_task, to_work_change
 from compactor.compactions.changelog_emission import plan_next
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
@@ -208,7 +208,7 @@ class History:
         attempt_id = self.metastore.stage_attempt([self.table.uuid], "compactor").attempt_id
         store = self.table._catalog.open_store(work.info)
         done = [run_rewrite_task(store, work.info, attempt_id, piece) for piece in work.rewrite_tasks]
-        change = to_change(work, done, work.moved)
+        change = to_work_change(work, done, work.moved)
         self._waiting.append(CommitRequest("compactor", next(identifiers), (change,), attempt_id))
 
     def _plan(self, bucket: BucketRef, strategy: Strategy) -> Any:

@@ -1,0 +1,93 @@
+"""What was written as the change of a commit: the one translation for the SDK, Spark and the compactor. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakelog.format.commit.log_content import plan_log_content, to_log_files
+from lakelog.format.commit.request import ANY_TIME, Change, CompactionGroup, Removal
+from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.writes.changelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.changelog.lookup_changelog import LookupChangelog
+from lakelog.writes.commit_metadata import CommitMetadata
+from lakelog.writes.commit_options import Guards
+from lakelog.writes.uncommitted_sending import SentUncommitted
+
+
+def to_change(
+    info: TableInfo,
+    files: Sequence[DataFile],
+    inputs: Sequence[DataFile],
+    *,
+    removal: Removal | None,
+    lookup: LookupChangelog | None,
+    sent: SentUncommitted | None,
+    guards: Guards,
+    commit_metadata: CommitMetadata,
+) -> Change:
+    """The change of a write to a table. Pure.
+
+    Args:
+        info: The table as it was when it was written to.
+        files: The data files, in the commit's order.
+        inputs: Files that hold records as they came, for the producer `input` or the external log.
+        removal: What the commit takes away, which makes it an overwrite; None: it adds.
+        lookup: The changelog, where the producer is `lookup` and there are files.
+        sent: That the rows stand in the topic before the commit; None: not all.
+        guards: Since when nothing may have changed; `if_snapshot` belongs to the request.
+        commit_metadata: What the commit says besides its rows.
+    """
+    options, replaces = TableOptions(info.options), removal is not None
+    producer = find_producer(options, replaces=replaces)
+    log = plan_log_content(info, options, replaces=replaces)
+    changelog_files = tuple(inputs) if producer == "input" else ()
+    return Change(
+        table_uuid=info.table_uuid,
+        kind=SnapshotKind.OVERWRITE if replaces else SnapshotKind.APPEND,
+        schema_id=info.schema.schema_id,
+        bucket_count=options.bucket_count(bool(info.schema.primary_key)),
+        add_files=tuple(files) if lookup is None else lookup.data_files,
+        remove=removal,
+        base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
+        unchanged_buckets=() if lookup is None else lookup.buckets,
+        if_unchanged=guards.if_unchanged,
+        window=ANY_TIME if lookup is None else lookup.window,
+        watermark_ms=commit_metadata.watermark_ms,
+        properties={**commit_metadata.properties, **to_open_rules(producer, info.options)},
+        allow_empty=commit_metadata.allow_empty,
+        changelog=to_changelog_state(producer),
+        changelog_files=changelog_files if lookup is None else lookup.files,
+        log=log,
+        log_files=to_log_files(log, inputs),
+        sent_offsets=None if sent is None else sent.offsets,
+        sent_generation=0 if sent is None else sent.generation,
+    )
+
+
+def to_compaction_change(
+    info: TableInfo,
+    groups: Sequence[CompactionGroup],
+    files: Sequence[DataFile] = (),
+    changelog_files: Sequence[DataFile] = (),
+) -> Change:
+    """The change of a compaction, or of deletion vectors that were built for a bucket. Pure.
+
+    Args:
+        info: The table as it was when the work was planned.
+        groups: What is committed or dropped by itself.
+        files: What was written, group by group.
+        changelog_files: The changelog files, group by group.
+    """
+    return Change(
+        table_uuid=info.table_uuid,
+        kind=SnapshotKind.COMPACT,
+        schema_id=info.schema.schema_id,
+        bucket_count=TableOptions(info.options).bucket_count(bool(info.schema.primary_key)),
+        add_files=tuple(files),
+        changelog=ChangelogState.ATTACHED if any(group.emits_changelog for group in groups) else ChangelogState.NONE,
+        changelog_files=tuple(changelog_files),
+        groups=tuple(groups),
+    )
