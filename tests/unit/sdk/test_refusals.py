@@ -164,7 +164,7 @@ def test_use_is_refused_where_it_would_change_nothing(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "reported"),
+    ("value", "caught"),
     [
         (None, "partition has None for column 'dt', which is date32.day. NOT NULL, so that there is no such partition"),
         (1.5, "partition has 1.5 for column 'dt', which is date32.day. NOT NULL and cannot hold it"),
