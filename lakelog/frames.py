@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def to_pandas(rows: pa.Table) -> pd.DataFrame:
-    """Makes a pandas data frame.
+def to_pandas(read: Callable[[], pa.Table]) -> pd.DataFrame:
+    """Makes a pandas data frame of what `read` returns; nothing is read without pandas.
 
     Raises:
         InvalidArgument: pandas is not installed.
@@ -23,13 +24,13 @@ def to_pandas(rows: pa.Table) -> pd.DataFrame:
         import pandas
     except ImportError as error:
         raise InvalidArgument("to_pandas() needs pandas, which is not installed: pip install pandas.") from error
-    frame = rows.to_pandas()
+    frame = read().to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     return frame
 
 
-def to_polars(rows: pa.Table) -> pl.DataFrame:
-    """Makes a polars data frame.
+def to_polars(read: Callable[[], pa.Table]) -> pl.DataFrame:
+    """Makes a polars data frame of what `read` returns; nothing is read without polars.
 
     Raises:
         InvalidArgument: polars is not installed.
@@ -38,6 +39,6 @@ def to_polars(rows: pa.Table) -> pl.DataFrame:
         import polars
     except ImportError as error:
         raise InvalidArgument("to_polars() needs polars, which is not installed: pip install polars.") from error
-    frame = polars.from_arrow(rows)
+    frame = polars.from_arrow(read())
     assert isinstance(frame, polars.DataFrame)
     return frame

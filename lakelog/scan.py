@@ -152,11 +152,11 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
-        return to_pandas(self.to_arrow())
+        return to_pandas(self.to_arrow)
 
     def to_polars(self) -> pl.DataFrame:
         """Reads all rows into a polars data frame; needs polars."""
-        return to_polars(self.to_arrow())
+        return to_polars(self.to_arrow)
 
     def count(self) -> int:
         """Counts the rows; opens no file where what the metastore knows is enough."""

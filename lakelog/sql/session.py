@@ -87,11 +87,11 @@ class SqlResult:
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas data frame; needs pandas. Raises as `to_arrow`."""
-        return to_pandas(self.to_arrow())
+        return to_pandas(self.to_arrow)
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a polars data frame; needs polars. Raises as `to_arrow`."""
-        return to_polars(self.to_arrow())
+        return to_polars(self.to_arrow)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, so that a result may be given to whatever takes one, also to a write."""
