@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a primary-key bucket's live files a read leaves out (ARCHITECTURE, decision 9).
+"""Deletion vectors: which rows of a primary-key bucket's live files a read leaves out (docs/decisions/0017).
 
 Objectives, which conflict: what needs no merging is not touched; keys are read once, and nothing but keys, sequence
 columns and kinds; memory is bounded whatever a bucket holds; the answer is a pure function of files that never change,
