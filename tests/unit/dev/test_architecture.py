@@ -65,6 +65,8 @@ def test_the_page_is_an_introduction() -> None:
 
 @pytest.mark.parametrize("page", ["docs/walks.md", "docs/invariants.md"])
 def test_the_pages_about_the_code_name_files_that_exist(page: str) -> None:
-    named = set(re.findall(r"`((?:lakelog|metastore|writer|reader|compactor|tests)/[\w/.]+)`", (_ROOT / page).read_text()))
+    named = set(
+        re.findall(r"`((?:lakelog|metastore|writer|reader|compactor|tests)/[\w/.]+)`", (_ROOT / page).read_text())
+    )
     assert len(named) > 50
     assert [path for path in sorted(named) if not (_ROOT / path).exists()] == []
