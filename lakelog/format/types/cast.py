@@ -25,8 +25,6 @@ from lakelog.format.types.time_text import to_time_texts
 _MAX_REPORTED: Final = 50
 """Lines of a difference; more of them help nobody."""
 
-_ADD_OR_FILL: Final = "add the column, or set fill_missing for NULL"
-
 _MAX_GUESSED: Final = 10
 """Unknown columns for which the nearest name is looked for: with 5000 columns that takes 10 ms for each."""
 
@@ -73,8 +71,16 @@ def cast_batch(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def check_schema(given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False) -> None:
-    """Check that rows of a schema can be cast to a table's schema, as far as the types tell; arguments as `cast_batch`.
+def check_schema(
+    given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False, fill_option: str = "fill_missing"
+) -> None:
+    """Check that rows of a schema can be cast to a table's schema, as far as the types tell.
+
+    Args:
+        given: The rows' columns.
+        expected: The table's columns.
+        fill_missing: As of `cast_batch`.
+        fill_option: What the caller's users call `fill_missing`; the error names it.
 
     Raises:
         InvalidArgument: With the difference: one line a column, with what is expected, what came and what to do.
@@ -93,7 +99,8 @@ def check_schema(given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = 
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
             elif not fill_missing:
-                left_out.append((field.name, _type_text(field), "nothing", _ADD_OR_FILL))
+                remedy = f"add the column, or set {fill_option} for NULL"
+                left_out.append((field.name, _type_text(field), "nothing", remedy))
         elif counts[field.name] == 1:
             got = types[field.name]
             remedy = find_mismatch(got, field.type)

@@ -88,10 +88,6 @@ class MemoryCluster:
                     continue
         return heard
 
-    def lose_late(self) -> None:
-        """All that is still under way is lost."""
-        self._under_way.clear()
-
     def forget_positions(self, group: str) -> None:
         """Forgets what a group has committed, as brokers do some days after it was last used."""
         with self.changed:

@@ -149,6 +149,7 @@ def _check_columns(
         to_arrow_schema(given, timezone="UTC"),
         pa.schema([field for field in expected if field.name not in filled]),
         fill_missing=fill_missing,
+        fill_option=FILL_MISSING.key,
     )
 
 

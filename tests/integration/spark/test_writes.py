@@ -74,7 +74,7 @@ def test_overwrites_through_the_data_source(spark: SparkSession, parts: Table) -
 def test_columns_that_are_left_out_are_null_only_where_that_is_said(spark: SparkSession, parts: Table) -> None:
     sparse, there = rows(spark, "11x").drop("v"), stored_files(parts)
     writer = sparse.write.format("lakelog").option("table", parts.name).mode("append")
-    with pytest.raises(PySparkException, match="v: expected string, got nothing: add the column, or set fill_missing"):
+    with pytest.raises(PySparkException, match="v: expected string, got nothing: add the column, or set fill-missing"):
         writer.save()
     with pytest.raises(InvalidArgument, match="v: expected string, got nothing"):
         lakelog.spark.write(sparse, parts.name)

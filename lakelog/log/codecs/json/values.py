@@ -90,13 +90,6 @@ class Values:
         """The strings; NULL where a value is none."""
         return self._read_strings(self.kinds == TEXT)
 
-    def read_raw_texts(self) -> pa.Array:
-        """Strings as they stand between their quotes, binary, for those that hold no escapes."""
-        chosen = self.kinds == TEXT
-        tokens = np.where(chosen, self.holders + 1, 0)
-        lengths = np.where(chosen, self.scan.ends[tokens] - self.scan.starts[tokens], 0)
-        return take_spans(self.scan.data, self.scan.starts[tokens], lengths, chosen)
-
     def read_words(self) -> pa.Array:
         """Numbers, `true` and `false` as strings; NULL where a value is none."""
         chosen = self.kinds == WORD
