@@ -24,6 +24,7 @@ from lakelog.sdk.catalog import Catalog
 from tests.kafka_broker import shared_broker
 from tests.log_settings import kept_log_settings
 from tests.spark_classes import options_with_classes, start_making
+from tests.support.seeds import QUARTERS, describe_seeded, find_other_quarters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,8 +59,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return scheduler
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seed-quarter",
+        type=int,
+        choices=range(QUARTERS),
+        help="of each random test's seeds run every fourth from this one on; without it all are run",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long ones first, so that no process ends with them alone; the order within a file stays."""
+    if (quarter := config.getoption("--seed-quarter")) is not None:
+        left_out = find_other_quarters([describe_seeded(item) for item in items], quarter)
+        config.hook.pytest_deselected(items=[items[place] for place in sorted(left_out)])
+        items[:] = [item for place, item in enumerate(items) if place not in left_out]
     for item in items:
         if ("spark" in getattr(item, "fixturenames", ())) > (find_scope(item.nodeid) == SPARK_SCOPE):
             raise pytest.UsageError(
