@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakelog.format.commit.request import (
     BucketRef,
     Change,
@@ -32,7 +34,37 @@ from lakelog.rpc.snapshot import (
     to_proto_sent_offsets,
     to_proto_snapshot_kind,
 )
+from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import snapshots_pb2
+
+_FENCE: Final = Translation(Fence, snapshots_pb2.Fence)
+_GUARD: Final = Translation(TableGuard, snapshots_pb2.TableGuard)
+_BUCKET: Final = Translation(BucketRef, snapshots_pb2.BucketRef)
+_GROUP: Final = Translation(
+    CompactionGroup,
+    snapshots_pb2.CompactionGroup,
+    names={
+        "inputs": "input_file_ids",
+        "moves": "moved_file_ids",
+        "baseline": "baseline_file_ids",
+        "vector_files": "vector_file_ids",
+        "covered_files": "covered_file_ids",
+    },
+    fields={"bucket": _BUCKET.both},
+)
+_DROPPED_GROUP: Final = Translation(DroppedGroup, snapshots_pb2.DroppedGroup)
+_CHANGE_RESULT: Final = Translation(
+    ChangeResult,
+    snapshots_pb2.ChangeResult,
+    names={"dropped": "dropped_groups"},
+    fields={"dropped": _DROPPED_GROUP.both},
+)
+to_proto_commit_result, from_proto_commit_result = Translation(
+    CommitResult, snapshots_pb2.CommitResponse, fields={"results": _CHANGE_RESULT.both}
+).both
+to_proto_writer_progress, from_proto_writer_progress = Translation(
+    WriterProgress, snapshots_pb2.GetWriterProgressResponse
+).both
 
 
 def to_proto_commit_request(request: CommitRequest) -> snapshots_pb2.CommitRequest:
@@ -47,10 +79,10 @@ def to_proto_commit_request(request: CommitRequest) -> snapshots_pb2.CommitReque
         identifier=request.identifier,
         previous_identifier=request.previous_identifier,
         epoch=request.epoch,
-        fences=[build(snapshots_pb2.Fence, lease=fence.lease, epoch=fence.epoch) for fence in request.fences],
+        fences=[_FENCE.to_proto(fence) for fence in request.fences],
         attempt_id=request.attempt_id,
         changes=[_to_proto_change(change) for change in request.changes],
-        guards=[build(snapshots_pb2.TableGuard, **vars(guard)) for guard in request.guards],
+        guards=[_GUARD.to_proto(guard) for guard in request.guards],
     )
 
 
@@ -67,8 +99,8 @@ def from_proto_commit_request(message: snapshots_pb2.CommitRequest) -> CommitReq
         attempt_id=message.attempt_id,
         previous_identifier=message.previous_identifier if message.HasField("previous_identifier") else None,
         epoch=message.epoch,
-        fences=tuple([Fence(fence.lease, fence.epoch) for fence in message.fences]),
-        guards=tuple([TableGuard(guard.table_uuid, guard.if_snapshot) for guard in message.guards]),
+        fences=tuple([_FENCE.from_proto(fence) for fence in message.fences]),
+        guards=tuple([_GUARD.from_proto(guard) for guard in message.guards]),
     )
 
 
@@ -81,7 +113,7 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         add_files=[to_proto_data_file(file) for file in change.add_files],
         remove=None if change.remove is None else _to_proto_removal(change.remove),
         base_snapshot_id=change.base_snapshot_id,
-        unchanged_buckets=[_to_proto_bucket(ref) for ref in change.unchanged_buckets],
+        unchanged_buckets=[_BUCKET.to_proto(ref) for ref in change.unchanged_buckets],
         if_unchanged=change.if_unchanged,
         watermark_ms=change.watermark_ms,
         properties=dict(change.properties),
@@ -89,7 +121,7 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         bucket_count=change.bucket_count,
         changelog=to_proto_changelog_state(change.changelog),
         changelog_files=[to_proto_data_file(file) for file in change.changelog_files],
-        groups=[_to_proto_group(group) for group in change.groups],
+        groups=[_GROUP.to_proto(group) for group in change.groups],
         committed_after_ms=change.window.after_ms,
         committed_until_ms=change.window.until_ms,
         log=to_proto_log_content(change.log),
@@ -107,14 +139,14 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         add_files=tuple([from_proto_data_file(file) for file in message.add_files]),
         remove=_from_proto_removal(message.remove, position) if message.HasField("remove") else None,
         base_snapshot_id=message.base_snapshot_id if message.HasField("base_snapshot_id") else None,
-        unchanged_buckets=tuple([_from_proto_bucket(ref) for ref in message.unchanged_buckets]),
+        unchanged_buckets=tuple([_BUCKET.from_proto(ref) for ref in message.unchanged_buckets]),
         if_unchanged=message.if_unchanged if message.HasField("if_unchanged") else None,
         watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
         properties=dict(message.properties),
         allow_empty=message.allow_empty,
         changelog=from_proto_changelog_state(message.changelog, f"changes[{position}].changelog"),
         changelog_files=tuple([from_proto_data_file(file) for file in message.changelog_files]),
-        groups=tuple([_from_proto_group(group) for group in message.groups]),
+        groups=tuple([_GROUP.from_proto(group) for group in message.groups]),
         window=_from_proto_window(message),
         log=from_proto_log_content(message.log, f"changes[{position}].log"),
         log_files=tuple([from_proto_data_file(file) for file in message.log_files]),
@@ -127,49 +159,6 @@ def _from_proto_window(message: snapshots_pb2.Change) -> TimeWindow:
     return TimeWindow(
         message.committed_after_ms if message.HasField("committed_after_ms") else None,
         message.committed_until_ms if message.HasField("committed_until_ms") else None,
-    )
-
-
-def _to_proto_bucket(ref: BucketRef) -> snapshots_pb2.BucketRef:
-    return build(snapshots_pb2.BucketRef, partition=ref.partition, bucket=ref.bucket)
-
-
-def _from_proto_bucket(message: snapshots_pb2.BucketRef) -> BucketRef:
-    return BucketRef(message.partition, message.bucket)
-
-
-def _to_proto_group(group: CompactionGroup) -> snapshots_pb2.CompactionGroup:
-    return build(
-        snapshots_pb2.CompactionGroup,
-        bucket=_to_proto_bucket(group.bucket),
-        input_file_ids=group.inputs,
-        output_count=group.output_count,
-        moved_file_ids=group.moves,
-        level=group.level,
-        changelog_count=group.changelog_count,
-        is_full=group.is_full,
-        emits_changelog=group.emits_changelog,
-        baseline_file_ids=group.baseline,
-        vector_file_ids=group.vector_files,
-        deletion_vector_path=group.deletion_vector_path,
-        covered_file_ids=group.covered_files,
-    )
-
-
-def _from_proto_group(message: snapshots_pb2.CompactionGroup) -> CompactionGroup:
-    return CompactionGroup(
-        bucket=_from_proto_bucket(message.bucket),
-        inputs=tuple(message.input_file_ids),
-        output_count=message.output_count,
-        moves=tuple(message.moved_file_ids),
-        level=message.level,
-        changelog_count=message.changelog_count,
-        is_full=message.is_full,
-        emits_changelog=message.emits_changelog,
-        baseline=tuple(message.baseline_file_ids),
-        vector_files=tuple(message.vector_file_ids),
-        deletion_vector_path=message.deletion_vector_path,
-        covered_files=tuple(message.covered_file_ids),
     )
 
 
@@ -212,73 +201,3 @@ def _from_proto_removal(message: snapshots_pb2.Removal, position: int) -> Remova
                 "does not say what to take away",
                 "Set one of files, everything, partitions, partition_values, restore, or leave `remove` out",
             )
-
-
-def to_proto_commit_result(result: CommitResult) -> snapshots_pb2.CommitResponse:
-    """Translates what became of a commit."""
-    return build(
-        snapshots_pb2.CommitResponse,
-        attempt_id=result.attempt_id,
-        results=[
-            build(
-                snapshots_pb2.ChangeResult,
-                table_uuid=change.table_uuid,
-                snapshot_id=change.snapshot_id,
-                snapshot_uuid=change.snapshot_uuid,
-                committed_at_ms=change.committed_at_ms,
-                dropped_groups=[build(snapshots_pb2.DroppedGroup, **vars(group)) for group in change.dropped],
-            )
-            for change in result.results
-        ],
-    )
-
-
-def from_proto_commit_result(message: snapshots_pb2.CommitResponse) -> CommitResult:
-    """Translates what became of a commit back."""
-    return CommitResult(
-        message.attempt_id,
-        tuple(
-            [
-                ChangeResult(
-                    change.table_uuid,
-                    change.snapshot_id if change.HasField("snapshot_id") else None,
-                    change.snapshot_uuid,
-                    change.committed_at_ms,
-                    tuple([_from_proto_dropped(group) for group in change.dropped_groups]),
-                )
-                for change in message.results
-            ]
-        ),
-    )
-
-
-def _from_proto_dropped(message: snapshots_pb2.DroppedGroup) -> DroppedGroup:
-    return DroppedGroup(
-        group=message.group,
-        reason=message.reason,
-        message=message.message,
-        file_id=message.file_id if message.HasField("file_id") else None,
-        snapshot_id=message.snapshot_id if message.HasField("snapshot_id") else None,
-        other_writer=message.other_writer,
-    )
-
-
-def to_proto_writer_progress(progress: WriterProgress) -> snapshots_pb2.GetWriterProgressResponse:
-    """Translates a writer's progress."""
-    return build(
-        snapshots_pb2.GetWriterProgressResponse,
-        last_identifier=progress.last_identifier,
-        snapshot_id=progress.snapshot_id,
-        properties=dict(progress.properties),
-        epoch=progress.epoch,
-    )
-
-
-def from_proto_writer_progress(message: snapshots_pb2.GetWriterProgressResponse) -> WriterProgress:
-    """Translates a writer's progress back."""
-    return WriterProgress(
-        message.last_identifier if message.HasField("last_identifier") else None,
-        message.snapshot_id if message.HasField("snapshot_id") else None,
-        dict(message.properties),
-        message.epoch,
-    )

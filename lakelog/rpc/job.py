@@ -7,7 +7,8 @@ from typing import Final
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
 from lakelog.format.jobs.job import Job, JobState
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
-from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.messages import refusal
+from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
 
 _STATE_TO_PROTO: Final[dict[JobState, jobs_pb2.JobState.ValueType]] = {
@@ -32,102 +33,24 @@ def from_proto_job_state(number: int) -> JobState:
     return state
 
 
-def to_proto_job(job: Job) -> jobs_pb2.Job:
-    """Translates a job, without the attempts that taking it has doomed."""
-    return build(
-        jobs_pb2.Job,
-        job_id=job.job_id,
-        table_uuid=job.table_uuid,
-        table=job.table,
-        kind=job.kind,
-        scope=job.scope,
-        state=_STATE_TO_PROTO[job.state],
-        priority=job.priority,
-        payload=dict(job.payload),
-        attempts=job.attempts,
-        reason=job.reason,
-        outcome=job.outcome,
-        epoch=job.epoch,
-        holder=job.holder,
-        remaining_ms=job.remaining_ms,
-        created_at_ms=job.created_at_ms,
-        updated_at_ms=job.updated_at_ms,
-        requested=dict(job.requested),
-        done_epoch=job.done_epoch,
-    )
+_JOB: Final = Translation(
+    Job, jobs_pb2.Job, fields={"state": (to_proto_job_state, from_proto_job_state)}, apart=("aborted_attempts",)
+)
+to_proto_job = _JOB.to_proto
 
 
 def from_proto_job(message: jobs_pb2.Job, aborted_attempts: tuple[str, ...] = ()) -> Job:
-    """Translates a job back."""
-    return Job(
-        job_id=message.job_id,
-        table_uuid=message.table_uuid,
-        table=message.table,
-        kind=message.kind,
-        scope=message.scope,
-        state=from_proto_job_state(message.state),
-        priority=message.priority,
-        payload=dict(message.payload),
-        attempts=message.attempts,
-        reason=message.reason,
-        outcome=message.outcome,
-        epoch=message.epoch,
-        holder=message.holder,
-        remaining_ms=message.remaining_ms,
-        created_at_ms=message.created_at_ms,
-        updated_at_ms=message.updated_at_ms,
-        aborted_attempts=aborted_attempts,
-        requested=dict(message.requested),
-        done_epoch=message.done_epoch,
-    )
+    """Translates a job back; the attempts that were aborted when it was taken do not stand in its message."""
+    return _JOB.from_proto(message, aborted_attempts=aborted_attempts)
 
 
-def to_proto_attach_request(request: AttachRequest) -> snapshots_pb2.AttachChangelogsRequest:
-    """Translates changelogs that are to be attached."""
-    return build(
-        snapshots_pb2.AttachChangelogsRequest,
-        table_uuid=request.table_uuid,
-        schema_id=request.schema_id,
-        bucket_count=request.bucket_count,
-        attempt_id=request.attempt_id,
-        job_id=request.job_id,
-        epoch=request.epoch,
-        changelogs=[
-            build(
-                snapshots_pb2.SnapshotChangelog,
-                snapshot_id=each.snapshot_id,
-                files=[to_proto_data_file(file) for file in each.files],
-            )
-            for each in request.changelogs
-        ],
-    )
-
-
-def from_proto_attach_request(message: snapshots_pb2.AttachChangelogsRequest) -> AttachRequest:
-    """Translates changelogs that are to be attached back."""
-    return AttachRequest(
-        table_uuid=message.table_uuid,
-        schema_id=message.schema_id,
-        bucket_count=message.bucket_count,
-        attempt_id=message.attempt_id,
-        job_id=message.job_id,
-        epoch=message.epoch,
-        changelogs=tuple(
-            SnapshotChangelog(each.snapshot_id, tuple([from_proto_data_file(file) for file in each.files]))
-            for each in message.changelogs
-        ),
-    )
-
-
-def to_proto_attach_result(result: AttachResult) -> snapshots_pb2.AttachChangelogsResponse:
-    """Translates what became of it."""
-    return build(
-        snapshots_pb2.AttachChangelogsResponse,
-        already_attached=result.already_attached,
-        first_pending_snapshot_id=result.first_pending_snapshot,
-    )
-
-
-def from_proto_attach_result(message: snapshots_pb2.AttachChangelogsResponse) -> AttachResult:
-    """Translates what became of it back."""
-    return AttachResult(message.already_attached, message.first_pending_snapshot_id)
+_DATA_FILE: Final = (to_proto_data_file, from_proto_data_file)
+_CHANGELOG: Final = Translation(SnapshotChangelog, snapshots_pb2.SnapshotChangelog, fields={"files": _DATA_FILE})
+to_proto_attach_request, from_proto_attach_request = Translation(
+    AttachRequest, snapshots_pb2.AttachChangelogsRequest, fields={"changelogs": _CHANGELOG.both}
+).both
+to_proto_attach_result, from_proto_attach_result = Translation(
+    AttachResult,
+    snapshots_pb2.AttachChangelogsResponse,
+    names={"first_pending_snapshot": "first_pending_snapshot_id"},
+).both

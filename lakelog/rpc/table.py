@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
+from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import catalog_pb2, types_pb2
 
 
@@ -42,27 +45,6 @@ def from_proto_table(message: types_pb2.Table) -> TableInfo:
     )
 
 
-def to_proto_table_name(name: TableName) -> catalog_pb2.TableName:
-    """Translates a table's full name."""
-    return build(catalog_pb2.TableName, database=name.database, name=name.name)
-
-
-def from_proto_table_name(message: catalog_pb2.TableName) -> TableName:
-    """Translates a table's full name back."""
-    return TableName(message.database, message.name)
-
-
-def to_proto_database(database: DatabaseInfo) -> catalog_pb2.Database:
-    """Translates a database."""
-    return build(
-        catalog_pb2.Database,
-        name=database.name,
-        comment=database.comment,
-        table_count=database.table_count,
-        size_bytes=database.size_bytes,
-    )
-
-
-def from_proto_database(message: catalog_pb2.Database) -> DatabaseInfo:
-    """Translates a database back."""
-    return DatabaseInfo(message.name, message.comment, message.table_count, message.size_bytes)
+TABLE_NAME: Final = Translation(TableName, catalog_pb2.TableName)
+to_proto_table_name, from_proto_table_name = TABLE_NAME.both
+to_proto_database, from_proto_database = Translation(DatabaseInfo, catalog_pb2.Database).both

@@ -99,8 +99,8 @@ def check_schema(
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
             elif not fill_missing:
-                remedy = f"add the column, or set {fill_option} for NULL"
-                left_out.append((field.name, _type_text(field), "nothing", remedy))
+                to_do = f"add the column, or set {fill_option} for NULL"
+                left_out.append((field.name, _type_text(field), "nothing", to_do))
         elif counts[field.name] == 1:
             got = types[field.name]
             remedy = find_mismatch(got, field.type)
