@@ -10,11 +10,12 @@ from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
 from ..store.records import NewTable, TableRecord
+from ..store.transaction import CatalogTransaction
 from .journal import Journal
 from .state import State, StoredTable
 
 
-class MemoryCatalog:
+class MemoryCatalog(CatalogTransaction):
     """Databases, tables and schemas; see `metastore.store.transaction.CatalogTransaction`."""
 
     def __init__(self, state: State, journal: Journal, clock: Clock) -> None:
@@ -23,7 +24,6 @@ class MemoryCatalog:
         self._clock = clock
 
     async def insert_database(self, name: str, comment: str) -> bool:
-        """Makes a database; False when the name is taken."""
         if name in self._state.databases:
             return False
         self._journal.put(self._state.databases, name, comment)
@@ -34,7 +34,6 @@ class MemoryCatalog:
         return name in self._state.databases
 
     async def list_databases(self) -> list[DatabaseInfo]:
-        """All databases by name."""
         sizes: dict[str, list[int]] = {name: [] for name in self._state.databases}
         for table in self._live():
             sizes[table.new.name.database].append(table.snapshots[-1].total_bytes if table.snapshots else 0)
@@ -44,11 +43,9 @@ class MemoryCatalog:
         ]
 
     async def delete_database(self, name: str) -> None:
-        """Removes a database that has no tables."""
         self._journal.pop(self._state.databases, name)
 
     async def insert_table(self, table: NewTable) -> TableRecord:
-        """Makes a table in a database that is locked, under a name that is free."""
         table_id = len(self._state.tables) + 1
         stored = StoredTable(
             table_id=table_id,
@@ -69,23 +66,18 @@ class MemoryCatalog:
         return _record(stored)
 
     async def find_table(self, name: TableName) -> TableRecord | None:
-        """A table by its name."""
         return next((_record(table) for table in self._live() if table.new.name == name), None)
 
     async def find_table_by_uuid(self, table_uuid: str) -> TableRecord | None:
-        """A table by its uuid; None also when it was dropped."""
         return next((_record(table) for table in self._live() if table.new.table_uuid == table_uuid), None)
 
     async def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted."""
         return sorted(table.new.name.name for table in self._live() if table.new.name.database == database)
 
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
-        """Replaces the options of a table whose head is locked."""
         self._journal.set(self._table(table_id), "options", dict(options))
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
-        """A table's schemas by id."""
         return list(self._table(table_id).schemas)
 
     def _live(self) -> list[StoredTable]:

@@ -6,22 +6,20 @@ from dataclasses import replace
 
 from lakelog.format.retention.consumer import Consumer
 
+from ..store.transaction import ConsumerTransaction
 from .catalog import MemoryCatalog
 
 
-class MemoryConsumers(MemoryCatalog):
+class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
     """See `metastore.store.transaction.ConsumerTransaction`."""
 
     async def now_ms(self) -> int:
-        """The store's time."""
         return self._clock.now_ms()
 
     async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
-        """A consumer of a table."""
         return self._state.consumers.get((table_id, consumer_id))
 
     async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id."""
         found = sorted(self._state.consumers.items())
         return [consumer for (owner, _), consumer in found if owner == table_id]
 
@@ -33,5 +31,4 @@ class MemoryConsumers(MemoryCatalog):
         return now_ms
 
     async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        """Removes a consumer of a table whose head is locked."""
         self._journal.pop(self._state.consumers, (table_id, consumer_id))

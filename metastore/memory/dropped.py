@@ -9,16 +9,15 @@ from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY, DueJob
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.table import TableName
 
-from ..store.dropped import DroppedRecord
+from ..store.dropped import DroppedRecord, DroppedTransaction
 from .jobs.jobs import MemoryJobs
 from .state import StoredTable
 
 
-class MemoryDropped(MemoryJobs):
+class MemoryDropped(MemoryJobs, DroppedTransaction):
     """See `metastore.store.dropped.DroppedTransaction`."""
 
     async def drop_table(self, table_id: int, retention_ms: int) -> None:
-        """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
         table, now_ms = self._table(table_id), self._clock.now_ms()
         self._journal.set(table, "dropped_at_ms", now_ms)
         self._journal.set(table, "kept_until_ms", now_ms + retention_ms)
@@ -27,7 +26,6 @@ class MemoryDropped(MemoryJobs):
         self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY, delay_ms=retention_ms))
 
     async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
-        """At most `limit` dropped tables, the newest first."""
         found = [
             _dropped(table)
             for table in reversed(self._state.tables)
@@ -39,19 +37,16 @@ class MemoryDropped(MemoryJobs):
         return sorted(found, key=lambda each: -each.dropped_at_ms)[:limit]
 
     async def find_dropped(self, table_uuid: str) -> DroppedTable | None:
-        """A dropped table."""
         record = await self.lock_dropped(table_uuid)
         return None if record is None else record.table
 
     async def lock_dropped(self, table_uuid: str) -> DroppedRecord | None:
-        """A dropped table; None when it is live or not known."""
         for table in self._state.tables:
             if table.new.table_uuid == table_uuid and table.dropped_at_ms is not None:
                 return DroppedRecord(table.table_id, _dropped(table))
         return None
 
     async def restore_table(self, table_id: int, name: TableName) -> None:
-        """Gives a dropped table a free name, and takes its job away."""
         table = self._table(table_id)
         self._journal.set(table, "dropped_at_ms", None)
         self._journal.set(table, "new", replace(table.new, name=name))
@@ -59,7 +54,6 @@ class MemoryDropped(MemoryJobs):
         self._delete_jobs(table_id)
 
     async def mark_purged(self, table_id: int) -> None:
-        """Notes that a dropped table can no longer be restored, and dooms the open attempts of it alone."""
         table = self._table(table_id)
         self._journal.set(table, "purged", True)
         for attempt in list(self._state.attempts.values()):
@@ -68,7 +62,6 @@ class MemoryDropped(MemoryJobs):
                 self._journal.put(self._state.attempts, attempt.attempt_id, aborted)
 
     async def delete_rows(self, table_id: int, limit: int) -> int:
-        """Deletes at most `limit` of what is known of a purged table."""
         table = self._table(table_id)
         for name in ("files", "results", "last_identifiers", "snapshots", "changelog_files", "chunks", "log_offsets"):
             rows = getattr(table, name)

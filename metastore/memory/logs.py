@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from lakelog.format.tables.table import TableName
 
-from ..store.logs import LogLag, LogTopic, TopicLife
+from ..store.logs import LogLag, LogTopic, LogTransaction, TopicLife
 from .catalog import MemoryCatalog
 from .state import StoredTopic
 
 _USED = (TopicLife.CREATING, TopicLife.WANTED, TopicLife.LIVE)
 
 
-class MemoryLogs(MemoryCatalog):
+class MemoryLogs(MemoryCatalog, LogTransaction):
     """See `metastore.store.logs.LogTransaction`."""
 
     async def put_log_topic(self, topic: LogTopic) -> None:
-        """Writes a generation down, with the time."""
         stored = StoredTopic(topic, self._clock.now_ms())
         self._journal.put(self._state.log_topics, (topic.table_uuid, topic.generation), stored)
 
     async def delete_log_topic(self, table_uuid: str, generation: int) -> None:
-        """Forgets a generation."""
         if (table_uuid, generation) in self._state.log_topics:
             self._journal.pop(self._state.log_topics, (table_uuid, generation))
 
     async def find_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """The newest generation of a table's log."""
         found = [key for key in self._state.log_topics if key[0] == table_uuid]
         return self._state.log_topics[max(found)].topic if found else None
 
@@ -34,7 +31,6 @@ class MemoryLogs(MemoryCatalog):
         return await self.find_log_topic(table_uuid)
 
     async def find_topic_user(self, topic_id: str, table_uuid: str) -> TableName | None:
-        """Another table whose log is in the topic now."""
         for stored in self._state.log_topics.values():
             each = stored.topic
             if each.topic_id == topic_id and each.table_uuid != table_uuid and each.life in _USED:
@@ -43,12 +39,10 @@ class MemoryLogs(MemoryCatalog):
         return None
 
     async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
-        """The logs of other tables that are there in topics of a name."""
         found = await self.list_log_topics()
         return [each for each in found if each[0].topic == name and each[0].table_uuid != table_uuid]
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
-        """The newest generations of all tables that are there, by table uuid."""
         names = {table.new.table_uuid: table.new.name for table in self._live()}
         newest: dict[str, LogTopic] = {}
         for key in sorted(self._state.log_topics):
@@ -57,7 +51,6 @@ class MemoryLogs(MemoryCatalog):
         return [(topic, names[table_uuid]) for table_uuid, topic in newest.items()]
 
     async def list_log_lags(self) -> list[LogLag]:
-        """How far the logs of all tables that are there are behind."""
         return [self._find_lag(topic) for topic, _ in await self.list_log_topics()]
 
     def _find_lag(self, topic: LogTopic) -> LogLag:
@@ -74,7 +67,6 @@ class MemoryLogs(MemoryCatalog):
         return LogLag(str(table.new.name), behind, self._clock.now_ms() - since_ms, has_problem)
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
-        """Generations of which something is to be done."""
         known = {table.new.table_uuid for table in self._state.tables}
         abandoned_at_ms = self._clock.now_ms() - abandoned_ms
         found = [

@@ -8,20 +8,18 @@ from dataclasses import replace
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent
 
-from ..store.publishing import Published
+from ..store.publishing import Published, PublishTransaction
 from .catalog import MemoryCatalog
 
 
-class MemoryPublishing(MemoryCatalog):
+class MemoryPublishing(MemoryCatalog, PublishTransaction):
     """See `metastore.store.publishing.PublishTransaction`."""
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
-        """Changes what the commits to a table must bring to its log."""
         table = self._table(table_id)
         self._journal.set(table, "head", replace(table.head, log=log))
 
     async def find_published(self, table_id: int) -> Published | None:
-        """How far a table's log is published."""
         return self._table(table_id).published
 
     async def lock_published(self, table_id: int) -> Published | None:
@@ -29,12 +27,10 @@ class MemoryPublishing(MemoryCatalog):
         return self._table(table_id).published
 
     async def put_published(self, table_id: int, published: Published) -> None:
-        """Writes it down, with the time."""
         stored = replace(published, reported_at_ms=self._clock.now_ms())
         self._journal.set(self._table(table_id), "published", stored)
 
     async def find_snapshot_uuids(self, table_id: int, snapshot_ids: Sequence[int]) -> dict[int, str]:
-        """The uuids of those of the snapshots that are there."""
         table, wanted = self._table(table_id), set(snapshot_ids)
         return {
             each.snapshot_id: each.snapshot_uuid
@@ -43,31 +39,26 @@ class MemoryPublishing(MemoryCatalog):
         }
 
     async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
-        """Writes down where snapshots end."""
         known = self._table(table_id).log_offsets
         for each in snapshots:
             if (generation, each.snapshot_id) not in known:
                 self._journal.put(known, (generation, each.snapshot_id), each)
 
     async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
-        """Writes down where a snapshot ends."""
         self._journal.put(self._table(table_id).log_offsets, (generation, snapshot.snapshot_id), snapshot)
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
-        """Where the newest snapshot at or before `until` ends of which that is known."""
         found = await self.list_log_offsets(table_id, generation, -1, until, len(self._table(table_id).log_offsets))
         return found[-1] if found else None
 
     async def list_log_offsets(
         self, table_id: int, generation: int, after: int, until: int, limit: int
     ) -> list[SnapshotOffsets]:
-        """Where snapshots behind `after` up to `until` end, rising."""
         known = sorted(self._table(table_id).log_offsets.items())
         return [offsets for (of, snapshot_id), offsets in known if of == generation and after < snapshot_id <= until][
             :limit
         ]
 
     async def find_lease_holder(self, name: str) -> str:
-        """Who holds a lease that is not over."""
         lease = self._state.leases.get(name)
         return lease.holder if lease is not None and lease.deadline_ms > self._clock.now_ms() else ""

@@ -9,25 +9,22 @@ from dataclasses import replace
 from lakelog.format.commit.facts import PlacedChangelogFile
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 
-from ..store.retention import Cleared, Clearing, ExpiryState
+from ..store.retention import Cleared, Clearing, ExpiryState, RetentionTransaction
 from .catalog import MemoryCatalog
 from .state import StoredFile, StoredTable
 
 
-class MemoryRetention(MemoryCatalog):
+class MemoryRetention(MemoryCatalog, RetentionTransaction):
     """See `metastore.store.retention.RetentionTransaction`."""
 
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
-        """The pins of readers that have not expired."""
         now_ms = self._clock.now_ms()
         return [lease for lease in self._table(table_id).leases.values() if lease.expires_at_ms > now_ms]
 
     async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        """The pin of a reader, expired or not."""
         return self._table(table_id).leases.get(holder)
 
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Makes or moves the pin of a reader; pins of others that expired are removed."""
         now_ms = self._clock.now_ms()
         table = self._table(table_id)
         lease = SnapshotLease(SnapshotLeaseKind.READER, holder, snapshot_id, now_ms + duration_ms)
@@ -36,12 +33,10 @@ class MemoryRetention(MemoryCatalog):
         return lease.expires_at_ms
 
     async def delete_lease(self, table_id: int, holder: str) -> None:
-        """Removes the pin of a reader, if there is one."""
         table = self._table(table_id)
         self._journal.set(table, "leases", {name: lease for name, lease in table.leases.items() if name != holder})
 
     async def list_needed_tables(self, limit: int) -> list[str]:
-        """The uuids of tables of which somebody may need snapshots, those kept for longest first."""
         tables = [table for table in self._live() if table.head.earliest_change_id < table.head.latest_snapshot_id]
         return [
             table.new.table_uuid
@@ -49,28 +44,23 @@ class MemoryRetention(MemoryCatalog):
         ][:limit]
 
     async def load_expiry(self, table_id: int) -> ExpiryState:
-        """How far what has expired was cleared away."""
         return self._table(table_id).expiry
 
     async def put_expiry(self, table_id: int, state: ExpiryState) -> None:
-        """Writes that down."""
         self._journal.set(self._table(table_id), "expiry", state)
 
     async def set_earliest(self, table_id: int, earliest: int, earliest_change: int) -> None:
-        """Moves where what is kept of a table begins."""
         table = self._table(table_id)
         head = replace(table.head, earliest_snapshot_id=earliest, earliest_change_id=earliest_change)
         self._journal.set(table, "head", head)
 
     async def measure_expired(self, clearing: Clearing) -> Cleared:
-        """What `clear_expired` would clear away in all."""
         table = self._table(clearing.table_id)
         sizes = [stored.placed.file.size_bytes for stored in _find_expired(table, clearing)]
         sizes += [each.file.size_bytes for each in table.changelog_files if _is_expired(each, clearing)]
         return Cleared(len(sizes), sum(sizes))
 
     async def clear_expired(self, clearing: Clearing) -> Cleared:
-        """Deletes entries, and queues the files that no entry refers to any more."""
         table, journal, limit = self._table(clearing.table_id), self._journal, clearing.limit
         gone = list(itertools.islice(_find_expired(table, clearing), limit))
         paths = {stored.placed.file.path: stored.placed.file.size_bytes for stored in gone}
@@ -103,11 +93,9 @@ class MemoryRetention(MemoryCatalog):
         return Cleared(len(expired_paths), sum(expired_paths.values()), is_done)
 
     async def list_expired(self, table_id: int, limit: int) -> list[str]:
-        """Paths of files that are to be deleted."""
         return sorted(self._table(table_id).expired_paths)[:limit]
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
-        """Takes files that are deleted out of the queue."""
         table = self._table(table_id)
         self._journal.set(table, "expired_paths", table.expired_paths - set(paths))
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from lakelog.clock import Clock
 
-from ..store.transaction import Transaction
+from ..store.transaction import Store, Transaction
 from .commits.commits import MemoryCommits
 from .commits.snapshots import MemorySnapshots
 from .consumers import MemoryConsumers
@@ -48,7 +48,7 @@ class MemoryTransaction(
     """A transaction on the state, which holds the store's only lock."""
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Keeps everything in memory.
 
     Args:
@@ -63,7 +63,6 @@ class MemoryStore:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """A new transaction; commits at the end of the block."""
         async with self._lock:
             journal = Journal()
             try:

@@ -11,21 +11,20 @@ from lakelog.format.jobs.job import CLEAN, JobState
 from lakelog.format.retention.partition_expiry import PartitionFiles
 from lakelog.format.retention.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
+from ..store.table_files import TableFilesTransaction
 from .catalog import MemoryCatalog
 
 
-class MemoryTableFiles(MemoryCatalog):
+class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
     """See `metastore.store.table_files.TableFilesTransaction`."""
 
     async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
-        """Those of the paths that anything kept of the table refers to, or that are queued."""
         table = self._table(table_id)
         known = {path: UsedFile(path, FileUse.EXPIRED, None) for path in table.expired_paths}
         known.update({each.path: each for each in self._list_used(table_id)})
         return [known[path] for path in dict.fromkeys(paths) if path in known]
 
     async def list_used_files(self, table_id: int, cursor: str, limit: int) -> UsedPage:
-        """The next files that the table refers to."""
         if cursor and not (cursor.isascii() and cursor.isdigit()):
             raise ValueError(cursor)
         start = int(cursor or 0)
@@ -34,7 +33,6 @@ class MemoryTableFiles(MemoryCatalog):
         return UsedPage(tuple(files[start:end]), str(end) if end < len(files) else "")
 
     async def list_partition_files(self, table_id: int, after: bytes | None, limit: int) -> list[PartitionFiles]:
-        """The partitions with live files, by their encoding."""
         live: dict[bytes, list[PlacedFile]] = {}
         for stored in self._table(table_id).files.values():
             if stored.removed_snapshot is None:
@@ -52,13 +50,11 @@ class MemoryTableFiles(MemoryCatalog):
         ]
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
-        """Those of the attempts that were opened for the table."""
         return [each for each in self._list_attempts(table_uuid) if each.attempt_id in set(attempt_ids)]
 
     async def list_unfinished_attempts(
         self, table_uuid: str, open_ms: int, aborted_ms: int, limit: int
     ) -> list[AttemptAge]:
-        """Attempts of the table that are open or aborted and were opened at least so long ago, the oldest first."""
         least = {AttemptState.OPEN: open_ms, AttemptState.ABORTED: aborted_ms}
         found = [
             each for each in self._list_attempts(table_uuid) if each.state in least and each.age_ms >= least[each.state]
@@ -85,7 +81,6 @@ class MemoryTableFiles(MemoryCatalog):
         return found[:limit]
 
     async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        """Aborts those of the table's attempts that are open and were opened at least so long ago."""
         attempts = self._state.attempts
         for each in await self.find_attempts(table_uuid, attempt_ids):
             if each.state is AttemptState.OPEN and each.age_ms >= open_ms:
@@ -93,7 +88,6 @@ class MemoryTableFiles(MemoryCatalog):
                 self._journal.put(attempts, each.attempt_id, aborted)
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Takes the table off aborted attempts, and forgets those that are then of none."""
         attempts, count = self._state.attempts, 0
         for each in await self.find_attempts(table_uuid, attempt_ids):
             if each.state is not AttemptState.ABORTED:

@@ -10,6 +10,7 @@ from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
 from ..store.records import NewTable, TableRecord
+from ..store.transaction import CatalogTransaction
 from .connection import arrays
 from .connection.session import Row, Session, Statement
 
@@ -72,30 +73,25 @@ SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WH
 """
 
 
-class PostgresCatalog:
+class PostgresCatalog(CatalogTransaction):
     """See `metastore.store.transaction.CatalogTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def insert_database(self, name: str, comment: str) -> bool:
-        """Makes a database; False when the name is taken."""
         return bool(await self._session.write(_INSERT_DATABASE, (name, comment)))
 
     async def lock_database(self, name: str) -> bool:
-        """Keeps a database from being dropped, and tables from being made in it by others; False: there is none."""
         return bool(await self._session.write(_LOCK_DATABASE, (name,)))
 
     async def list_databases(self) -> list[DatabaseInfo]:
-        """All databases by name."""
         return [DatabaseInfo(*row) for row in await self._session.read(_LIST_DATABASES)]
 
     async def delete_database(self, name: str) -> None:
-        """Removes a database that has no tables."""
         await self._session.write("DELETE FROM database WHERE name = %s", (name,))
 
     async def insert_table(self, table: NewTable) -> TableRecord:
-        """Makes a table in a database that is locked, under a name that is free."""
         schema = table.schema
         rows = await self._session.write(
             _INSERT_TABLE,
@@ -132,25 +128,20 @@ class PostgresCatalog:
         return TableRecord(table_id, info, table.bucket_count)
 
     async def find_table(self, name: TableName) -> TableRecord | None:
-        """A table by its name."""
         row = await self._session.read_one(_FIND_TABLE, (name.database, name.name))
         return None if row is None else _record(row)
 
     async def find_table_by_uuid(self, table_uuid: str) -> TableRecord | None:
-        """A table by its uuid; None also when it was dropped."""
         row = await self._session.read_one(_FIND_TABLE_BY_UUID, (table_uuid,))
         return None if row is None else _record(row)
 
     async def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted."""
         return [row[0] for row in await self._session.read(_LIST_TABLES, (database,))]
 
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
-        """Replaces the options of a table whose head is locked."""
         await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
-        """A table's schemas by id."""
         return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
 
 

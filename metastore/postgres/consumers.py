@@ -6,6 +6,7 @@ from typing import Final
 
 from lakelog.format.retention.consumer import Consumer
 
+from ..store.transaction import ConsumerTransaction
 from .catalog import NOW_MS
 from .connection.session import Session
 
@@ -28,25 +29,22 @@ RETURNING used_at_ms
 _DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s"
 
 
-class PostgresConsumers:
+class PostgresConsumers(ConsumerTransaction):
     """See `metastore.store.transaction.ConsumerTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def now_ms(self) -> int:
-        """The store's time."""
         rows = await self._session.read(f"SELECT {NOW_MS}")
         now: int = rows[0][0]
         return now
 
     async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
-        """A consumer of a table."""
         row = await self._session.read_one(_FIND, (table_id, consumer_id))
         return None if row is None else Consumer(row[0], table_uuid, *row[1:])
 
     async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id."""
         return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
 
     async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
@@ -57,5 +55,4 @@ class PostgresConsumers:
         return used_at_ms
 
     async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        """Removes a consumer of a table whose head is locked."""
         await self._session.write(_DELETE, (table_id, consumer_id))

@@ -8,7 +8,7 @@ from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.table import TableName
 
-from ..store.dropped import DroppedRecord
+from ..store.dropped import DroppedRecord, DroppedTransaction
 from .catalog import NOW_MS
 from .connection.session import Row, Session, Statement
 from .schema.all_tables import metadata
@@ -88,14 +88,13 @@ DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE table_id
 }
 
 
-class PostgresDropped:
+class PostgresDropped(DroppedTransaction):
     """See `metastore.store.dropped.DroppedTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def drop_table(self, table_id: int, retention_ms: int) -> None:
-        """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
         await self._session.write_all(
             [
                 Statement(_DROP, (str(retention_ms), str(retention_ms), table_id)),
@@ -106,22 +105,18 @@ class PostgresDropped:
         )
 
     async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
-        """At most `limit` dropped tables, the newest first."""
         rows = await self._session.read(_LIST, (database, database, name, name, limit))
         return [_record(row).table for row in rows]
 
     async def find_dropped(self, table_uuid: str) -> DroppedTable | None:
-        """A dropped table, without locking it."""
         row = await self._session.read_one(_FIND, (table_uuid,))
         return None if row is None else _record(row).table
 
     async def lock_dropped(self, table_uuid: str) -> DroppedRecord | None:
-        """Keeps a dropped table as it is."""
         rows = await self._session.write(_LOCK, (table_uuid,))
         return _record(rows[0]) if rows else None
 
     async def restore_table(self, table_id: int, name: TableName) -> None:
-        """Gives a locked dropped table a free name in a locked database, and takes its job away."""
         await self._session.write_all(
             [
                 Statement(_SHOW, (name.database, name.name, table_id)),
@@ -131,11 +126,9 @@ class PostgresDropped:
         )
 
     async def mark_purged(self, table_id: int) -> None:
-        """Notes that a locked dropped table can no longer be restored, and dooms the open attempts of it alone."""
         await self._session.write_all([Statement(_MARK_PURGED, (table_id,)), Statement(_ABORT, (table_id,))])
 
     async def delete_rows(self, table_id: int, limit: int) -> int:
-        """Deletes at most `limit` rows of what is known of a locked, purged table."""
         for name in OWNED:
             deleted = len(await self._session.write(_DELETE_ROWS[name], (table_id, limit)))
             if deleted:
@@ -143,7 +136,6 @@ class PostgresDropped:
         return 0
 
     async def forget_table(self, table_id: int) -> None:
-        """Deletes the last that is known of a locked, purged table."""
         await self._session.write_all(
             [
                 Statement(_TAKE_OFF_ATTEMPTS, (table_id,)),

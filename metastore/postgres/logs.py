@@ -7,7 +7,7 @@ from typing import Final
 
 from lakelog.format.tables.table import TableName
 
-from ..store.logs import LogLag, LogTopic, TopicLife
+from ..store.logs import LogLag, LogTopic, LogTransaction, TopicLife
 from .catalog import NOW_MS
 from .connection.session import Row, Session
 
@@ -71,14 +71,13 @@ ORDER BY l.changed_at_ms LIMIT %s
 """
 
 
-class PostgresLogs:
+class PostgresLogs(LogTransaction):
     """See `metastore.store.logs.LogTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def put_log_topic(self, topic: LogTopic) -> None:
-        """Writes a generation down, with the time."""
         await self._session.write(
             _PUT,
             (
@@ -95,11 +94,9 @@ class PostgresLogs:
         )
 
     async def delete_log_topic(self, table_uuid: str, generation: int) -> None:
-        """Forgets a generation."""
         await self._session.write(_DELETE, (table_uuid, generation))
 
     async def find_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """The newest generation of a table's log."""
         row = await self._session.read_one(_FIND, (table_uuid,))
         return None if row is None else _topic(row)
 
@@ -109,27 +106,22 @@ class PostgresLogs:
         return _topic(rows[0]) if rows else None
 
     async def find_topic_user(self, topic_id: str, table_uuid: str) -> TableName | None:
-        """Another table whose log is in the topic now."""
         await self._session.write(_LOCK_TOPIC, (topic_id,))
         row = await self._session.read_one(_FIND_USER, (topic_id, table_uuid))
         return None if row is None else TableName(*row)
 
     async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
-        """The logs of other tables that are there in topics of a name."""
         await self._session.write(_LOCK_TOPIC, (name,))
         rows = await self._session.read(_FIND_NAMED, (name, table_uuid))
         return [(_topic(row[:-2]), TableName(*row[-2:])) for row in rows]
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
-        """The newest generations of all tables that are there, by table uuid."""
         return [(_topic(row[:-2]), TableName(*row[-2:])) for row in await self._session.read(_LIST)]
 
     async def list_log_lags(self) -> list[LogLag]:
-        """How far the logs of all tables that are there are behind."""
         return [LogLag(*row) for row in await self._session.read(_LIST_LAGS)]
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
-        """Generations of which something is to be done."""
         rows = await self._session.read(_LIST_UNSETTLED, (str(abandoned_ms), limit))
         return [_topic(row) for row in rows]
 

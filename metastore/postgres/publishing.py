@@ -8,7 +8,7 @@ from typing import Final
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent
 
-from ..store.publishing import Published
+from ..store.publishing import Published, PublishTransaction
 from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session
@@ -64,18 +64,16 @@ _FIND_NEWEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id DESC LIMIT 1"
 _FIND_HOLDER: Final = "SELECT holder FROM lease WHERE name = %s AND deadline > clock_timestamp()"
 
 
-class PostgresPublishing:
+class PostgresPublishing(PublishTransaction):
     """See `metastore.store.publishing.PublishTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
-        """Changes what the commits to a table must bring to its log."""
         await self._session.write(_SET_LOG, (None if log is LogContent.NONE else log.value, table_id))
 
     async def find_published(self, table_id: int) -> Published | None:
-        """How far a table's log is published."""
         row = await self._session.read_one(_FIND, (str(table_id),))
         return None if row is None else Published(*row)
 
@@ -85,7 +83,6 @@ class PostgresPublishing:
         return Published(*rows[0]) if rows else None
 
     async def put_published(self, table_id: int, published: Published) -> None:
-        """Writes it down, with the time."""
         values = (
             str(table_id),
             str(published.generation),
@@ -98,11 +95,9 @@ class PostgresPublishing:
         await self._session.write(_PUT, values)
 
     async def find_snapshot_uuids(self, table_id: int, snapshot_ids: Sequence[int]) -> dict[int, str]:
-        """The uuids of those of the snapshots that are there."""
         return dict(await self._session.read(_FIND_UUIDS, (str(table_id), arrays.integers(snapshot_ids))))
 
     async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
-        """Writes down where snapshots end."""
         values = (
             str(table_id),
             str(generation),
@@ -113,7 +108,6 @@ class PostgresPublishing:
         await self._session.write(_INSERT_OFFSETS, values)
 
     async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
-        """Writes down where a snapshot ends."""
         values = (
             str(table_id),
             str(generation),
@@ -124,19 +118,16 @@ class PostgresPublishing:
         await self._session.write(_PUT_OFFSETS, values)
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
-        """Where the newest snapshot at or before `until` ends of which that is known."""
         row = await self._session.read_one(_FIND_NEWEST, (str(table_id), str(generation), "-1", str(until)))
         return None if row is None else _offsets(row)
 
     async def list_log_offsets(
         self, table_id: int, generation: int, after: int, until: int, limit: int
     ) -> list[SnapshotOffsets]:
-        """Where snapshots behind `after` up to `until` end, rising."""
         values = tuple(map(str, (table_id, generation, after, until, limit)))
         return [_offsets(row) for row in await self._session.read(_LIST_OLDEST, values)]
 
     async def find_lease_holder(self, name: str) -> str:
-        """Who holds a lease that is not over."""
         row = await self._session.read_one(_FIND_HOLDER, (name,))
         return "" if row is None else row[0]
 

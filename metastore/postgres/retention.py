@@ -12,7 +12,7 @@ from typing import Final
 from lakelog.format.commit.facts import FIRST_LOG_ORDINAL
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 
-from ..store.retention import Cleared, Clearing, ExpiryState
+from ..store.retention import Cleared, Clearing, ExpiryState, RetentionTransaction
 from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session, Statement
@@ -151,7 +151,7 @@ _LIST_EXPIRED: Final = "SELECT path FROM expired_file WHERE table_id = %s LIMIT 
 _FORGET_EXPIRED: Final = "DELETE FROM expired_file WHERE table_id = %s AND path = ANY(%s::text[])"
 
 
-class PostgresRetention:
+class PostgresRetention(RetentionTransaction):
     """See `metastore.store.retention.RetentionTransaction`."""
 
     # As an attribute, so that a test can take the protection out and see it missed.
@@ -161,50 +161,40 @@ class PostgresRetention:
         self._session = session
 
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
-        """The pins of readers that have not expired."""
         return [_to_lease(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
 
     async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        """The pin of a reader, expired or not."""
         row = await self._session.read_one(_FIND_LEASE, (str(table_id), holder))
         return None if row is None else _to_lease(row)
 
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Makes or moves the pin of a reader; pins of others that expired are removed."""
         put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), duration_ms))
         _, rows = await self._session.write_all([Statement(_CLEAR_LEASES, (str(table_id),)), put])
         deadline_ms: int = rows[0][0]
         return deadline_ms
 
     async def delete_lease(self, table_id: int, holder: str) -> None:
-        """Removes the pin of a reader, if there is one."""
         await self._session.write(_DELETE_LEASE, (str(table_id), holder))
 
     async def list_needed_tables(self, limit: int) -> list[str]:
-        """The uuids of tables of which somebody may need snapshots, those kept for longest first."""
         return [row[0] for row in await self._session.read(_LIST_NEEDED, (str(limit),))]
 
     async def load_expiry(self, table_id: int) -> ExpiryState:
-        """How far what has expired was cleared away."""
         row = await self._session.read_one(_LOAD_EXPIRY, (str(table_id),))
         return ExpiryState() if row is None else ExpiryState(row[0], tuple(row[1]))
 
     async def put_expiry(self, table_id: int, state: ExpiryState) -> None:
-        """Writes that down."""
         values = (str(table_id), str(state.cleared_until), arrays.integers(state.kept))
         await self._session.write(_PUT_EXPIRY, values)
 
     async def set_earliest(self, table_id: int, earliest: int, earliest_change: int) -> None:
-        """Moves where what is kept of a table begins."""
         await self._session.write(_SET_EARLIEST, (str(earliest), str(earliest_change), str(table_id)))
 
     async def measure_expired(self, clearing: Clearing) -> Cleared:
-        """What `clear_expired` would clear away in all."""
         rows = await self._session.read(_MEASURE, (*_of_files(clearing), *_of_changelogs(clearing)))
         return Cleared(*rows[0])
 
     async def clear_expired(self, clearing: Clearing) -> Cleared:
-        """Deletes entries, and queues the files that no entry refers to any more."""
         table_id, limit = str(clearing.table_id), str(clearing.limit)
         snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
         named, until = arrays.integers(clearing.named), str(clearing.until)
@@ -227,11 +217,9 @@ class PostgresRetention:
         return Cleared(len(expired), sum(sizes[row[0]] for row in expired), is_done)
 
     async def list_expired(self, table_id: int, limit: int) -> list[str]:
-        """Paths of files that are to be deleted."""
         return [row[0] for row in await self._session.read(_LIST_EXPIRED, (str(table_id), str(limit)))]
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
-        """Takes files that are deleted out of the queue."""
         await self._session.write(_FORGET_EXPIRED, (str(table_id), arrays.texts(paths)))
 
 

@@ -19,7 +19,7 @@ import psycopg
 
 from lakelog.errors import LakelogError
 
-from ..store.transaction import Transaction
+from ..store.transaction import Store, Transaction
 from .catalog import PostgresCatalog
 from .commits.baseline import PostgresBaselines
 from .commits.changes import PostgresChanges
@@ -78,7 +78,7 @@ class PostgresTransaction(
     """A transaction on one connection."""
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """Keeps everything in Postgres; used by one event loop.
 
     Args:
@@ -168,7 +168,6 @@ class PostgresStore:
                 connection.pgconn.finish()
 
     async def close(self) -> None:
-        """Ends all connections; idempotent."""
         self._closing.set()
         await self._pool.close()
 

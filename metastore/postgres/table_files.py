@@ -12,6 +12,7 @@ from lakelog.format.jobs.job import CLEAN
 from lakelog.format.retention.partition_expiry import PartitionFiles
 from lakelog.format.retention.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
+from ..store.table_files import TableFilesTransaction
 from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session
@@ -107,7 +108,7 @@ WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND %s::uuid = ANY(tabl
 _FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND table_uuids = '{}'"
 
 
-class PostgresTableFiles:
+class PostgresTableFiles(TableFilesTransaction):
     """See `metastore.store.table_files.TableFilesTransaction`."""
 
     # As an attribute, so that a test can take the protection out and see it missed.
@@ -117,7 +118,6 @@ class PostgresTableFiles:
         self._session = session
 
     async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
-        """Those of the paths that anything kept of the table refers to, or that are queued."""
         table = str(table_id)
         rows = await self._session.read(_FIND_USED, (arrays.texts(paths), table, table, table, table))
         return [_used(row) for row in rows]
@@ -139,19 +139,16 @@ class PostgresTableFiles:
         return UsedPage(files, "" if is_last else make_cursor(FileUse.CHANGELOG, rows[-1][0], rows[-1][1]))
 
     async def list_partition_files(self, table_id: int, after: bytes | None, limit: int) -> list[PartitionFiles]:
-        """The partitions with live files, by their encoding."""
         rows = await self._session.read(_LIST_PARTITIONS, (str(table_id), after or b"", limit))
         return [PartitionFiles(bytes(row[0]), *row[1:]) for row in rows]
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
-        """Those of the attempts that were opened for the table."""
         rows = await self._session.read(_FIND_ATTEMPTS, (arrays.words(attempt_ids), table_uuid))
         return [_attempt(row) for row in rows]
 
     async def list_unfinished_attempts(
         self, table_uuid: str, open_ms: int, aborted_ms: int, limit: int
     ) -> list[AttemptAge]:
-        """Attempts of the table that are open or aborted and were opened at least so long ago, the oldest first."""
         rows = await self._session.read(_LIST_UNFINISHED, (*_ages(open_ms, aborted_ms), table_uuid, limit))
         return [_attempt(row) for row in rows]
 
@@ -161,11 +158,9 @@ class PostgresTableFiles:
         return [row[0] for row in rows]
 
     async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        """Aborts those of the table's attempts that are open and were opened at least so long ago."""
         await self._session.write(self.abort_attempts_sql, (arrays.words(attempt_ids), table_uuid, str(open_ms)))
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Takes the table off aborted attempts, and forgets those that are then of none."""
         ids = arrays.words(attempt_ids)
         taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid))
         await self._session.write(_FORGET, (ids,))

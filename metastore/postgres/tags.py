@@ -7,6 +7,7 @@ from typing import Final
 from lakelog.format.retention.tag import Tag
 from lakelog.format.tables.snapshot import Snapshot
 
+from ..store.tags import TagTransaction
 from .catalog import NOW_MS
 from .connection.session import Session
 
@@ -29,31 +30,26 @@ INSERT INTO tag (table_id, name, snapshot_id, created_at_ms) VALUES (%s, %s, %s,
 _DELETE: Final = "DELETE FROM tag WHERE table_id = %s AND name = %s"
 
 
-class PostgresTags:
+class PostgresTags(TagTransaction):
     """See `metastore.store.tags.TagTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
-        """A tag of a table."""
         row = await self._session.read_one(_FIND, (table_id, name))
         return None if row is None else Tag(*row)
 
     async def has_tag(self, table_id: int, snapshot_id: int) -> bool:
-        """Whether a snapshot has a tag."""
         rows = await self._session.read(_HAS, (str(table_id), str(snapshot_id)))
         return bool(rows[0][0])
 
     async def list_tags(self, table_id: int) -> list[Tag]:
-        """A table's tags by name."""
         return [Tag(*row) for row in await self._session.read(_LIST, (table_id,))]
 
     async def insert_tag(self, table_id: int, name: str, snapshot: Snapshot) -> Tag:
-        """Gives a snapshot of a table whose head is locked a name that is free."""
         rows = await self._session.write(_INSERT, (str(table_id), name, str(snapshot.snapshot_id)))
         return Tag(name, snapshot.snapshot_id, rows[0][0], snapshot.committed_at_ms, snapshot.total_rows)
 
     async def delete_tag(self, table_id: int, name: str) -> None:
-        """Takes a name away, of a table whose head is locked."""
         await self._session.write(_DELETE, (table_id, name))

@@ -26,6 +26,7 @@ from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, make_
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.sending.duplicate_check import DuplicateSendCheck
 from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
+from lakelog.log.protocol import TopicAdmin
 from lakelog.log.records import TopicSpec, TopicState
 from lakelog.log.topic_rules import to_topic_settings
 
@@ -35,7 +36,7 @@ _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call
 _TOO_FEW_CODES: Final = frozenset((KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.NOT_ENOUGH_REPLICAS))
 
 
-class KafkaTopicAdmin:
+class KafkaTopicAdmin(TopicAdmin):
     """See `lakelog.log.protocol.TopicAdmin`."""
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -46,7 +47,6 @@ class KafkaTopicAdmin:
         self._poller: Poller | None = Poller(self._client, self._duplicate_check.on_error)
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
-        """See the protocol."""
         new = NewTopic(spec.name, spec.partitions, spec.replication, config=to_topic_settings(spec))
         doing = f"The topic {spec.name} could not be made"
         try:
@@ -78,7 +78,6 @@ class KafkaTopicAdmin:
         return found is not None and all(partition.leader is not None for partition in found.partitions)
 
     def find_topic(self, name: str) -> TopicState | None:
-        """See the protocol."""
         doing = f"The topic {name} could not be looked up"
         (found,) = self._look_up([name], doing).values()
         if isinstance(found, KafkaException):
@@ -86,7 +85,6 @@ class KafkaTopicAdmin:
         return found
 
     def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
-        """See the protocol."""
         found = self._look_up(names, "Topics could not be looked up")
         return {name: state for name, state in found.items() if not isinstance(state, KafkaException)}
 
@@ -134,7 +132,6 @@ class KafkaTopicAdmin:
         return found
 
     def find_ends(self, name: str) -> tuple[int, ...]:
-        """See the protocol."""
         doing = f"The ends of the topic {name} could not be found"
         found = self._describe(name)
         if found is None:
@@ -154,7 +151,6 @@ class KafkaTopicAdmin:
         return tuple(ends[partition] for partition in sorted(ends))
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
-        """See the protocol."""
         changes = [
             ConfigEntry(
                 key,
@@ -180,7 +176,7 @@ class KafkaTopicAdmin:
             time.sleep(0.02)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """See the protocol. Does nothing where it has so many."""
+        """Does nothing where it has so many."""
         doing = f"Partitions could not be added to the topic {name}"
         try:
             self._wait(self._client.create_partitions([NewPartitions(name, partitions)], **_TIMES)[name])
@@ -200,7 +196,6 @@ class KafkaTopicAdmin:
             time.sleep(0.02)
 
     def delete_topic(self, name: str) -> bool:
-        """See the protocol."""
         doing = f"The topic {name} could not be deleted"
         try:
             self._wait(self._client.delete_topics([name], **_TIMES)[name])
@@ -214,7 +209,6 @@ class KafkaTopicAdmin:
         return True
 
     def close(self) -> None:
-        """See the protocol."""
         poller, self._poller = self._poller, None
         if poller is not None:
             poller.stop()

@@ -9,29 +9,26 @@ from lakelog.log.kafka.reader import KafkaReader
 from lakelog.log.kafka.sending.producer import KafkaProducer
 from lakelog.log.kafka.sending.uncommitted import KafkaUncommittedSender
 from lakelog.log.kafka.settings import KafkaSettings, to_settings
+from lakelog.log.protocol import Log
 from lakelog.log.secrets import Secrets
 
 
-class KafkaLog:
+class KafkaLog(Log):
     """See `lakelog.log.protocol.Log`."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
 
     def open_admin(self) -> KafkaTopicAdmin:
-        """See the protocol."""
         return KafkaTopicAdmin(self._settings)
 
     def open_producer(self, topic: str, transactional_id: str, group: str) -> KafkaProducer:
-        """See the protocol."""
         return KafkaProducer(self._settings, topic, transactional_id, group)
 
     def open_reader(self, topic: str) -> KafkaReader:
-        """See the protocol."""
         return KafkaReader(self._settings, topic)
 
     def open_uncommitted_sender(self, topic: str) -> KafkaUncommittedSender:
-        """See the protocol."""
         return KafkaUncommittedSender(self._settings, topic)
 
 

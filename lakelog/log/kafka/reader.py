@@ -21,10 +21,11 @@ from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
 from lakelog.log.kafka.errors import is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.offset_requests import READER_GROUP, OffsetQuestions, to_headers
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
+from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords, TailRecord
 
 
-class KafkaReader:
+class KafkaReader(LogReader):
     """See `lakelog.log.protocol.LogReader`."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
@@ -37,7 +38,6 @@ class KafkaReader:
         self._failure: LakelogError | None = None
 
     def list_offsets(self, *, timestamp_ms: int | None = None, earliest: bool = False) -> tuple[int, ...]:
-        """See the protocol."""
         questions = self._request()
         if earliest:
             return questions.request_offsets(OFFSET_BEGINNING)
@@ -48,7 +48,6 @@ class KafkaReader:
         return tuple(end if offset < 0 else offset for offset, end in zip(found, ends, strict=False))
 
     def read_tail(self) -> list[TailRecord]:
-        """See the protocol."""
         return self._request().read_tail()
 
     def _request(self) -> OffsetQuestions:
@@ -57,11 +56,7 @@ class KafkaReader:
         return self._questions
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """See the protocol.
-
-        Raises:
-            NotFound: The topic has no such partition: another one of its name had.
-        """
+        """Raises NotFound where the topic has no such partition: another one of its name had."""
         count = len(self._request().request_offsets(OFFSET_END))
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
@@ -81,7 +76,7 @@ class KafkaReader:
             self._away = error
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
-        """See the protocol. What failed for one partition is told behind the records that came before it."""
+        """What failed for one partition is told behind the records that came before it."""
         if self._client is None:
             raise InternalError(f"The reader of the topic {self._topic} has no partitions yet.")
         deadline = time.monotonic() + timeout_s
@@ -160,11 +155,9 @@ class KafkaReader:
         )
 
     def positions(self) -> dict[int, int]:
-        """See the protocol."""
         return dict(self._positions)
 
     def close(self) -> None:
-        """See the protocol."""
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -8,63 +8,55 @@ from lakelog.log.memory.cluster import MemoryCluster, to_state
 from lakelog.log.memory.faults import Step, to_unavailable
 from lakelog.log.memory.producing import MemoryProducer, MemoryUncommittedSender
 from lakelog.log.memory.reader import MemoryReader
+from lakelog.log.protocol import Log, TopicAdmin
 from lakelog.log.records import TopicSpec, TopicState
 from lakelog.log.topic_rules import to_topic_settings
 
 
-class MemoryLog:
+class MemoryLog(Log):
     """See `lakelog.log.protocol.Log`."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
     def open_admin(self) -> MemoryTopicAdmin:
-        """See the protocol."""
         return MemoryTopicAdmin(self._cluster)
 
     def open_producer(self, topic: str, transactional_id: str, group: str) -> MemoryProducer:
-        """See the protocol."""
         return MemoryProducer(self._cluster, topic, transactional_id, group)
 
     def open_reader(self, topic: str) -> MemoryReader:
-        """See the protocol."""
         return MemoryReader(self._cluster, topic)
 
     def open_uncommitted_sender(self, topic: str) -> MemoryUncommittedSender:
-        """See the protocol."""
         return MemoryUncommittedSender(self._cluster, topic)
 
 
-class MemoryTopicAdmin:
+class MemoryTopicAdmin(TopicAdmin):
     """See `lakelog.log.protocol.TopicAdmin`. Whatever fault is scripted for it, the request never arrives."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
-        """See the protocol."""
         self._request()
         defaults = {"min.insync.replicas": "1"}
         return to_state(self._cluster.create_topic(spec, {**defaults, **to_topic_settings(spec)}))
 
     def find_topic(self, name: str) -> TopicState | None:
-        """See the protocol."""
         return self.find_topics([name])[name]
 
     def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
-        """See the protocol."""
         self._request()
         found = {name: self._cluster.find_topic(name) for name in names}
         return {name: None if topic is None else to_state(topic) for name, topic in found.items()}
 
     def find_ends(self, name: str) -> tuple[int, ...]:
-        """See the protocol."""
         self._request()
         with self._cluster.changed:
             return tuple(partition.stable_end for partition in self._cluster.get_topic(name).partitions)
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
-        """See the protocol."""
         self._request()
         topic = self._cluster.get_topic(name)
         for key, value in settings.items():
@@ -74,17 +66,15 @@ class MemoryTopicAdmin:
                 topic.settings[key] = value
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """See the protocol."""
         self._request()
         self._cluster.add_partitions(name, partitions)
 
     def delete_topic(self, name: str) -> bool:
-        """See the protocol."""
         self._request()
         return self._cluster.delete_topic(name)
 
     def close(self) -> None:
-        """See the protocol."""
+        pass
 
     def _request(self) -> None:
         if self._cluster.faults.take(Step.ADMIN) is not None:

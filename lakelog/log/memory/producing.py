@@ -12,12 +12,13 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.log.memory.cluster import EndRequest, MemoryCluster
 from lakelog.log.memory.faults import Fault, Step, to_outcome_unknown, to_unavailable
 from lakelog.log.position import from_committed, to_metadata
+from lakelog.log.protocol import LogProducer, UncommittedSender
 from lakelog.log.records import EncodedRecords, FetchedRecords, LogPosition, LogSnapshot
 
 _KINDS: Final = [kind.text.encode() for kind in RowKind]
 
 
-class MemoryProducer:
+class MemoryProducer(LogProducer):
     """See `lakelog.log.protocol.LogProducer`.
 
     As the real one it can be used on without a fresh start though `can_go_on` says otherwise: that is the publisher's
@@ -35,7 +36,6 @@ class MemoryProducer:
         self._offsets: dict[int, dict[int, int]] = {}
 
     def start(self) -> LogPosition | None:
-        """See the protocol."""
         self._epoch, self._in_transaction = None, False
         fault = self._cluster.faults.take(Step.START)
         if fault in (Fault.REFUSED, Fault.LOST_REQUEST):
@@ -50,18 +50,16 @@ class MemoryProducer:
 
     @property
     def can_go_on(self) -> bool:
-        """See the protocol."""
         return self._epoch is not None and not self._in_transaction and not self._duplicate_risk
 
     def begin(self) -> None:
-        """See the protocol."""
         self._get_epoch()
         if self._in_transaction:
             raise InternalError("A transaction is open already.")
         self._in_transaction, self._offsets = True, {}
 
     def send(self, records: EncodedRecords, snapshot: LogSnapshot) -> None:
-        """See the protocol. The real one tells of what goes wrong at times only with the commit; this one at once."""
+        """The real one tells of what goes wrong at times only with the commit; this one at once."""
         writer = self._get_writer()
         if not len(records):
             return
@@ -85,7 +83,6 @@ class MemoryProducer:
         self._offsets.setdefault(snapshot.snapshot_id, {})[records.partition] = end
 
     def commit(self, position: LogPosition) -> dict[int, dict[int, int]]:
-        """See the protocol."""
         writer = self._get_writer()
         request = EndRequest(*writer, commits=True)
         fault = self._cluster.faults.take(Step.COMMIT)
@@ -110,7 +107,6 @@ class MemoryProducer:
         return {snapshot: dict(sorted(ends.items())) for snapshot, ends in sorted(self._offsets.items())}
 
     def abort(self) -> None:
-        """See the protocol."""
         if self._epoch is None or not self._in_transaction:
             return
         fault = self._cluster.faults.take(Step.ABORT)
@@ -130,7 +126,7 @@ class MemoryProducer:
         self._in_transaction = False
 
     def close(self) -> None:
-        """See the protocol. What is open stays so until it is fenced or expires."""
+        """What is open stays so until it is fenced or expires."""
         self._give_up()
 
     def _give_up(self) -> None:
@@ -148,7 +144,7 @@ class MemoryProducer:
         return self._transactional_id, epoch
 
 
-class MemoryUncommittedSender:
+class MemoryUncommittedSender(UncommittedSender):
     """See `lakelog.log.protocol.UncommittedSender`."""
 
     def __init__(self, cluster: MemoryCluster, topic: str) -> None:
@@ -158,7 +154,6 @@ class MemoryUncommittedSender:
         self._is_whole = True
 
     def send(self, records: EncodedRecords, attempt_id: str) -> None:
-        """See the protocol."""
         self._cluster.get_topic(self._topic)
         if not len(records):
             return
@@ -173,13 +168,12 @@ class MemoryUncommittedSender:
         self._ends[records.partition] = self._cluster.append(self._topic, records.partition, fetched, None)
 
     def flush(self, timeout_s: float) -> dict[int, int] | None:
-        """See the protocol."""
         if self._cluster.faults.take(Step.FLUSH) is not None or not self._is_whole:
             return None
         return dict(sorted(self._ends.items()))
 
     def close(self) -> None:
-        """See the protocol."""
+        pass
 
 
 def _to_too_large(topic: str) -> InvalidArgument:

@@ -10,10 +10,11 @@ from lakelog.log.columns import NO_RECORDS, concat_fetched
 from lakelog.log.memory.cluster import MemoryCluster
 from lakelog.log.memory.faults import Step, to_unavailable
 from lakelog.log.memory.partition import MemoryPartition
+from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords, LogSnapshot, TailRecord
 
 
-class MemoryReader:
+class MemoryReader(LogReader):
     """See `lakelog.log.protocol.LogReader`. With a time-out of 0 it never waits, as simulations need."""
 
     def __init__(self, cluster: MemoryCluster, topic: str) -> None:
@@ -22,7 +23,6 @@ class MemoryReader:
         self._positions: dict[int, int] | None = None
 
     def list_offsets(self, *, timestamp_ms: int | None = None, earliest: bool = False) -> tuple[int, ...]:
-        """See the protocol."""
         with self._cluster.changed:
             partitions = self._get_partitions()
             if earliest:
@@ -32,13 +32,11 @@ class MemoryReader:
             return tuple(partition.find_time(timestamp_ms) for partition in partitions)
 
     def read_tail(self) -> list[TailRecord]:
-        """See the protocol."""
         with self._cluster.changed:
             tails = [(partition.number, partition.read_last()) for partition in self._get_partitions()]
         return [_to_tail(number, last) for number, last in tails if len(last)]
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """See the protocol."""
         count = len(self._get_partitions())
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
@@ -49,7 +47,6 @@ class MemoryReader:
         self._positions = dict(offsets)
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
-        """See the protocol."""
         if self._positions is None:
             raise InternalError(f"The reader of the topic {self._topic} has no partitions yet.")
         if self._cluster.faults.take(Step.FETCH) is not None:
@@ -97,11 +94,10 @@ class MemoryReader:
         )
 
     def positions(self) -> dict[int, int]:
-        """See the protocol."""
         return dict(self._positions or {})
 
     def close(self) -> None:
-        """See the protocol."""
+        pass
 
     def _get_partitions(self) -> list[MemoryPartition]:
         return self._cluster.get_topic(self._topic).partitions

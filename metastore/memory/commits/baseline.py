@@ -10,52 +10,44 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 
+from ...store.baseline import BaselineTransaction
 from ..catalog import MemoryCatalog
 from ..state import StoredTable
 
 
-class MemoryBaselines(MemoryCatalog):
+class MemoryBaselines(MemoryCatalog, BaselineTransaction):
     """See `metastore.store.baseline.BaselineTransaction`."""
 
     async def find_baseline(self, table_id: int, file_ids: Sequence[int]) -> frozenset[int]:
-        """Those of some files that are told now."""
         return _find_baseline(self._table(table_id)) & frozenset(file_ids)
 
     async def begin_baseline(self, table_id: int, snapshot_id: int) -> None:
-        """Lets all live files of a table of which none is told be so from a snapshot on."""
         table = self._table(table_id)
         live = [file_id for file_id, stored in table.files.items() if stored.removed_snapshot is None]
         self._change_baseline(table_id, BaselineChange(snapshot_id, tuple(live), ()))
 
     async def end_baseline(self, table_id: int, snapshot_id: int) -> None:
-        """Lets no file of a table be told any more from a snapshot on."""
         self._change_baseline(table_id, BaselineChange(snapshot_id, (), tuple(_find_baseline(self._table(table_id)))))
 
     async def has_pending_changes(self, table_id: int) -> bool:
-        """Whether some file of a table is live and not told, or told and not live."""
         table = self._table(table_id)
         live = {file_id for file_id, stored in table.files.items() if stored.removed_snapshot is None}
         return live != _find_baseline(table)
 
     async def set_defers_changelog(self, table_id: int, defers_changelog: bool) -> None:
-        """Changes whether full compactions tell what the commits to a table change."""
         table = self._table(table_id)
         self._journal.set(table, "head", replace(table.head, defers_changelog=defers_changelog))
 
     async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
-        """The commits since the last full compaction that they made due; None: they were never counted."""
         return self._table(table_id).full_count
 
     async def put_full_count(self, table_id: int, known: CommitsSinceFull) -> None:
-        """Writes this down, for whoever plans the table's work next."""
         self._journal.set(self._table(table_id), "full_count", known)
 
     async def count_data_commits(self, table_id: int, after: int, until: int) -> int:
-        """How many of some snapshots are no compactions."""
         return sum(each.kind is not SnapshotKind.COMPACT for each in self._table(table_id).snapshots[after:until])
 
     async def list_written_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """Where some snapshots added or removed files, in order."""
         table = self._table(table_id)
         wanted = {
             each.snapshot_id

@@ -23,16 +23,16 @@ from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords
+from ...store.transaction import CommitTransaction
 from ..jobs.jobs import MemoryJobs
 from ..state import StoredFile, StoredResult, StoredTable
 from .baseline import MemoryBaselines
 
 
-class MemoryCommits(MemoryJobs, MemoryBaselines):
+class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
     """See `metastore.store.transaction.CommitTransaction`."""
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """The heads of those tables that exist."""
         wanted = set(table_uuids)
         return {table.new.table_uuid: table.head for table in self._live() if table.new.table_uuid in wanted}
 
@@ -62,12 +62,10 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         )
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
-        """Those of the files that exist, live or not."""
         table = self._table(table_id)
         return [_file_facts(table, table.files[file_id]) for file_id in file_ids if file_id in table.files]
 
     async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
-        """All files that are live in some buckets."""
         table = self._table(table_id)
         wanted = set(buckets)
         return [
@@ -86,10 +84,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         *,
         compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
-
-        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
-        """
         table = self._table(table_id)
         wanted, whole = set(buckets), set(partitions)
         found = set()
@@ -109,7 +103,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         ]
 
     async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
-        """The newest snapshot behind `after` that brought or took files and is no compaction."""
         changed = (
             each
             for each in reversed(self._table(table_id).snapshots[after:])
@@ -118,7 +111,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         return next(changed, None)
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
-        """Every partition that ever got a file, encoded, in rising order."""
         table = self._table(table_id)
         files = [stored.placed.file for stored in table.files.values()]
         return sorted({file.partition for file in (*files, *(placed.file for placed in table.changelog_files))})
@@ -126,7 +118,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
     async def mark_removed(
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
-        """Lets live files be removed by a snapshot that this transaction will record."""
         files = rows = size_bytes = 0
         for stored in self._table(table_id).files.values():
             if stored.removed_snapshot is None and _is_removed(stored, removal):
@@ -137,7 +128,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         return RemovedTotals(files, rows, size_bytes)
 
     async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
-        """Lets the snapshot behind a locked head have the files of an earlier one."""
         files, new = self._table(head.table_id).files, head.latest_snapshot_id + 1
         then = {_entry(stored): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
         now = {_entry(stored): stored for stored in files.values() if stored.removed_snapshot is None}
@@ -158,7 +148,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         return RestoredTotals(RemovedTotals(*_totals(ended)), *_totals(back))
 
     async def record_group(self, records: GroupRecords) -> None:
-        """Writes what a group of commits decided."""
         journal = self._journal
         for head in records.heads:
             journal.set(self._table(head.table_id), "head", head)
@@ -186,12 +175,10 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
             self._make_due_by_commit(due)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
-        """The lowest open snapshots."""
         found = (each for each in self._table(table_id).snapshots if each.changelog is ChangelogState.PENDING)
         return list(itertools.islice(found, limit))
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
-        """Writes changelogs down that were found right."""
         table = self._table(attachment.head.table_id)
         self._journal.set(table, "head", attachment.head)
         snapshots = list(table.snapshots)
@@ -203,14 +190,12 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         await self.set_attempt(attachment.attempt_id, AttemptState.COMMITTED)
 
     async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
-        """Opens attempts."""
         for attempt, writer in zip(attempts, writers, strict=True):
             self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
             self._journal.put(self._state.attempt_writers, attempt.attempt_id, writer)
             self._journal.put(self._state.attempt_times, attempt.attempt_id, self._clock.now_ms())
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
-        """An attempt."""
         return self._state.attempts.get(attempt_id)
 
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
@@ -224,13 +209,11 @@ class MemoryCommits(MemoryJobs, MemoryBaselines):
         self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], table_uuids=tuple(table_uuids)))
 
     async def raise_writer_epoch(self, writer: str) -> int:
-        """Raises a writer's epoch by one and returns it."""
         epoch = self._state.epochs.get(writer, 0) + 1
         self._journal.put(self._state.epochs, writer, epoch)
         return epoch
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
         table = self._table(table_id)
         epoch = self._state.epochs.get(writer, 0)
         last = table.last_identifiers.get(writer)

@@ -13,23 +13,22 @@ from lakelog.format.tables.snapshot import Snapshot
 from ...plans.entries import ENTRY_SCHEMA
 from ...plans.statistics import encode_statistics
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
+from ...store.transaction import SnapshotTransaction
 from ..catalog import MemoryCatalog
 from ..state import StoredChunk, StoredFile
 from .baseline import find_baseline_at
 
 
-class MemorySnapshots(MemoryCatalog):
+class MemorySnapshots(MemoryCatalog, SnapshotTransaction):
     """See `metastore.store.transaction.SnapshotTransaction`."""
 
     async def find_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """The heads of those tables that exist."""
         wanted = set(table_uuids)
         return {table.new.table_uuid: table.head for table in self._live() if table.new.table_uuid in wanted}
 
     async def list_snapshots(
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
-        """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
         table = self._table(table_id)
         found = [
             each for each in table.snapshots[max(after, 0) : max(until, 0)] if each.snapshot_id not in table.expired
@@ -37,13 +36,11 @@ class MemorySnapshots(MemoryCatalog):
         return found[-limit:] if newest else found[:limit]
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
-        """The newest snapshot that was committed at or before a time."""
         table = self._table(table_id)
         kept = (each for each in reversed(table.snapshots) if each.snapshot_id not in table.expired)
         return next((found for found in kept if found.committed_at_ms <= timestamp_ms), None)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
-        """Files in any order."""
         table = self._table(query.table_id)
         baseline = None if query.baseline_at is None else find_baseline_at(table, query.baseline_at)
         rows = [
@@ -56,7 +53,6 @@ class MemorySnapshots(MemoryCatalog):
         return _entries(columns, [stored.placed.file for stored in rows], query)
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
-        """Changelog files in any order."""
         placed = self._table(query.table_id).changelog_files
         rows = [
             each
@@ -84,7 +80,6 @@ class MemorySnapshots(MemoryCatalog):
         return _entries(columns, [each.file for each in rows], query)
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
-        """Ids of the files that the snapshots behind `after` up to `until` removed."""
         return [
             file_id
             for file_id, stored in self._table(table_id).files.items()
@@ -92,17 +87,14 @@ class MemorySnapshots(MemoryCatalog):
         ]
 
     async def find_chunks(self, table_id: int) -> Packed:
-        """The table's chunks without their entries."""
         table = self._table(table_id)
         chunks = sorted(table.chunks, key=lambda stored: (stored.chunk.order_after, stored.chunk.part))
         return Packed(table.packed_until, tuple(_chunk(stored) for stored in chunks))
 
     async def load_entries(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The entries of chunks."""
         return {stored.chunk_id: stored.chunk.entries for stored in self._chunks(chunk_ids)}
 
     async def load_chunk_statistics(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The statistics of chunks."""
         return {stored.chunk_id: stored.chunk.statistics for stored in self._chunks(chunk_ids)}
 
     async def lock_packing(self, table_id: int) -> bool:
@@ -117,7 +109,6 @@ class MemorySnapshots(MemoryCatalog):
         insert: Sequence[NewChunk],
         without: Mapping[int, Sequence[int]],
     ) -> None:
-        """Packs a table anew."""
         table = self._table(table_id)
         gone = set(delete)
         chunks = [
@@ -132,7 +123,6 @@ class MemorySnapshots(MemoryCatalog):
         self._journal.set(table, "packed_until", packed_until)
 
     async def list_unpacked(self, min_files: int, limit: int) -> list[str]:
-        """Uuids of tables of which at least so many files were added or removed behind what is packed."""
         found = []
         for table in self._live():
             added = sum(

@@ -11,17 +11,16 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.runs import SortedRun
 from lakelog.format.tables.files import FILE_SCHEMA
 
-from ...store.due import Backlog, BucketRuns, SmallChange
+from ...store.due import Backlog, BucketRuns, DueTransaction, SmallChange
 from ..catalog import MemoryCatalog
 from ..commits.snapshots import to_file_columns
 from ..state import StoredFile
 
 
-class MemoryDue(MemoryCatalog):
+class MemoryDue(MemoryCatalog, DueTransaction):
     """See `metastore.store.due.DueTransaction`."""
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """Where some snapshots added or removed data files."""
         found = {
             _bucket(stored)
             for stored in self._table(table_id).files.values()
@@ -31,7 +30,6 @@ class MemoryDue(MemoryCatalog):
         return sorted(found, key=_by_bucket)
 
     async def sum_runs(self, table_id: int, buckets: Sequence[BucketRef], min_runs: int) -> list[BucketRuns]:
-        """The sorted runs of those buckets that have at least so many."""
         wanted = set(buckets)
         sums: dict[BucketRef, dict[tuple[int, int], SortedRun]] = defaultdict(dict)
         for stored in self._live_files(table_id):
@@ -52,14 +50,12 @@ class MemoryDue(MemoryCatalog):
         ]
 
     async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
-        """All buckets of at least so many live files."""
         counts: dict[BucketRef, int] = defaultdict(int)
         for stored in self._live_files(table_id):
             counts[_bucket(stored)] += 1
         return sorted([each for each, count in counts.items() if count >= min_files], key=_by_bucket)
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
-        """What some snapshots did to files smaller than this."""
         found: dict[bytes, SmallChange] = {}
         for stored in self._table(table_id).files.values():
             placed, removed = stored.placed, stored.removed_snapshot
@@ -84,7 +80,6 @@ class MemoryDue(MemoryCatalog):
     async def count_small_files(
         self, table_id: int, partitions: Sequence[bytes], until: int, below_bytes: int, after: int = 0
     ) -> list[Backlog]:
-        """The files smaller than this that are live at `until`, counted."""
         members: dict[bytes, list[StoredFile]] = defaultdict(list)
         for stored in self._table(table_id).files.values():
             file, removed = stored.placed.file, stored.removed_snapshot
@@ -103,7 +98,6 @@ class MemoryDue(MemoryCatalog):
         ]
 
     async def load_bucket_tails(self, table_id: int, backlogs: Sequence[Backlog]) -> pa.Table:
-        """The files of buckets that are live now behind some places."""
         after = {each.bucket: each.after for each in backlogs}
         rows = [
             stored
@@ -116,17 +110,14 @@ class MemoryDue(MemoryCatalog):
         return pa.Table.from_arrays(made, schema=FILE_SCHEMA)
 
     async def find_backlogs(self, table_id: int, buckets: Sequence[BucketRef]) -> list[Backlog]:
-        """What is remembered of those buckets of which something is."""
         known = self._state.backlogs
         return [known[table_id, bucket] for bucket in buckets if (table_id, bucket) in known]
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table's buckets."""
         for key in [key for key in self._state.backlogs if key[0] == table_id and key[1].bucket >= 0]:
             self._journal.pop(self._state.backlogs, key)
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
-        """Remembers it instead of what was remembered of these buckets."""
         for each in backlogs:
             self._journal.put(self._state.backlogs, (table_id, each.bucket), each)
 

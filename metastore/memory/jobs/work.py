@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
+from ...store.transaction import WorkTransaction
 from ..catalog import MemoryCatalog
 from ..state import StoredLease
 
 
-class MemoryWork(MemoryCatalog):
+class MemoryWork(MemoryCatalog, WorkTransaction):
     """See `metastore.store.transaction.WorkTransaction`."""
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or over; its epoch rises by one."""
         now_ms = self._clock.now_ms()
         lease = self._state.leases.get(name)
         if lease is not None and lease.deadline_ms > now_ms:
@@ -24,7 +24,6 @@ class MemoryWork(MemoryCatalog):
         return LeaseGrant(True, epoch, holder, duration_ms)
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
-        """Moves the deadline of a lease that has this epoch and is held."""
         now_ms = self._clock.now_ms()
         lease = self._state.leases.get(name)
         if lease is None:
@@ -35,23 +34,19 @@ class MemoryWork(MemoryCatalog):
         return LeaseGrant(True, epoch, lease.holder, duration_ms)
 
     async def release_lease(self, name: str, epoch: int) -> None:
-        """Ends a lease that has this epoch."""
         lease = self._state.leases.get(name)
         if lease is not None and lease.epoch == epoch:
             self._journal.put(self._state.leases, name, replace(lease, holder="", deadline_ms=0))
 
     async def lock_lease_epoch(self, name: str) -> int:
-        """A lease's epoch; 0 when it was never held."""
         lease = self._state.leases.get(name)
         return 0 if lease is None else lease.epoch
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
-        """Writes down where a pipeline is, with the time."""
         reported = replace(pipeline, reported_at_ms=self._clock.now_ms())
         self._journal.put(self._state.pipelines, pipeline.name, reported)
 
     async def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines by name, with the holders of their leases."""
         now_ms = self._clock.now_ms()
         found = []
         for name, pipeline in sorted(self._state.pipelines.items()):
@@ -61,5 +56,4 @@ class MemoryWork(MemoryCatalog):
         return found
 
     async def delete_pipeline(self, name: str) -> None:
-        """Removes what a pipeline reported; its lease stays, with its epoch."""
         self._journal.pop(self._state.pipelines, name)

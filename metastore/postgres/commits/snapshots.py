@@ -13,6 +13,7 @@ from lakelog.format.tables.snapshot import Snapshot
 
 from ...plans.entries import ENTRY_SCHEMA
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
+from ...store.transaction import SnapshotTransaction
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
 from .changes import FIRST_FILE_AFTER
@@ -112,30 +113,26 @@ coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id 
 """
 
 
-class PostgresSnapshots:
+class PostgresSnapshots(SnapshotTransaction):
     """See `metastore.store.transaction.SnapshotTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def find_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """The heads of those tables that exist, without locking them."""
         return heads(await self._session.read(FIND_HEADS, (arrays.words(table_uuids),)))
 
     async def list_snapshots(
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
-        """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
         rows = await self._session.read(_LIST_NEWEST if newest else _LIST_OLDEST, _fixed(table_id, after, until, limit))
         return [to_snapshot(row) for row in (reversed(rows) if newest else rows)]
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
-        """The newest snapshot that was committed at or before a time."""
         row = await self._session.read_one(_FIND_SNAPSHOT_AT, _fixed(table_id, timestamp_ms))
         return None if row is None else to_snapshot(row)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
-        """Files in any order: columns of FILE_SCHEMA and, if asked for, `statistics` (binary)."""
         return await self._load_entries(query, *files_query(query))
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
@@ -152,11 +149,9 @@ class PostgresSnapshots:
         return pa.Table.from_arrays(arrays_, schema=schema)
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
-        """Ids of the files that the snapshots behind `after` up to `until` removed."""
         return [row[0] for row in await self._session.read(_LIST_REMOVED, _fixed(table_id, after, until), binary=True)]
 
     async def find_chunks(self, table_id: int) -> Packed:
-        """The table's chunks without their entries."""
         rows = await self._session.read(_FIND_CHUNKS, _fixed(table_id))
         chunks = [_chunk(row) for row in rows if row[1] is not None]
         return Packed(rows[0][0] if rows else 0, tuple(chunks))
@@ -170,7 +165,6 @@ class PostgresSnapshots:
         return dict(await self._session.read(_LOAD_CHUNK_STATISTICS, (arrays.integers(chunk_ids),), binary=True))
 
     async def lock_packing(self, table_id: int) -> bool:
-        """Makes this transaction the only one that packs the table; False: another does."""
         return bool(await self._session.write(_LOCK_PACKING, (table_id,)))
 
     async def replace_chunks(
@@ -181,7 +175,6 @@ class PostgresSnapshots:
         insert: Sequence[NewChunk],
         without: Mapping[int, Sequence[int]],
     ) -> None:
-        """Packs a table anew: deletes and inserts chunks and sets what others lack by now."""
         statements = [Statement(_CLEAR_REPLACED)]
         if delete:
             statements.append(Statement(_REPLACE_CHUNKS, (arrays.integers(delete),)))
@@ -209,7 +202,6 @@ class PostgresSnapshots:
         await self._session.write_all(statements)
 
     async def list_unpacked(self, min_files: int, limit: int) -> list[str]:
-        """Uuids of tables of which at least so many files were added or removed behind what is packed."""
         return [row[0] for row in await self._session.read(_LIST_UNPACKED, _fixed(min_files, limit))]
 
     async def notify(self, channel: str, payload: str) -> None:

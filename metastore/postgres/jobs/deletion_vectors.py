@@ -10,7 +10,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.deletion_vectors import RunSums
 from lakelog.format.merge.sections import KeyRange
 
-from ...store.deletion_vectors import BucketSums
+from ...store.deletion_vectors import BucketSums, DeletionVectorTransaction
 from ..connection.session import Row, Session
 from .due import ADDED, to_added
 
@@ -47,14 +47,13 @@ ORDER BY 1, 2, r.level, r.order_snapshot DESC, r.order_ordinal DESC
 """
 
 
-class PostgresDeletionVectors:
+class PostgresDeletionVectors(DeletionVectorTransaction):
     """See `metastore.store.deletion_vectors.DeletionVectorTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
-        """Buckets to which some snapshots brought files otherwise than by marks."""
         values = (*to_added(table_id, after, until), str(table_id), str(min_bytes))
         rows = await self._session.read(_SUM_GROWN, values)
         return [

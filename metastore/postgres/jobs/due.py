@@ -12,7 +12,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.runs import SortedRun
 from lakelog.format.tables.files import FILE_SCHEMA
 
-from ...store.due import Backlog, BucketRuns, SmallChange
+from ...store.due import Backlog, BucketRuns, DueTransaction, SmallChange
 from ..commits.changes import FIRST_FILE_AFTER
 from ..commits.snapshots import FIRST_FILE_OF_LATER
 from ..connection import arrays
@@ -156,19 +156,17 @@ ON CONFLICT (table_id, partition_id, bucket) DO UPDATE SET rule = excluded.rule,
 """
 
 
-class PostgresDue:
+class PostgresDue(DueTransaction):
     """See `metastore.store.due.DueTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """Where some snapshots added or removed data files."""
         parameters = (*to_added(table_id, after, until), *_fixed(table_id, after, until))
         return [BucketRef(*row) for row in await self._session.read(_LIST_TOUCHED, parameters)]
 
     async def sum_runs(self, table_id: int, buckets: Sequence[BucketRef], min_runs: int) -> list[BucketRuns]:
-        """The sorted runs of those buckets that have at least so many."""
         rows = await self._session.read(_SUM_RUNS, (*_wanted(buckets), *_fixed(table_id, table_id, min_runs)))
         return [
             BucketRuns(BucketRef(*key), tuple(_run(row) for row in members))
@@ -176,12 +174,10 @@ class PostgresDue:
         ]
 
     async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
-        """All buckets of at least so many live files."""
         rows = await self._session.read(_LIST_CROWDED, _fixed(table_id, min_files))
         return [BucketRef(*row) for row in rows]
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
-        """What some snapshots did to files smaller than this."""
         below = str(below_bytes)
         parameters = (*to_added(table_id, after, until), below, *_fixed(table_id, after, until), below)
         return [SmallChange(*row) for row in await self._session.read(_SUM_SMALL, parameters)]
@@ -189,7 +185,6 @@ class PostgresDue:
     async def count_small_files(
         self, table_id: int, partitions: Sequence[bytes], until: int, below_bytes: int, after: int = 0
     ) -> list[Backlog]:
-        """The files smaller than this that are live at `until`, counted."""
         wanted = arrays.blobs(partitions)
         if after:
             fixed = _fixed(table_id, table_id, after, after, until, until, below_bytes)
@@ -200,7 +195,6 @@ class PostgresDue:
         return [_backlog(row) for row in rows]
 
     async def load_bucket_tails(self, table_id: int, backlogs: Sequence[Backlog]) -> pa.Table:
-        """The files of buckets that are live now behind some places."""
         wanted = _wanted([each.bucket for each in backlogs])
         after = (
             arrays.integers([each.after[0] for each in backlogs]),
@@ -214,16 +208,13 @@ class PostgresDue:
         return pa.Table.from_arrays(made, schema=FILE_SCHEMA)
 
     async def find_backlogs(self, table_id: int, buckets: Sequence[BucketRef]) -> list[Backlog]:
-        """What is remembered of those buckets of which something is."""
         rows = await self._session.read(_FIND_BACKLOGS, (*_wanted(buckets), *_fixed(table_id, table_id)))
         return [_backlog(row) for row in rows]
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table's buckets."""
         await self._session.write("DELETE FROM small_files WHERE table_id = %s AND bucket >= 0", (str(table_id),))
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
-        """Remembers it instead of what was remembered of these buckets."""
         parameters = (
             str(table_id),
             *_wanted([each.bucket for each in backlogs]),

@@ -6,6 +6,7 @@ from typing import Final
 
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
+from ...store.transaction import WorkTransaction
 from ..catalog import NOW_MS
 from ..connection.session import Session
 
@@ -54,37 +55,32 @@ ORDER BY p.name
 _DELETE_PIPELINE: Final = "DELETE FROM pipeline WHERE name = %s"
 
 
-class PostgresWork:
+class PostgresWork(WorkTransaction):
     """See `metastore.store.transaction.WorkTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or over; its epoch rises by one."""
         rows = await self._session.write(_ACQUIRE, (name, holder, duration_ms, duration_ms))
         if rows:
             return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
         return LeaseGrant(False, *await self._find(name))
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
-        """Moves the deadline of a lease that has this epoch and is held; `acquired` tells whether it did."""
         rows = await self._session.write(_RENEW, (duration_ms, name, epoch))
         if rows:
             return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
         return LeaseGrant(False, *await self._find(name))
 
     async def release_lease(self, name: str, epoch: int) -> None:
-        """Ends a lease that has this epoch."""
         await self._session.write(_RELEASE, (name, epoch))
 
     async def lock_lease_epoch(self, name: str) -> int:
-        """Keeps a lease's epoch as it is and tells it; 0 when it was never held."""
         rows = await self._session.write(_LOCK_EPOCH, (name,))
         return rows[0][0] if rows else 0
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
-        """Writes down where a pipeline is, with the time."""
         await self._session.write(
             _UPSERT_PIPELINE,
             (
@@ -102,11 +98,9 @@ class PostgresWork:
         )
 
     async def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines by name, with the holders of their leases."""
         return [Pipeline(*row) for row in await self._session.read(_LIST_PIPELINES)]
 
     async def delete_pipeline(self, name: str) -> None:
-        """Removes what a pipeline reported; its lease stays, with its epoch."""
         await self._session.write(_DELETE_PIPELINE, (name,))
 
     async def _find(self, name: str) -> tuple[int, str, int]:

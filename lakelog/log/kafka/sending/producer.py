@@ -28,6 +28,7 @@ from lakelog.log.kafka.settings import (
     to_transactional_config,
 )
 from lakelog.log.position import from_committed, to_metadata
+from lakelog.log.protocol import LogProducer
 from lakelog.log.records import (
     REPLACES_HEADER,
     SNAPSHOT_HEADER,
@@ -53,7 +54,7 @@ _INIT_TIMEOUT_S: Final = 60.0
 """A transaction that somebody left open is ended first, which takes as long as its partitions' leaders do."""
 
 
-class KafkaProducer:
+class KafkaProducer(LogProducer):
     """See `lakelog.log.protocol.LogProducer`."""
 
     def __init__(self, settings: KafkaSettings, topic: str, transactional_id: str, group: str) -> None:
@@ -70,7 +71,6 @@ class KafkaProducer:
         self._ended_ns = 0
 
     def start(self) -> LogPosition | None:
-        """See the protocol."""
         self._end_client()
         self._duplicate_check = duplicate_check = DuplicateSendCheck()
         client = make_client(
@@ -132,7 +132,7 @@ class KafkaProducer:
 
     @property
     def can_go_on(self) -> bool:
-        """See the protocol. Blocks for up to 20 ms behind a transaction, until the evidence is there."""
+        """Blocks for up to 20 ms behind a transaction, until the evidence is there."""
         return not self.find_duplicate_risk()
 
     def find_duplicate_risk(self) -> str:
@@ -144,7 +144,6 @@ class KafkaProducer:
         return self._duplicate_check.find_duplicate_risk_since(self._ended_ns) if self._ended_ns else ""
 
     def begin(self) -> None:
-        """See the protocol."""
         client = self._get_client()
         try:
             client.begin_transaction()
@@ -154,7 +153,6 @@ class KafkaProducer:
         self._in_transaction = True
 
     def send(self, records: EncodedRecords, snapshot: LogSnapshot) -> None:
-        """See the protocol."""
         client = self._get_client()
         if not len(records):
             return
@@ -171,7 +169,6 @@ class KafkaProducer:
             raise self._give_up(e, "could not send records") from e
 
     def commit(self, position: LogPosition) -> dict[int, dict[int, int]]:
-        """See the protocol."""
         client = self._get_client()
         try:
             if time.monotonic_ns() - self._ended_ns > _MARKERS_NS:
@@ -224,7 +221,7 @@ class KafkaProducer:
         )
 
     def abort(self) -> None:
-        """See the protocol. Blocks for up to 10 s; then the next fresh start aborts it."""
+        """Blocks for up to 10 s; then the next fresh start aborts it."""
         client = self._client
         if client is None or not self._in_transaction:
             return
@@ -235,7 +232,6 @@ class KafkaProducer:
         self._note_end()
 
     def close(self) -> None:
-        """See the protocol."""
         self._end_client()
         if self._positions is not None:
             self._positions.close()

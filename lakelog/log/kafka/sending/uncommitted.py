@@ -12,12 +12,13 @@ from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.sending.duplicate_check import DuplicateSendCheck
 from lakelog.log.kafka.sending.producing import flush_records, produce_records
 from lakelog.log.kafka.settings import KafkaSettings, to_uncommitted_config
+from lakelog.log.protocol import UncommittedSender
 from lakelog.log.records import ATTEMPT_HEADER, EncodedRecords
 
 _ALL = 0
 
 
-class KafkaUncommittedSender:
+class KafkaUncommittedSender(UncommittedSender):
     """See `lakelog.log.protocol.UncommittedSender`."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
@@ -30,7 +31,7 @@ class KafkaUncommittedSender:
         self._poller: Poller | None = None
 
     def send(self, records: EncodedRecords, attempt_id: str) -> None:
-        """See the protocol. The first one connects."""
+        """The first one connects."""
         if not len(records):
             return
         client = self._connect()
@@ -67,7 +68,6 @@ class KafkaUncommittedSender:
             self._failure = error
 
     def flush(self, timeout_s: float) -> dict[int, int] | None:
-        """See the protocol."""
         client = self._client
         if client is None:
             return {}
@@ -83,7 +83,7 @@ class KafkaUncommittedSender:
         return self._offsets.wait().get(_ALL, {})
 
     def close(self) -> None:
-        """See the protocol. What still waits is not sent any more."""
+        """What still waits is not sent any more."""
         client, self._client = self._client, None
         poller, self._poller = self._poller, None
         if client is None or poller is None:
