@@ -24,7 +24,7 @@ from lakelog.sdk.catalog import Catalog
 from tests.kafka_broker import shared_broker
 from tests.log_settings import kept_log_settings
 from tests.spark_classes import options_with_classes, start_making
-from tests.support.seeds import QUARTERS, describe_seeded, find_other_quarters
+from tests.support.rotation import QUARTERS, find_group, find_other_quarters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,17 +61,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--seed-quarter",
+        "--quarter",
         type=int,
         choices=range(QUARTERS),
-        help="of each random test's seeds run every fourth from this one on; without it all are run",
+        help="of tests that rotate (tests/support/rotation.py) run every fourth, from this one on; without it all run",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long ones first, so that no process ends with them alone; the order within a file stays."""
-    if (quarter := config.getoption("--seed-quarter")) is not None:
-        left_out = find_other_quarters([describe_seeded(item) for item in items], quarter)
+    if (quarter := config.getoption("--quarter")) is not None:
+        left_out = find_other_quarters([find_group(item) for item in items], quarter)
         config.hook.pytest_deselected(items=[items[place] for place in sorted(left_out)])
         items[:] = [item for place, item in enumerate(items) if place not in left_out]
     for item in items:

@@ -1,4 +1,8 @@
-"""Which seeds of random tests a run takes: a push takes a quarter of them, and another quarter with each commit."""
+"""Which tests rotate: a push takes a quarter of them, and another quarter with each commit.
+
+Those are random tests by their seeds, and the SDK's tests on Postgres: the same tests run on the store in memory on
+each push, and what Postgres adds is the contract suite's to test.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,14 @@ import pytest
 QUARTERS: Final = 4
 
 
-def describe_seeded(item: pytest.Item) -> str | None:
-    """What tests that differ in nothing but their `seed` have in common; None: the test has no seed."""
+_ON_EITHER_STORE: Final = "tests/integration/sdk/"
+
+
+def find_group(item: pytest.Item) -> str | None:
+    """What a test has in common with those that it takes turns with; None: it always runs."""
     arguments = dict(getattr(getattr(item, "callspec", None), "params", {}))
+    if arguments.get("metastore") == "postgres" and item.nodeid.startswith(_ON_EITHER_STORE):
+        return item.nodeid.partition("::")[0]
     if arguments.pop("seed", None) is None:
         return None
     return f"{item.nodeid.partition('[')[0]} {sorted(arguments.items(), key=lambda argument: argument[0])}"
@@ -23,7 +32,7 @@ def find_other_quarters(groups: Sequence[str | None], quarter: int) -> set[int]:
     """The places of the tests that are not of this quarter; pure.
 
     Args:
-        groups: Of each test, what it has in common with those of other seeds; None: it has no seed, and always runs.
+        groups: Of each test, as of `find_group`.
         quarter: 0 to 3. A group with fewer than four tests always runs as a whole.
     """
     places: defaultdict[str, list[int]] = defaultdict(list)

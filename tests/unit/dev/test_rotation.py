@@ -1,8 +1,8 @@
-"""A quarter of the seeds a push: the four quarters are all seeds, and no test without seeds is ever left out."""
+"""A quarter of the rotating tests a push: the four quarters are all of them, and no other test is ever left out."""
 
 from __future__ import annotations
 
-from tests.support.seeds import QUARTERS, find_other_quarters
+from tests.support.rotation import QUARTERS, find_other_quarters
 
 GROUPS = ["a", None, "b", "a", "a", None, "c", *["a"] * 7, *["c"] * 3, "b"]
 
