@@ -76,7 +76,35 @@ class PostgresServices:
     async def list_services(self) -> list[Service]:
         """All that are listed, by kind, host, start and instance."""
         rows = await self._session.read(_LIST)
-        return [Service(*row[:5], ServiceState(row[5]), tuple(row[6]), *row[7:]) for row in rows]
+        return [_to_service(*row) for row in rows]
+
+
+def _to_service(
+    kind: str,
+    instance_id: str,
+    host: str,
+    pid: int,
+    version: str,
+    state: str,
+    work: list[str],
+    metrics: str,
+    started_at_ms: int,
+    silent_ms: int,
+    ttl_ms: int,
+) -> Service:
+    return Service(
+        kind,
+        instance_id,
+        host,
+        pid,
+        version,
+        ServiceState(state),
+        tuple(work),
+        metrics,
+        started_at_ms,
+        silent_ms,
+        ttl_ms,
+    )
 
 
 def _values(report: ServiceReport) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ class PresenceServicer(presence_pb2_grpc.PresenceServiceServicer):
         self, request: presence_pb2.ReportPresenceRequest, context: Context
     ) -> presence_pb2.ReportPresenceResponse:
         """Notes that a service is there, or takes out one that has stopped."""
-        await self._service.services.report(from_proto_service_report(request))
+        report = from_proto_service_report(request)
+        await self._service.services.report(report)
         return presence_pb2.ReportPresenceResponse()
 
     async def ListServices(  # noqa: N802

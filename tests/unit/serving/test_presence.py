@@ -157,7 +157,7 @@ def test_a_refusal_is_tried_again_later(world: World) -> None:
     assert world.states == ["starting"]
 
 
-def test_a_defect_harms_nobody_and_is_logged_once(world: World) -> None:
+def test_a_defect_leaves_the_service_alone_and_is_logged_once(world: World) -> None:
     world.defect = ZeroDivisionError("ours")
     for _ in range(5):
         world.step_after(0.5)
@@ -168,7 +168,7 @@ def test_a_defect_harms_nobody_and_is_logged_once(world: World) -> None:
     assert world.states == ["starting"]
 
 
-def test_an_end_says_nothing_where_nothing_was_reported_or_nobody_answers(world: World) -> None:
+def test_an_end_sends_nothing_where_nothing_was_reported_or_the_metastore_is_away(world: World) -> None:
     world.presence.leave()
     assert world.tries == 0
     world.step_after(0)
