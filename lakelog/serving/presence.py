@@ -142,8 +142,12 @@ class Presence:
 
     def leave(self) -> None:
         """Reports the end; never raises. Where the metastore is away, the entry ends by itself."""
-        if self._reported is not None and not self._is_failing:
+        if self._reported is None or self._is_failing:
+            return
+        try:
             self._attempt(ServiceState.STOPPED, ())
+        except Exception as error:
+            self._fail(error, REFUSED_INTERVAL_S, exc_info=error)
 
     def _run(self) -> None:
         while not self._ending.is_set():

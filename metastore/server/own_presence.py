@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import CancelledError
 from typing import Final
 
 from lakelog.clock import Clock, Ids
@@ -36,7 +37,8 @@ def make_presence(
         try:
             # A future of another thread's loop: a timeout cancels the work there.
             asyncio.run_coroutine_threadsafe(_within(services, report), loop).result(2 * _REPORT_WITHIN_S)
-        except TimeoutError as error:
+        except (TimeoutError, CancelledError) as error:
+            # Cancelled: the process ends.
             raise OutcomeUnknown(f"The database did not answer within {_REPORT_WITHIN_S:g} s.") from error
 
     def observe() -> Activity:

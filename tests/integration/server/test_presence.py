@@ -94,6 +94,11 @@ def find_running(client: GrpcMetastore, service: ServiceProcess) -> Service | No
     return found if found and found.state is ServiceState.RUNNING else None
 
 
+def wait_for_running(client: GrpcMetastore, service: ServiceProcess) -> Service:
+    found: Service = wait_until(lambda: find_running(client, service), within_s=60)
+    return found
+
+
 def run_status(target: str, *arguments: str) -> str:
     # In this process: on a busy machine one of its own takes as long as a service is silent.
     out = io.StringIO()
@@ -110,7 +115,7 @@ def test_services_are_listed_while_they_run_and_not_after_a_clean_end(
     client = connect(metastore.target)
     services = {kind: start(kind, metastore.target) for kind in _MODULES}
     for kind, service in services.items():
-        found = wait_until(lambda service=service: find_running(client, service), within_s=60)
+        found = wait_for_running(client, service)
         assert (found.kind, found.version) == (kind, lakelog.__version__)
         assert found.liveness is Liveness.PRESENT
     own = wait_until(lambda: find(client, metastore.process))
@@ -150,12 +155,12 @@ def test_a_killed_service_is_silent_then_gone_and_then_removed(
     client = connect(metastore.target)
     killed, control = start("compactor", metastore.target), start("compactor", metastore.target)
     for service in (killed, control):
-        wait_until(lambda service=service: find_running(client, service), within_s=60)
+        wait_for_running(client, service)
     killed.end(signal.SIGKILL)
 
     def liveness(service: ServiceProcess) -> Liveness | None:
         found = find(client, service.process)
-        return found and found.liveness
+        return None if found is None else found.liveness
 
     assert liveness(killed) is Liveness.PRESENT
     wait_until(lambda: liveness(killed) is Liveness.SILENT)
@@ -183,7 +188,7 @@ def test_an_outage_of_the_metastore_harms_no_service_and_its_presence_comes_back
 ) -> None:
     first = serve(migrated_url)
     compactor = start("compactor", first.target)
-    before = wait_until(lambda: find_running(connect(first.target), compactor), within_s=60)
+    before = wait_for_running(connect(first.target), compactor)
     first.process.kill()
     first.process.wait()
     wait_until(lambda: compactor.said("presence is not reported"))

@@ -178,6 +178,17 @@ def test_an_end_sends_nothing_where_nothing_was_reported_or_the_metastore_is_awa
     assert world.tries == 2
 
 
+def test_an_end_that_fails_by_a_defect_is_logged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.step_after(0)
+
+    def fail(report: ServiceReport) -> None:
+        raise RuntimeError("the loop is closed")
+
+    monkeypatch.setattr(world.presence, "_send", fail)
+    world.presence.leave()
+    assert world.said == [("warning", "presence is not reported")]
+
+
 def wait_for(what: Any) -> None:
     give_up_s = time.monotonic() + 10
     while not what():
