@@ -26,13 +26,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = parse_config(arguments, read_environment())
         log = set_up_logging(config.log_level)
-        service = make_service(config, log)
+        service, presence = make_service(config, log)
     except LakelogError as error:
         print(error.message, file=sys.stderr)  # noqa: T201
         return ExitStatus(to_exit_status(error))
 
     on_signals(service.stop, lambda: service.is_stopping)
-    return service.run()
+    with presence:
+        return service.run()
 
 
 if __name__ == "__main__":

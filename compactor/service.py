@@ -109,6 +109,12 @@ class Service:
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._answered_s = clock.monotonic_s()
+        self._job: Job | None = None
+
+    @property
+    def job(self) -> Job | None:
+        """What it does now; None: it waits. Any thread may ask."""
+        return self._job
 
     @property
     def is_stopping(self) -> bool:
@@ -209,6 +215,7 @@ class Service:
         log = self._log.bind(job_id=job.job_id, kind=job.kind, table=job.table, epoch=job.epoch)
         began_s = self._clock.monotonic_s()
         self._metrics.working.set(1)
+        self._job = job
         control = Control(self._stopping)
         outcome = "failed"
         try:
@@ -237,6 +244,7 @@ class Service:
             self._report(job, error, log)
         finally:
             self._metrics.working.set(0)
+            self._job = None
             self._metrics.jobs.labels(job.kind, outcome).inc()
             self._metrics.job_seconds.labels(job.kind).observe(self._clock.monotonic_s() - began_s)
 

@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING
 
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
-from lakelog.clock import Clock, SystemClock
+from lakelog.clock import Clock, RandomIds, SystemClock
 from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
+from lakelog.format.jobs.presence import COMPACTOR, ServiceState
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, Presence, to_metrics_address
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import keeping_interrupts, let_workers_import
 from lakelog.storage.lookup.caches import Caches
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def make_service(config: Config, log: Logger) -> Service:
-    """Puts the service together; connects when it first asks for something.
+def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
+    """Puts the service together, with its presence; connects when it first asks for something.
 
     Raises:
         InvalidArgument: The port of the metrics is taken.
@@ -95,10 +97,27 @@ def make_service(config: Config, log: Logger) -> Service:
         tables=[str(name) for name in config.tables] or "all",
         process=os.getpid(),
     )
+    port = None
     if config.metrics_port is not None:
         port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
         log.info("metrics", port=port)
-    return service
+    presence = Presence(
+        COMPACTOR,
+        metastore.report_presence,
+        lambda: observe(service),
+        metrics=to_metrics_address(config.metrics_host, port),
+        ids=RandomIds(),
+        clock=clock,
+        log=log,
+    )
+    return service, presence
+
+
+def observe(service: Service) -> Activity:
+    """What the service does, for its presence."""
+    job = service.job
+    work = () if job is None else (f"{job.kind} {job.table}",)
+    return Activity(ServiceState.DRAINING if service.is_stopping else ServiceState.RUNNING, work)
 
 
 def _make_rewriter(config: Config, clock: Clock, log: Logger) -> Rewriter:

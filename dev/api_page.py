@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
+from lakelog.format.jobs.presence import Liveness, Service, ServiceState  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
@@ -61,6 +63,9 @@ def render_page() -> str:
         for module in (results, compaction_result, file_check_result, partition_expiry)
         for kind in _public_classes(module)
     )
+    parts.append("\n## Services\n")
+    parts.append(_render_class(Service, level=3))
+    parts.extend(_render_enum(kind, level=3) for kind in (Liveness, ServiceState))
     parts.append("\n## lakelog.spark\n")
     parts.extend(
         _render_function(f"lakelog.spark.{name}", getattr(lakelog.spark, name), level=3)
@@ -93,6 +98,11 @@ def _render_class(kind: type, level: int = 2) -> str:
         elif inspect.isfunction(member):
             parts.append(_render_function(f"{kind.__name__}.{name}", member, level=level + 1))
     return "".join(parts)
+
+
+def _render_enum(kind: type[Enum], level: int) -> str:
+    values = "".join(f"- `{kind.__name__}.{member.name}`: `{member.value}`\n" for member in kind)
+    return f"\n{'#' * level} {kind.__name__}\n\n{_fenced(inspect.getdoc(kind))}\n{values}"
 
 
 def _render_function(name: str, function: Callable[..., Any], level: int) -> str:

@@ -26,6 +26,7 @@ from lakelog.format.types.schema import TableSchema
 from .background import Background
 from .inprocess_dropped import InProcessDropped
 from .inprocess_logs import InProcessLogs
+from .inprocess_presence import InProcessPresence
 from .inprocess_publishing import InProcessPublishing
 from .inprocess_retention import InProcessRetention
 from .inprocess_table_files import InProcessTableFiles
@@ -35,7 +36,9 @@ from .store.transaction import Store
 T = TypeVar("T")
 
 
-class InProcessMetastore(InProcessDropped, InProcessLogs, InProcessPublishing, InProcessRetention, InProcessTableFiles):
+class InProcessMetastore(
+    InProcessDropped, InProcessLogs, InProcessPresence, InProcessPublishing, InProcessRetention, InProcessTableFiles
+):
     """Implements `lakelog.client.metastore.metastore.Metastore`.
 
     Args:

@@ -36,6 +36,7 @@ from .jobs.jobs import Jobs
 from .jobs.leases import Leases
 from .jobs.partition_expiry import plan_partition_expiry
 from .jobs.pipelines import Pipelines
+from .jobs.services import Services
 from .logs.brokers import Brokers
 from .logs.lag import LogLags
 from .logs.log_calls import LogCalls
@@ -142,6 +143,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         self._expiry = Expiry(store, self.packer, self._jobs_due)
         self._snapshot_leases = SnapshotLeases(store)
         self.tags = Tags(store)
+        self.services = Services(store, limits)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""

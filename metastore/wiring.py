@@ -32,6 +32,7 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.extras import explain_missing
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
+from lakelog.serving.presence import to_metrics_address
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig
@@ -43,6 +44,7 @@ from .server.database_probe import DatabaseProbe
 from .server.grpc_server import MetastoreServer, ServerSettings
 from .server.interceptor import CallLimits
 from .server.lifecycle import run_until_signal
+from .server.own_presence import make_presence
 from .server.rpc_metrics import RpcMetrics
 from .server.startup import StartupFailure, check_warehouse, one_line, show_database_url, wait_for_database
 from .service import MetastoreService
@@ -80,7 +82,11 @@ async def serve(config: ServeConfig) -> None:
 
     try:
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
-        await run_until_signal(server, Background(service), http, lambda: _say_ready(config, server, http))
+        metrics = to_metrics_address(config.listen.host, None if http is None else http.port)
+        presence = make_presence(
+            service.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
+        )
+        await run_until_signal(server, Background(service), http, presence, lambda: _say_ready(config, server, http))
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
     finally:

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.clock import SystemClock
+from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.format.jobs.presence import READER, ServiceState
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, Presence, to_metrics_address
 from lakelog.serving.stopping import on_signals
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
@@ -74,8 +76,10 @@ def _run_in(
 ) -> ExitStatus:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
+    port = None
     if config.metrics_port is not None:
-        log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
+        port = serve_metrics(config.metrics_host, config.metrics_port, metrics.registry)
+        log.info("metrics", port=port)
 
     def start_spark() -> SparkSession:
         spark = session.wait()
@@ -92,6 +96,27 @@ def _run_in(
         process=os.getpid(),
         spark_log_file=spark_log_file,
     )
+
+    def observe() -> Activity:
+        state = ServiceState.RUNNING if any(runner.is_running for runner in runners) else ServiceState.STARTING
+        return Activity(
+            ServiceState.DRAINING if shared.stopping.is_set() else state, [stream.name for stream in streams]
+        )
+
+    presence = Presence(
+        READER,
+        metastore.report_presence,
+        observe,
+        metrics=to_metrics_address(config.metrics_host, port),
+        ids=RandomIds(),
+        clock=SystemClock(),
+        log=log,
+    )
+    with presence:
+        return _run_all(streams, runners)
+
+
+def _run_all(streams: Sequence[Stream], runners: Sequence[StreamRunner]) -> ExitStatus:
     exit_statuses: list[ExitStatus] = []
     threads = [
         threading.Thread(target=lambda runner=runner: exit_statuses.append(runner.run()), name=stream.name)

@@ -13,10 +13,12 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 import lakelog
 from lakelog.client.connection.target import Target
-from lakelog.clock import RandomIds
+from lakelog.clock import RandomIds, SystemClock
+from lakelog.format.jobs.presence import READER, ServiceState
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, Presence, to_metrics_address
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -51,18 +53,37 @@ async def serve(config: ServeConfig, log: Logger) -> None:
         )
         server = ReaderServer(catalog, settings, SubscriptionMetrics(registry), log, RandomIds())
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.serving)
+        presence = Presence(
+            READER,
+            catalog.metastore.report_presence,
+            lambda: observe(config, server),
+            metrics=to_metrics_address(config.listen.host, None if http is None else http.port),
+            ids=RandomIds(),
+            clock=SystemClock(),
+            log=log,
+        )
         signalled = _catch_signals()
         try:
             await server.start()
             if http is not None:
                 http.start()
+            presence.start()
             _say_ready(config, server, http, log)
             await signalled.wait()
             await server.drain()
         finally:
+            await asyncio.to_thread(presence.close)
             if http is not None:
                 http.stop()
     log.info("stopped")
+
+
+def observe(config: ServeConfig, server: ReaderServer) -> Activity:
+    """What the server does, for its presence."""
+    state = ServiceState.RUNNING if server.serving else ServiceState.STARTING
+    count = server.subscription_count
+    work = [f"serves {config.listen.host}:{server.port}", *([f"subscriptions: {count}"] if count else ())]
+    return Activity(ServiceState.DRAINING if server.is_draining else state, work)
 
 
 def _catch_signals() -> asyncio.Event:

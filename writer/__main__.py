@@ -112,7 +112,9 @@ def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Lo
         process=os.getpid(),
         spark_log_file=spark_log_file,
     )
-    return make_service(config, pipeline, metastore, target, events, session, log).run()
+    service, presence = make_service(config, pipeline, metastore, target, events, session, log)
+    with presence:
+        return service.run()
 
 
 def _publish(config: PublishConfig) -> int:
@@ -122,10 +124,11 @@ def _publish(config: PublishConfig) -> int:
     from .publishing.wiring import make_service
 
     log = set_up_logging(config.log_level, service="publisher")
-    service = make_service(config, read_secrets(read_environment()), log)
+    service, presence = make_service(config, read_secrets(read_environment()), log)
     on_signals(service.stop, lambda: service.is_stopping)
     try:
-        service.run()
+        with presence:
+            service.run()
     except LakelogError as error:
         log.error("publishing ends", error=error.message, reason=error.reason)
         return to_exit_status(error)

@@ -62,6 +62,11 @@ class Progress:
         table = self._report.state.table
         self._report.lead(epoch, lambda before: before.table == table)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it reported last that it runs; any thread may ask."""
+        return self._report.state.state == "running"
+
     def begin(self, totals: Totals, last: PlannedBatch | None) -> None:
         """Takes what earlier runs did from the checkpoint."""
         self._apply(totals, last)

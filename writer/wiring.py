@@ -10,13 +10,15 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.clock import SystemClock
+from lakelog.clock import RandomIds, SystemClock
+from lakelog.format.jobs.presence import WRITER, ServiceState
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, Presence, to_metrics_address
 from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
@@ -124,8 +126,8 @@ def make_service(
     events: Events,
     session: PendingSession,
     log: Logger,
-) -> Service:
-    """Puts a pipeline together.
+) -> tuple[Service, Presence]:
+    """Puts a pipeline together, with its presence.
 
     Args:
         config: What the process was told.
@@ -138,8 +140,10 @@ def make_service(
     """
     clock = SystemClock()
     metrics = Metrics(pipeline.name, pipeline.source.unit)
+    port = None
     if config.metrics_port is not None:
-        log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
+        port = serve_metrics(config.metrics_host, config.metrics_port, metrics.registry)
+        log.info("metrics", port=port)
     lease = LeaseRenewer(
         metastore,
         pipeline.lease,
@@ -164,20 +168,35 @@ def make_service(
         source.register(spark)
         return spark
 
+    progress = Progress(pipeline, metastore, metrics, log)
+
+    def observe() -> Activity:
+        state = ServiceState.RUNNING if progress.is_running else ServiceState.STARTING
+        return Activity(ServiceState.DRAINING if events.is_ending else state, (pipeline.name,))
+
+    presence = Presence(
+        WRITER,
+        metastore.report_presence,
+        observe,
+        metrics=to_metrics_address(config.metrics_host, port),
+        ids=RandomIds(),
+        clock=clock,
+        log=log,
+    )
     service = Service(
         pipeline,
         start_spark=start_spark,
         spare_spark=session.discard,
         make_writer=make_writer,
         lease=lease,
-        progress=Progress(pipeline, metastore, metrics, log),
+        progress=progress,
         events=events,
         max_unavailable_s=config.max_unavailable_s,
         wait_for_lease=not config.no_wait,
         clock=clock,
         log=log,
     )
-    return service
+    return service, presence
 
 
 def make_events() -> Events:

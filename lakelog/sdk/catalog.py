@@ -14,6 +14,7 @@ from lakelog.arguments import check_flag, check_text, parse_table_name, to_list,
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
+from lakelog.format.jobs.presence import Service
 from lakelog.format.tables.table import TableInfo
 from lakelog.log.opening import open_table_log
 from lakelog.log.protocol import Log
@@ -227,6 +228,19 @@ class Catalog:
         """
         check_text(database, "database", "shop")
         return to_dropped_table(self.metastore.list_dropped_tables(database))
+
+    # Services
+
+    def services(self) -> list[Service]:
+        """Lists the service processes that report to the metastore: writers, publishers, compactors, readers, itself.
+
+        One that does not report any more is silent after some seconds, then gone, and is left out ten minutes later.
+        One that ends in good order is left out at once. `Service.liveness` says which it is.
+
+        Returns:
+            By kind, host, start and instance.
+        """
+        return self.metastore.list_services()
 
     # Transactions
 

@@ -8,6 +8,7 @@ from lakelog.format.commit.facts import Attempt, PlacedChangelogFile, PlacedFile
 from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.jobs.job import Job
+from lakelog.format.jobs.presence import ServiceReport
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.retention.consumer import Consumer
@@ -90,6 +91,15 @@ class StoredLease:
 
 
 @dataclass(frozen=True)
+class StoredService:
+    """What a service reported last, when it started, and when it reported."""
+
+    report: ServiceReport
+    started_at_ms: int
+    reported_at_ms: int
+
+
+@dataclass(frozen=True)
 class StoredWorkCursor:
     """How far a table's work was planned, and how many questions were asked and heard."""
 
@@ -127,6 +137,7 @@ class State:
     attempt_times: dict[str, int] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    services: dict[str, StoredService] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
 from .jobs.deletion_vectors import MemoryDeletionVectors
 from .jobs.due import MemoryDue
+from .jobs.services import MemoryServices
 from .jobs.work import MemoryWork
 from .jobs.work_cursors import MemoryWorkCursors
 from .journal import Journal
@@ -35,6 +36,7 @@ class MemoryTransaction(
     MemoryDropped,
     MemorySnapshots,
     MemoryWork,
+    MemoryServices,
     MemoryWorkCursors,
     MemoryConsumers,
     MemoryDue,

@@ -35,6 +35,7 @@ from .jobs.deletion_vectors import PostgresDeletionVectors
 from .jobs.due import PostgresDue
 from .jobs.full_counts import PostgresFullCounts
 from .jobs.jobs import PostgresJobs
+from .jobs.services import PostgresServices
 from .jobs.work import PostgresWork
 from .jobs.work_cursors import PostgresWorkCursors
 from .logs import PostgresLogs
@@ -59,6 +60,7 @@ class PostgresTransaction(
     PostgresChanges,
     PostgresSnapshots,
     PostgresWork,
+    PostgresServices,
     PostgresJobs,
     PostgresWorkCursors,
     PostgresConsumers,

@@ -20,6 +20,7 @@ _FILES: Final = "/lakelog.rpc.v1.TableFileService/"
 _DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
 _RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 _LOGS: Final = "/lakelog.rpc.v1.LogService/"
+_PRESENCE: Final = "/lakelog.rpc.v1.PresenceService/"
 _PUBLISHING: Final = "/lakelog.rpc.v1.PublishService/"
 _TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
@@ -86,6 +87,8 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_LOGS}ListLogs": Role.READER,
     f"{_LOGS}GetLog": Role.READER,
     f"{_LOGS}RestartLog": Role.ADMIN,
+    f"{_PRESENCE}ReportPresence": Role.WRITER,
+    f"{_PRESENCE}ListServices": Role.READER,
     f"{_PUBLISHING}GetPublishState": Role.READER,
     f"{_PUBLISHING}ReportPublished": Role.WRITER,
     f"{_PUBLISHING}FindLogOffsets": Role.READER,

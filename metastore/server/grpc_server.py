@@ -27,6 +27,8 @@ from lakelog.rpc.v1 import (
     jobs_pb2_grpc,
     logs_pb2,
     logs_pb2_grpc,
+    presence_pb2,
+    presence_pb2_grpc,
     publishing_pb2,
     publishing_pb2_grpc,
     retention_pb2,
@@ -52,6 +54,7 @@ from .servicers.dropped import DroppedTableServicer
 from .servicers.due_work import DueWorkServicer
 from .servicers.jobs import JobServicer
 from .servicers.logs import LogServicer
+from .servicers.presence import PresenceServicer
 from .servicers.publishing import PublishServicer
 from .servicers.retention import RetentionServicer
 from .servicers.snapshots import SnapshotServicer
@@ -69,6 +72,7 @@ SERVICES: Final = (
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
     tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
     logs_pb2.DESCRIPTOR.services_by_name["LogService"].full_name,
+    presence_pb2.DESCRIPTOR.services_by_name["PresenceService"].full_name,
     publishing_pb2.DESCRIPTOR.services_by_name["PublishService"].full_name,
 )
 
@@ -173,11 +177,17 @@ class MetastoreServer:
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         logs_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(service), handlers)
+        presence_pb2_grpc.add_PresenceServiceServicer_to_server(PresenceServicer(service), handlers)
         publishing_pb2_grpc.add_PublishServiceServicer_to_server(PublishServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
         """Where it listens, from `start` on."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it ends; any thread may ask."""
+        return self._draining.is_set()
 
     async def start(self) -> None:
         """Listens and serves.

@@ -56,6 +56,8 @@ _UNLIMITED: Final = frozenset(
 )
 # Ended when the server drains; a stream of commits ends itself, when what it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
+# Each service calls it every few seconds: in the log of mutations it would hide all else.
+_ROUTINE: Final = frozenset({"/lakelog.rpc.v1.PresenceService/ReportPresence"})
 # Commits go on by themselves when their caller is gone, so they need no task of their own, which would cost 30 us each.
 _GOES_ON_BY_ITSELF: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Commit"})
 
@@ -321,7 +323,8 @@ class _Call:
                 fields |= describe_request(request)
             if failure is not None:
                 fields["message"] = failure.message
-            log.info("mutation", **fields)
+            is_routine = failure is None and self._method in _ROUTINE
+            (log.debug if is_routine else log.info)("mutation", **fields)
         else:
             log.debug("read", **fields)
 

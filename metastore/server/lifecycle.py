@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from lakelog.serving.http_endpoint import HttpEndpoint
+from lakelog.serving.presence import Presence
 
 from ..background import Background
 from .audit import log
@@ -20,7 +21,11 @@ _AT_ONCE: Final = 130
 
 
 async def run_until_signal(
-    server: MetastoreServer, background: Background, http: HttpEndpoint | None, say_ready: Callable[[], None]
+    server: MetastoreServer,
+    background: Background,
+    http: HttpEndpoint | None,
+    presence: Presence,
+    say_ready: Callable[[], None],
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once with exit code 130.
 
@@ -28,6 +33,7 @@ async def run_until_signal(
         server: What serves.
         background: The tasks beside it, started before and ended after it.
         http: Metrics and health over HTTP; None: none.
+        presence: Reports that it runs, from its start until it has drained.
         say_ready: Called once everything is up.
 
     Raises:
@@ -39,10 +45,12 @@ async def run_until_signal(
             await server.start()
             if http is not None:
                 http.start()
+            presence.start()
             say_ready()
             await signalled.wait()
             await server.drain()
         finally:
+            await asyncio.to_thread(presence.close)
             await background.stop()
             if http is not None:
                 http.stop()

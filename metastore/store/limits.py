@@ -21,6 +21,7 @@ class Limits:
         watch_lag_snapshots: How far a watcher that was up to date may fall behind before it is cut.
         max_watched_tables: Tables of one watch.
         max_requested_jobs: Jobs that one request makes due.
+        max_services: Service processes that are listed.
         chunk_cache_bytes: Packed entries kept in memory.
     """
 
@@ -35,4 +36,5 @@ class Limits:
     watch_lag_snapshots: int = 10_000
     max_watched_tables: int = 1000
     max_requested_jobs: int = 4000
+    max_services: int = 1000
     chunk_cache_bytes: int = 256 << 20

@@ -27,6 +27,7 @@ from lakelog.format.commit.facts import (
     TableHead,
 )
 from lakelog.format.commit.request import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
+from lakelog.format.jobs.presence import Service, ServiceReport
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.format.retention.consumer import Consumer
 from lakelog.format.tables.snapshot import Snapshot
@@ -293,6 +294,38 @@ class WorkTransaction(Protocol):
         ...
 
 
+class PresenceTransaction(Protocol):
+    """Which services run. The store's clock alone says when they reported."""
+
+    async def renew_service(self, report: ServiceReport) -> bool:
+        """Replaces what a service reported, but for its start; False: it is not listed."""
+        ...
+
+    async def lock_services(self) -> None:
+        """Lets no other transaction list a new service before this one ends."""
+        ...
+
+    async def count_services(self) -> int:
+        """How many are listed."""
+        ...
+
+    async def insert_service(self, report: ServiceReport) -> None:
+        """Lists a service, which started `uptime_ms` ago."""
+        ...
+
+    async def remove_service(self, instance_id: str) -> None:
+        """Takes a service out, if it is listed."""
+        ...
+
+    async def evict_services(self, gone_ms: int) -> None:
+        """Takes those out whose last report ceased to hold so long ago, but for those that report just now."""
+        ...
+
+    async def list_services(self) -> list[Service]:
+        """All that are listed, by kind, host, start and instance."""
+        ...
+
+
 class ConsumerTransaction(Protocol):
     """Named readers."""
 
@@ -325,6 +358,7 @@ class Transaction(
     SnapshotTransaction,
     WorkTransaction,
     JobTransaction,
+    PresenceTransaction,
     ConsumerTransaction,
     RetentionTransaction,
     DueTransaction,

@@ -46,6 +46,11 @@ class StreamProgress:
         source = self._report.state.source
         self._report.lead(epoch, lambda before: before.source == source)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it reported last that it runs; any thread may ask."""
+        return self._report.state.state == "running"
+
     def running(self) -> None:
         """Reports that it runs."""
         self._metrics.running.labels(self._name).set(1)

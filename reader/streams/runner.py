@@ -151,6 +151,11 @@ class StreamRunner:
             log_subject="stream",
         )
 
+    @property
+    def is_running(self) -> bool:
+        """Whether batches run; any thread may ask."""
+        return self._progress.is_running
+
     def run(self) -> ExitStatus:
         """Runs until the end; errors are logged and reported, never raised."""
         while True:

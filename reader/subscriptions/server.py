@@ -116,6 +116,16 @@ class ReaderServer:
         """Whether the metastore answers and it is not ending; also read by other threads."""
         self._reported: bool | None = None
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether it ends; any thread may ask."""
+        return self._draining.is_set()
+
+    @property
+    def subscription_count(self) -> int:
+        """How many subscriptions are open; any thread may ask."""
+        return len(self._servicer.pumps)
+
     async def start(self) -> None:
         """Listens and serves.
 

@@ -66,7 +66,8 @@ class TableRunner:
         metrics: PublisherMetrics,
         log: Logger,
     ) -> None:
-        self._name: Final = name
+        self.table: Final = name
+        """Its name."""
         self._table_uuid: Final = table_uuid
         self._publisher = publisher
         self._lease = lease
@@ -117,12 +118,12 @@ class TableRunner:
                 # A lease that is kept for nobody would keep all others from the table.
                 self._log.exception("a defect of the publisher")
             self._lease.release()
-            self._metrics.forget(self._name)
+            self._metrics.forget(self.table)
             self._log.info("stopped publishing", published=vars(self._publisher.published))
 
     def step(self, wait_s: float) -> float | None:
         """Does one step; how many seconds to wait before the next; None: there is to be none."""
-        self._watchdog.begin(self._name)
+        self._watchdog.begin(self.table)
         try:
             done = self._publisher.step(wait_s)
         except LakelogError as error:
@@ -132,13 +133,13 @@ class TableRunner:
             self._log.exception("a defect of the publisher")
             return self._fail(InternalError(f"The publisher has failed: {type(defect).__name__}: {defect}"))
         finally:
-            self._watchdog.end(self._name)
+            self._watchdog.end(self.table)
         self._succeed(done)
         return 0.0
 
     def _succeed(self, done: Step) -> None:
         self._diverged = 0
-        self._metrics.show(self._name, self._publisher)
+        self._metrics.show(self.table, self._publisher)
         if done is Step.STARTED:
             # It mends nothing by itself: brokers that take no record let a producer start all the same. But what it
             # reports takes back what was told, so that this is to be told again.
@@ -151,7 +152,7 @@ class TableRunner:
 
     def _fail(self, error: LakelogError) -> float | None:
         self._failures += 1
-        self._metrics.failed(self._name, error.reason)
+        self._metrics.failed(self.table, error.reason)
         now_s = self._clock.monotonic_s()
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
         lasts_s = now_s - self._failing_since_s

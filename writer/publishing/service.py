@@ -78,6 +78,11 @@ class PublisherService:
         return self._stop.is_set()
 
     @property
+    def tables(self) -> list[str]:
+        """The tables that it publishes now; any thread may ask."""
+        return sorted(runner.table for runner in list(self._runners.values()))
+
+    @property
     def is_healthy(self) -> bool:
         """Whether the metastore has answered lately."""
         return self._clock.monotonic_s() - self._answered_s < self._max_unavailable_s

@@ -23,8 +23,9 @@ from functools import partial
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.client.metastore.metastore import Metastore, WatchPosition
-from lakelog.clock import SystemClock
+from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.format.jobs.presence import PUBLISHER, ServiceState
 from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.log.kafka import KafkaLog, open_kafka_log
 from lakelog.log.kafka.sending.retries import count_hanging
@@ -37,6 +38,7 @@ from lakelog.options.declared.log import CHANGELOG_CONTENT
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, Presence, to_metrics_address
 from lakelog.storage.objects.stores import LocationStores
 
 from .config import PublishConfig
@@ -51,8 +53,8 @@ from .topics.monitor import TopicMonitor
 from .watchdog import Watchdog
 
 
-def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> PublisherService:
-    """Puts the publisher together; connects when it first asks for something.
+def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[PublisherService, Presence]:
+    """Puts the publisher together, with its presence; connects when it first asks for something.
 
     Args:
         config: What it was told.
@@ -119,10 +121,24 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> Publis
         process=os.getpid(),
     )
     watchdog.start()
+    port = None
     if config.metrics_port is not None:
         port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
         log.info("metrics", port=port)
-    return service
+
+    def observe() -> Activity:
+        return Activity(ServiceState.DRAINING if service.is_stopping else ServiceState.RUNNING, service.tables)
+
+    presence = Presence(
+        PUBLISHER,
+        metastore.report_presence,
+        observe,
+        metrics=to_metrics_address(config.metrics_host, port),
+        ids=RandomIds(),
+        clock=clock,
+        log=log,
+    )
+    return service, presence
 
 
 def check_matches(metastore: Metastore, info: LogInfo, topic: TopicState) -> None:

@@ -16,6 +16,8 @@ import click
 import lakelog
 from lakelog.cli.commands.health import check_health
 from lakelog.cli.commands.pipelines import describe_pipeline
+from lakelog.cli.commands.service_list import COLUMNS as SERVICE_COLUMNS
+from lakelog.cli.commands.service_list import describe_service, sum_up_services, to_rows
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Column
@@ -36,6 +38,7 @@ _FACTS: Final = (
     Column("tables", "Tables", format_count),
     Column("size_bytes", "Size", lambda size: "" if size is None else f"{format_bytes(size)} in newest snapshots"),
     Column("disk", "Disk", lambda disk: "" if disk is None else _sum_up_disk(disk)),
+    Column("services", "Services", lambda found: "" if found is None else sum_up_services(found)),
     Column("pipelines", "Pipelines", lambda found: "" if found is None else _count_states(found)),
     Column("jobs", "Jobs", lambda found: "" if found is None else _sum_up_jobs(found)),
     Column("logs", "Logs", lambda found: "" if found is None else _sum_up_logs(found)),
@@ -59,6 +62,9 @@ _OVERDUE: Final = (
 def status(invocation: Invocation) -> ExitCode:
     """Show how lakelog is and what it holds.
 
+    Services are the processes that report to the metastore every few seconds. One that does not is silent at first,
+    then gone, and is left out ten minutes later; one that ends in good order is left out at once.
+
     Jobs are what commits leave for compactors to do: those that are due, and for how long. Of external logs the one is
     shown that is behind for longest. The disk is that of tables in a folder of this machine.
 
@@ -79,6 +85,7 @@ def status(invocation: Invocation) -> ExitCode:
         "tables": None,
         "size_bytes": None,
         "disk": None,
+        "services": None,
         "pipelines": None,
         "jobs": None,
         "logs": None,
@@ -91,6 +98,7 @@ def status(invocation: Invocation) -> ExitCode:
         record["tables"] = sum(found.table_count for found in databases)
         record["size_bytes"] = sum(found.size_bytes for found in databases)
         record["disk"] = _find_disk(invocation.metastore, databases)
+        record["services"] = [describe_service(found, now_ms) for found in invocation.metastore.list_services()]
         record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
         record["jobs"] = [dataclasses.asdict(queue) for queue in invocation.metastore.describe_queue()]
         record["logs"] = [_describe_log(found) for found in load_log_status(invocation.metastore, (), now_ms)]
@@ -99,6 +107,9 @@ def status(invocation: Invocation) -> ExitCode:
         invocation.printer.document(record)
     else:
         invocation.printer.facts(_FACTS, record)
+        if record["services"]:
+            invocation.printer.raw("\n")
+            invocation.printer.records(SERVICE_COLUMNS, to_rows(record["services"]), empty="")
         if record["overdue"]:
             invocation.printer.raw("\n")
             invocation.printer.records(_OVERDUE, record["overdue"], empty="")

@@ -38,6 +38,7 @@ from lakelog.rpc.v1 import (
     due_work_pb2_grpc,
     jobs_pb2_grpc,
     logs_pb2_grpc,
+    presence_pb2_grpc,
     publishing_pb2_grpc,
     retention_pb2_grpc,
     snapshots_pb2_grpc,
@@ -91,6 +92,7 @@ class Session:
     tags: tags_pb2_grpc.TagServiceStub
     table_files: table_files_pb2_grpc.TableFileServiceStub
     logs: logs_pb2_grpc.LogServiceStub
+    presence: presence_pb2_grpc.PresenceServiceStub
     publishing: publishing_pb2_grpc.PublishServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
@@ -223,6 +225,7 @@ class Connection:
             tags_pb2_grpc.TagServiceStub(channel),
             table_files_pb2_grpc.TableFileServiceStub(channel),
             logs_pb2_grpc.LogServiceStub(channel),
+            presence_pb2_grpc.PresenceServiceStub(channel),
             publishing_pb2_grpc.PublishServiceStub(channel),
         )
         return self._session

@@ -23,6 +23,7 @@ from lakelog.client.grpc.due_work import GrpcDueWork
 from lakelog.client.grpc.jobs import GrpcJobs
 from lakelog.client.grpc.logs import GrpcLogs
 from lakelog.client.grpc.pipeline import GrpcCommitPipeline
+from lakelog.client.grpc.presence import GrpcPresence
 from lakelog.client.grpc.publishing import GrpcPublishing
 from lakelog.client.grpc.retention import GrpcRetention
 from lakelog.client.grpc.table_files import GrpcTableFiles
@@ -51,6 +52,7 @@ class GrpcMetastore(
     GrpcDueWork,
     GrpcJobs,
     GrpcLogs,
+    GrpcPresence,
     GrpcPublishing,
     GrpcRetention,
     GrpcTableFiles,

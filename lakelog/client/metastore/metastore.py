@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lakelog.client.metastore.dropped import DroppedTables
 from lakelog.client.metastore.logs import Logs
+from lakelog.client.metastore.presence import Presence
 from lakelog.client.metastore.retention import Retention
 from lakelog.client.metastore.table_files import TableFiles
 from lakelog.format.commit.attachment import AttachRequest, AttachResult
@@ -112,7 +113,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(DroppedTables, Retention, TableFiles, Logs, Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

@@ -9,9 +9,10 @@ from .baseline_tables import full_count
 from .log_tables import log_topic
 from .publish_tables import publish_state
 from .retention_tables import tag
+from .service_tables import service
 
 # Which of those of another room is named does not matter: they are all declared with it.
-assert {tag.metadata, full_count.metadata, log_topic.metadata, publish_state.metadata} == {tables.metadata}, (
+assert {each.metadata for each in (tag, full_count, log_topic, publish_state, service)} == {tables.metadata}, (
     "the tables belong to one database"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.grpc.metastore import GrpcMetastore
 from metastore.server.logging_setup import set_up_logging
+from tests.integration.server.metastore_process import Process, run
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 from tests.log_settings import kept_log_settings
 
@@ -51,3 +53,19 @@ def connect() -> Iterator[Callable[..., GrpcMetastore]]:
     yield open_client
     for client in opened:
         client.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start(database_url: str, *arguments: str) -> Process:
+        migrated = run("migrate", "--database-url", database_url)
+        assert migrated.returncode == 0, migrated.stderr
+        log = tmp_path / f"metastore-{len(started)}.log"
+        started.append(Process(database_url, tmp_path / "warehouse", *arguments, log=log))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()

@@ -33,7 +33,7 @@ from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
-from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
+from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 from lakelog.serving.http_endpoint import HttpEndpoint
 from metastore.server.interceptor import CallLimits
 from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
@@ -149,6 +149,12 @@ def test_a_defect_shows_an_id_and_nothing_else(
             "changes[0].kind is not given",
         ),
         ("JobService/ReportPipeline", jobs_pb2.ReportPipelineRequest(), "pipeline is not given"),
+        ("PresenceService/ReportPresence", presence_pb2.ReportPresenceRequest(), "service is not given"),
+        (
+            "PresenceService/ReportPresence",
+            presence_pb2.ReportPresenceRequest(service=presence_pb2.Service()),
+            "service.state has the unknown value 0",
+        ),
     ],
 )
 def test_malformed_requests_are_refused_by_field(

@@ -226,9 +226,7 @@ def run_pipeline(
     assert isinstance(config, Config)
     pipeline = read_pipeline(file)
     metastore, found = open_catalog(config, pipeline)
-    assert (
-        make_service(
-            config, pipeline, metastore, found, make_events(), GivenSession(spark), structlog.get_logger()
-        ).run()
-        is ExitStatus.FINE
+    service, _ = make_service(
+        config, pipeline, metastore, found, make_events(), GivenSession(spark), structlog.get_logger()
     )
+    assert service.run() is ExitStatus.FINE

@@ -49,9 +49,10 @@ def test_changes_of_debezium_become_a_table(
 
     def run() -> ExitStatus:
         metastore, target = open_catalog(config, pipeline)
-        return make_service(
+        service, _ = make_service(
             config, pipeline, metastore, target, make_events(), GivenSession(spark), structlog.get_logger()
-        ).run()
+        )
+        return service.run()
 
     send("c", None, tea)
     send("r", None, pot)

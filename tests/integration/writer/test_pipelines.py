@@ -71,9 +71,10 @@ class Lab:
         assert isinstance(config, Config)
         pipeline = read_pipeline(file)
         metastore, target = open_catalog(config, pipeline)
-        return make_service(
+        service, _ = make_service(
             config, pipeline, metastore, target, make_events(), self.session, structlog.get_logger()
-        ).run()
+        )
+        return service.run()
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan().to_arrow().sort_by("id").to_pylist()

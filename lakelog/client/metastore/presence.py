@@ -1,0 +1,23 @@
+"""What the metastore knows of services: a part of `lakelog.client.metastore.metastore.Metastore`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lakelog.format.jobs.presence import Service, ServiceReport
+
+
+class Presence(Protocol):
+    """Which service processes there are."""
+
+    def report_presence(self, report: ServiceReport) -> None:
+        """Reports that a service is there or, as `STOPPED`, that it ends. Idempotent; answers or fails in seconds.
+
+        Raises:
+            ResourceExhausted: The list is full of services that are not gone.
+        """
+        ...
+
+    def list_services(self) -> list[Service]:
+        """The services that are there, and those gone for less than ten minutes, by kind, host, start and instance."""
+        ...

@@ -1,0 +1,95 @@
+"""Presence of services on the wire."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
+from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.v1 import presence_pb2
+
+_STATE_TO_PROTO: Final[dict[ServiceState, presence_pb2.ServiceState.ValueType]] = {
+    ServiceState.STARTING: presence_pb2.SERVICE_STATE_STARTING,
+    ServiceState.RUNNING: presence_pb2.SERVICE_STATE_RUNNING,
+    ServiceState.DRAINING: presence_pb2.SERVICE_STATE_DRAINING,
+    ServiceState.STOPPED: presence_pb2.SERVICE_STATE_STOPPED,
+}
+_STATE_FROM_PROTO: Final = {int(number): state for state, number in _STATE_TO_PROTO.items()}
+
+
+def to_proto_service_report(report: ServiceReport) -> presence_pb2.ReportPresenceRequest:
+    """Translates a report."""
+    service = build(
+        presence_pb2.Service,
+        kind=report.kind,
+        instance_id=report.instance_id,
+        host=report.host,
+        pid=report.pid,
+        version=report.version,
+        state=_STATE_TO_PROTO[report.state],
+        work=report.work,
+        metrics=report.metrics,
+        ttl_ms=report.ttl_ms,
+    )
+    return build(presence_pb2.ReportPresenceRequest, service=service, uptime_ms=report.uptime_ms)
+
+
+def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> ServiceReport:
+    """Translates a report back; InvalidArgument where it says too little."""
+    if not message.HasField("service"):
+        raise refusal("service", "is not given", "Send the service that reports")
+    service = message.service
+    return ServiceReport(
+        kind=service.kind,
+        instance_id=service.instance_id,
+        host=service.host,
+        pid=service.pid,
+        version=service.version,
+        state=_from_proto_state(service.state),
+        work=tuple(service.work),
+        metrics=service.metrics,
+        uptime_ms=message.uptime_ms,
+        ttl_ms=service.ttl_ms,
+    )
+
+
+def to_proto_service(service: Service) -> presence_pb2.Service:
+    """Translates a service that is listed."""
+    return build(
+        presence_pb2.Service,
+        kind=service.kind,
+        instance_id=service.instance_id,
+        host=service.host,
+        pid=service.pid,
+        version=service.version,
+        state=_STATE_TO_PROTO[service.state],
+        work=service.work,
+        metrics=service.metrics,
+        ttl_ms=service.ttl_ms,
+        started_at_ms=service.started_at_ms,
+        silent_ms=service.silent_ms,
+    )
+
+
+def from_proto_service(message: presence_pb2.Service) -> Service:
+    """Translates a service that is listed back."""
+    return Service(
+        kind=message.kind,
+        instance_id=message.instance_id,
+        host=message.host,
+        pid=message.pid,
+        version=message.version,
+        state=_from_proto_state(message.state),
+        work=tuple(message.work),
+        metrics=message.metrics,
+        started_at_ms=message.started_at_ms,
+        silent_ms=message.silent_ms,
+        ttl_ms=message.ttl_ms,
+    )
+
+
+def _from_proto_state(number: int) -> ServiceState:
+    state = _STATE_FROM_PROTO.get(number)
+    if state is None:
+        raise refusal("service.state", f"has the unknown value {number}", "Use one of starting (1) to stopped (4)")
+    return state

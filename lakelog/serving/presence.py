@@ -1,0 +1,197 @@
+"""Reporting that a service is there, for `lakelog status`: from a thread, every few seconds, until its end.
+
+Nothing depends on presence. A report that fails never harms the service: it is logged when reports begin to fail and
+when they arrive again, and the next one is sent as if nothing had happened.
+
+    starting -> running -> draining -> taken out       a clean end
+                   |
+                   +-> silent -> gone -> removed       a kill, or a metastore that cannot be reached
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+import lakelog
+from lakelog.clock import Clock, Ids
+from lakelog.errors import LakelogError
+from lakelog.format.jobs.presence import (
+    MAX_NAME_CHARACTERS,
+    MAX_WORK,
+    MAX_WORK_CHARACTERS,
+    ServiceReport,
+    ServiceState,
+)
+
+if TYPE_CHECKING:
+    from lakelog.serving.logging_setup import Logger
+
+INTERVAL_S: Final = 5.0
+"""Between two reports."""
+
+TTL_S: Final = 20.0
+"""How long a report holds. Two reports are lost before a service is shown as silent, four before it is gone."""
+
+REFUSED_INTERVAL_S: Final = 60.0
+"""Between two tries where the metastore refuses reports, since our token may only read or it knows no presence."""
+
+_STATE_INTERVAL_S: Final = 0.5
+"""How late another state is noticed: people watch how a service starts and drains."""
+
+_LAST_REPORT_S: Final = 4.0
+"""How long an end waits for the report that takes the service out."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a service does now.
+
+    Args:
+        state: Starting, running or draining.
+        work: What it works at, for people; of many, and of long ones, the beginning is reported.
+    """
+
+    state: ServiceState
+    work: Sequence[str] = ()
+
+
+class Presence:
+    """Reports a service from a thread of its own, from its start, or entering the block, to its end.
+
+    Args:
+        kind: Which service; see `lakelog.format.jobs.presence`.
+        send: Sends a report; blocks for seconds at most, raises errors of lakelog.
+        observe: What the service does now. Called from the thread, often; quick, and never asks anyone.
+        metrics: `host:port` of its metrics; empty: it has none.
+        ids: For the name of this process.
+        clock: For the time.
+        log: For lines.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        send: Callable[[ServiceReport], None],
+        observe: Callable[[], Activity],
+        *,
+        metrics: str,
+        ids: Ids,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        self._send = send
+        self._observe = observe
+        self._clock = clock
+        self._log = log
+        self._began_s = clock.monotonic_s()
+        self._report = ServiceReport(
+            kind=kind,
+            instance_id=ids.new_id(),
+            host=_cut(socket.gethostname() or "unknown", MAX_NAME_CHARACTERS),
+            pid=os.getpid(),
+            version=lakelog.__version__,
+            state=ServiceState.STARTING,
+            work=(),
+            metrics=_cut(metrics, MAX_NAME_CHARACTERS),
+            uptime_ms=0,
+            ttl_ms=int(TTL_S * 1000),
+        )
+        self._due_s = self._began_s
+        self._reported: ServiceState | None = None
+        self._is_failing = False
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+
+    def __enter__(self) -> Presence:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begins to report; once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Takes the service out of the list, and waits for that for a few seconds; idempotent, also before a start."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_REPORT_S)
+
+    def step(self) -> None:
+        """Reports if a report is due or the state is another one; never raises."""
+        try:
+            activity = self._observe()
+            now_s = self._clock.monotonic_s()
+            if now_s < self._due_s and (self._is_failing or activity.state is self._reported):
+                return
+            self._due_s = now_s + INTERVAL_S
+            self._attempt(activity.state, shorten_work(activity.work))
+        except Exception as error:
+            # A defect of ours; the service works on.
+            self._fail(error, REFUSED_INTERVAL_S, exc_info=error)
+
+    def leave(self) -> None:
+        """Reports the end; never raises. Where the metastore is away, the entry ends by itself."""
+        if self._reported is None or self._is_failing:
+            return
+        try:
+            self._attempt(ServiceState.STOPPED, ())
+        except Exception as error:
+            self._fail(error, REFUSED_INTERVAL_S, exc_info=error)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self.step()
+            self._ending.wait(_STATE_INTERVAL_S)
+        self.leave()
+
+    def _attempt(self, state: ServiceState, work: tuple[str, ...]) -> None:
+        uptime_ms = int((self._clock.monotonic_s() - self._began_s) * 1000)
+        try:
+            self._send(replace(self._report, state=state, work=work, uptime_ms=uptime_ms))
+        except LakelogError as error:
+            self._fail(error, INTERVAL_S if error.retryable else REFUSED_INTERVAL_S)
+            return
+        self._reported = state
+        if self._is_failing:
+            self._is_failing = False
+            self._log.info("presence is reported again")
+
+    def _fail(self, error: Exception, pause_s: float, **details: object) -> None:
+        self._due_s = self._clock.monotonic_s() + pause_s
+        if not self._is_failing:
+            self._is_failing = True
+            self._log.warning("presence is not reported: `lakelog status` may not show it", error=str(error), **details)
+
+
+def shorten_work(work: Sequence[str]) -> tuple[str, ...]:
+    """The entries as the metastore takes them: at most `MAX_WORK` short ones, the last of them a count of the rest."""
+    shown = [_cut(" ".join(entry.replace("\0", " ").split()), MAX_WORK_CHARACTERS) for entry in work]
+    shown = [entry for entry in shown if entry]
+    if len(shown) <= MAX_WORK:
+        return tuple(shown)
+    return (*shown[: MAX_WORK - 1], f"{len(shown) - MAX_WORK + 1} more")
+
+
+def to_metrics_address(host: str, port: int | None) -> str:
+    """Where other machines find metrics that are served on a host and port; empty where there is no port."""
+    if port is None:
+        return ""
+    # An address that means all of this machine's is no address for others.
+    reachable = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+    return f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}"
+
+
+def _cut(text: str, longest: int) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= longest else text[: longest - 1] + "…"

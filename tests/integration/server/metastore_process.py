@@ -1,0 +1,72 @@
+"""A metastore as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+ROOT = Path(__file__).parents[3]
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def environment(**variables: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAKELOG_")}
+    return inherited | {"PYTHONPATH": str(ROOT)} | variables
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "metastore", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=environment(**variables), check=False
+    )
+
+
+class Process:
+    """A metastore of its own."""
+
+    def __init__(self, database_url: str, warehouse: Path, *arguments: str, log: Path) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "metastore", "serve", "--insecure-dev", "--listen", "127.0.0.1:0"]
+        with log.open("w") as stream:
+            self.process = subprocess.Popen(
+                [*command, "--warehouse", str(warehouse), "--metrics-port", "0", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                text=True,
+                env=environment(LAKELOG_DATABASE_URL=database_url),
+            )
+        assert self.process.stdout is not None
+        self.ready_line = self.process.stdout.readline()
+        assert "metastore ready on 127.0.0.1:" in self.ready_line, log.read_text()
+        self.target = self.ready_line.split(" on ", 1)[1].split(" ", 1)[0]
+        self.metrics_url = self.ready_line.strip().rpartition(" on ")[2]
+
+    def health(self) -> int:
+        with grpc.insecure_channel(self.target) as channel:
+            request = health_pb2.HealthCheckRequest(service="lakelog.rpc.v1.SnapshotService")
+            status: int = health_pb2_grpc.HealthStub(channel).Check(request, timeout=5).status
+            return status
+
+    def wait_for_health(self, wanted: int) -> None:
+        give_up = time.monotonic() + 20
+        while self.health() != wanted:
+            assert time.monotonic() < give_up, self.log.read_text()
+            time.sleep(0.1)
+
+    def events(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
