@@ -6,6 +6,7 @@ from typing import Final
 
 from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
 from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import presence_pb2
 
 _STATE_TO_PROTO: Final[dict[ServiceState, presence_pb2.ServiceState.ValueType]] = {
@@ -53,43 +54,13 @@ def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> Se
     )
 
 
-def to_proto_service(service: Service) -> presence_pb2.Service:
-    """Translates a service that is listed."""
-    return build(
-        presence_pb2.Service,
-        kind=service.kind,
-        instance_id=service.instance_id,
-        host=service.host,
-        pid=service.pid,
-        version=service.version,
-        state=_STATE_TO_PROTO[service.state],
-        work=service.work,
-        metrics=service.metrics,
-        ttl_ms=service.ttl_ms,
-        started_at_ms=service.started_at_ms,
-        silent_ms=service.silent_ms,
-    )
-
-
-def from_proto_service(message: presence_pb2.Service) -> Service:
-    """Translates a service that is listed back."""
-    return Service(
-        kind=message.kind,
-        instance_id=message.instance_id,
-        host=message.host,
-        pid=message.pid,
-        version=message.version,
-        state=_from_proto_state(message.state),
-        work=tuple(message.work),
-        metrics=message.metrics,
-        started_at_ms=message.started_at_ms,
-        silent_ms=message.silent_ms,
-        ttl_ms=message.ttl_ms,
-    )
-
-
 def _from_proto_state(number: int) -> ServiceState:
     state = _STATE_FROM_PROTO.get(number)
     if state is None:
         raise refusal("service.state", f"has the unknown value {number}", "Use one of starting (1) to stopped (4)")
     return state
+
+
+to_proto_service, from_proto_service = Translation(
+    Service, presence_pb2.Service, fields={"state": (_STATE_TO_PROTO.__getitem__, _from_proto_state)}
+).both
