@@ -1,8 +1,8 @@
 """The metastore as its callers see it: one protocol, whatever stands behind it.
 
-Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, for tests, `metastore.testing` over the
-use cases in this process. One contract suite (`tests/contract/metastore`) runs over both of them. All methods block,
-may be called from several threads at once, and raise only errors of `lakelog.errors`.
+Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, for tests, `metastore.testing` over
+the use cases in this process. One contract suite (`tests/contract/metastore`) runs over both of them. All methods
+block, may be called from several threads at once, and raise only errors of `lakelog.errors`.
 """
 
 from __future__ import annotations
