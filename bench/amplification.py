@@ -29,10 +29,10 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.serving.logging_setup import set_up_logging
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 COMMITS: Final = 1_000
 ROWS: Final = 1_000
@@ -102,7 +102,7 @@ class _Compacted:
         async def open_memory() -> Store:
             return MemoryStore(SystemClock())
 
-        self._metastore = InProcessMetastore(open_memory, lambda store: MetastoreService(store, f"file://{folder}/"))
+        self._metastore = in_process(open_memory, lambda store: UseCases(store, f"file://{folder}/"))
         self._metastore.stop_background()
         self._executor = CompactionJobExecutor(
             self._metastore, LocationStores(), SystemClock(), Metrics(), set_up_logging("warning")
@@ -122,7 +122,7 @@ class _Compacted:
     def work(self) -> None:
         """Does all that is due, and what that makes due."""
         while True:
-            self._metastore.run(self._metastore.service.due_work.step())
+            self._metastore.run(self._metastore.use_cases.due_work.step())
             job = self._metastore.lease_job([COMPACT], [], "bench", duration_ms=60_000)
             if job is None:
                 return

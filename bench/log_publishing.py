@@ -33,11 +33,11 @@ from lakelog.log.secrets import Secrets
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import embedded_stack
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from writer.publishing.publisher import PublisherContext, Step, TablePublisher
 from writer.publishing.reading.feed import WatchFeed
 from writer.publishing.reading.file_logs import FileLogs
@@ -103,9 +103,7 @@ def _open_catalog(folder: Path) -> Iterator[Catalog]:
         return MemoryLog(cluster)
 
     brokers = Brokers([(_SERVERS,)], open_log)
-    metastore = InProcessMetastore(
-        open_memory, lambda store: MetastoreService(store, f"file://{folder}/", brokers=brokers)
-    )
+    metastore = in_process(open_memory, lambda store: UseCases(store, f"file://{folder}/", brokers=brokers))
     with Catalog(metastore, LocationStores()) as catalog:
         catalog.create_database("b")
         yield catalog

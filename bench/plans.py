@@ -19,7 +19,7 @@ from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from metastore.plans.entries import read_entries
-from metastore.service import MetastoreService
+from metastore.use_cases import UseCases
 
 DATABASE: Final = "bench"
 BUCKETS: Final = 16
@@ -36,13 +36,13 @@ class PlannedTable:
     """A table without data, partitioned by day, of 16 buckets; its commits come from one writer, one after the other.
 
     Args:
-        service: The use cases.
+        use_cases: What is measured.
         table_uuid: The table.
         files: How many files were added, all of which are live.
         snapshots: How many snapshots there are.
     """
 
-    service: MetastoreService
+    use_cases: UseCases
     table_uuid: str
     files: int = 0
     snapshots: int = 0
@@ -53,10 +53,10 @@ class PlannedTable:
         Raises:
             WrongAnswerError: The commit did not make the next snapshot.
         """
-        attempt = (await self.service.stage_attempt([self.table_uuid], _WRITER)).attempt_id
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], _WRITER)).attempt_id
         files = tuple(_file(attempt, self.files + number) for number in range(count))
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
-        result = await self.service.commit(CommitRequest(_WRITER, self.snapshots, (change,), attempt))
+        result = await self.use_cases.gate.commit(CommitRequest(_WRITER, self.snapshots, (change,), attempt))
         self.files += count
         self.snapshots += 1
         found = [change.snapshot_id for change in result.results]
@@ -73,27 +73,27 @@ class PlannedTable:
     async def _add_empty_snapshot(self, identifier: int) -> None:
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, allow_empty=True)
         # Of as many writers as there are commits: those of one writer would have to wait for each other.
-        await self.service.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)))
+        await self.use_cases.gate.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)))
 
     async def fill(self, count: int) -> None:
         """Adds files in large commits, and packs them as the metastore does by itself."""
         while count > 0:
             await self.add_files(min(FILES_PER_COMMIT, count))
             count -= FILES_PER_COMMIT
-            while await self.service.packer.step():
+            while await self.use_cases.packer.step():
                 pass
 
 
-async def create_planned_table(service: MetastoreService, name: str) -> PlannedTable:
+async def create_planned_table(use_cases: UseCases, name: str) -> PlannedTable:
     """A new table in the database `bench`, which must be there."""
-    info, _ = await service.create_table(
+    info, _ = await use_cases.catalog.create_table(
         TableName(DATABASE, name),
         _SCHEMA,
         primary_key=["day", "id"],
         partition_by=["day"],
         options={"bucket": str(BUCKETS)},
     )
-    return PlannedTable(service, info.table_uuid)
+    return PlannedTable(use_cases, info.table_uuid)
 
 
 def encode_day(day: int) -> bytes:
@@ -101,9 +101,9 @@ def encode_day(day: int) -> bytes:
     return encode_partition([pa.scalar(day, pa.int32())])
 
 
-async def plan_file_ids(service: MetastoreService, request: PlanRequest) -> npt.NDArray[np.int64]:
+async def plan_file_ids(use_cases: UseCases, request: PlanRequest) -> npt.NDArray[np.int64]:
     """Ids of the files of a plan, in rising order."""
-    plan = await service.plan(request)
+    plan = await use_cases.planner.plan(request)
     found, without = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     async for chunk in plan.chunks:
         found.append(read_entries(chunk.entries).column("file_id").to_numpy())
@@ -111,9 +111,9 @@ async def plan_file_ids(service: MetastoreService, request: PlanRequest) -> npt.
     return np.setdiff1d(np.concatenate(found), np.concatenate(without))
 
 
-async def send_plan(service: MetastoreService, request: PlanRequest) -> None:
+async def send_plan(use_cases: UseCases, request: PlanRequest) -> None:
     """A plan until its last part could be sent."""
-    plan = await service.plan(request)
+    plan = await use_cases.planner.plan(request)
     async for _ in plan.chunks:
         pass
 

@@ -30,10 +30,10 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.storage.parquet.writer import ROW_GROUP_ROWS
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 BASE_ROWS = 4_000_000
 HASHED = ["id", "v0", "ts"]
@@ -47,7 +47,7 @@ def open_catalog(folder: Path) -> Iterator[Catalog]:
     async def open_memory() -> Store:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_memory, lambda store: MetastoreService(store, f"file://{folder}/"))
+    metastore = in_process(open_memory, lambda store: UseCases(store, f"file://{folder}/"))
     with Catalog(metastore, LocationStores()) as catalog:
         catalog.create_database("b")
         yield catalog

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakelog.errors import LakelogError
 
-from .service import MetastoreService
+from .use_cases import UseCases
 
 log = logging.getLogger(__name__)
 
@@ -39,25 +39,26 @@ RETRY_INTERVAL_S: Final = 0.5
 
 
 class Background:
-    """The tasks that a service needs around it; start and stop it on the service's event loop."""
+    """The tasks that the use cases need around them; start and stop it on their event loop."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, use_cases: UseCases) -> None:
+        self._use_cases = use_cases
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Starts the tasks."""
-        watches, packer = self._service.watches, self._service.packer
+        use_cases = self._use_cases
+        watches = use_cases.watches
         self._tasks = [
             asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S)),
             asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
             asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
-            asyncio.create_task(_repeat("pack", packer.step, PACK_INTERVAL_S)),
-            asyncio.create_task(_repeat("plan", self._service.due_work.step, PLAN_INTERVAL_S)),
-            asyncio.create_task(_repeat("clean", self._service.cleaning.step, CLEAN_INTERVAL_S)),
-            asyncio.create_task(_repeat("lags", self._service.log_lags.step, LAG_INTERVAL_S)),
-            asyncio.create_task(_repeat("overdue", self._service.overdue.step, OVERDUE_INTERVAL_S)),
-            asyncio.create_task(_repeat("topics", self._service.log_topics.step, 0)),
+            asyncio.create_task(_repeat("pack", use_cases.packer.step, PACK_INTERVAL_S)),
+            asyncio.create_task(_repeat("plan", use_cases.due_work.step, PLAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("lags", use_cases.log_lags.step, LAG_INTERVAL_S)),
+            asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
+            asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),
         ]
 
     async def stop(self) -> None:

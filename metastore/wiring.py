@@ -5,7 +5,7 @@
            |                           |
     MetastoreServer              HttpEndpoint
            |                           |
-    MetastoreService ---- PrometheusMetrics, RpcMetrics
+        UseCases ---- PrometheusMetrics, RpcMetrics
        |         |       |
        |         |    Brokers: topics of logs, by KafkaLog in threads
        |         |
@@ -47,7 +47,7 @@ from .server.lifecycle import run_until_signal
 from .server.own_presence import make_presence
 from .server.rpc_metrics import RpcMetrics
 from .server.startup import StartupFailure, check_warehouse, one_line, show_database_url, wait_for_database
-from .service import MetastoreService
+from .use_cases import UseCases
 
 _GC_FIRST_GENERATION: Final = 10_000
 """New objects between two collections: some 50 commits. With Python's 700 collecting is 8 % of a commit."""
@@ -68,7 +68,7 @@ async def serve(config: ServeConfig) -> None:
     rpc_metrics = RpcMetrics(registry)
 
     store = PostgresStore(config.database_url, pool_size=config.database_connections, durability=config.durability)
-    service = MetastoreService(
+    use_cases = UseCases(
         store,
         config.warehouse,
         clock=clock,
@@ -78,19 +78,19 @@ async def serve(config: ServeConfig) -> None:
         brokers=_open_brokers(config),
     )
     probe = DatabaseProbe(config.database_url)
-    server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
+    server = MetastoreServer(use_cases, probe.ping, _settings(config), rpc_metrics, ids)
 
     try:
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
         metrics = to_metrics_address(config.listen.host, None if http is None else http.port)
         presence = make_presence(
-            service.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
+            use_cases.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
         )
-        await run_until_signal(server, Background(service), http, presence, lambda: _say_ready(config, server, http))
+        await run_until_signal(server, Background(use_cases), http, presence, lambda: _say_ready(config, server, http))
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
     finally:
-        await service.close()
+        await use_cases.close()
         await store.close()
         await probe.close()
 

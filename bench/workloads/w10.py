@@ -33,9 +33,9 @@ from lakelog.format.tables.predicate import Comparison, Operator
 from metastore.postgres import PostgresStore, migrate
 from metastore.postgres.commits.snapshots import files_query
 from metastore.postgres.connection.connections import Connection, connect
-from metastore.service import MetastoreService
 from metastore.store.records import FileQuery
 from metastore.store.transaction import run_transaction
+from metastore.use_cases import UseCases
 
 TITLE = "planning with 10^3 to 10^6 live files: full, pruned, incremental, time travel"
 _SMALL_COMMIT = 16
@@ -65,19 +65,19 @@ def run(bench: Bench) -> Iterator[Figure]:
         migrate(postgres.database_url)
         with asyncio.Runner() as runner:
             store = PostgresStore(postgres.database_url)
-            service = MetastoreService(store, "file:///bench")
-            runner.run(service.create_database(DATABASE))
+            use_cases = UseCases(store, "file:///bench")
+            runner.run(use_cases.catalog.create_database(DATABASE))
             connection = runner.run(connect(postgres.database_url))
             for size in sizes:
-                for case in runner.run(_prepare(store, service, size)):
-                    yield runner.run(_measure(service, connection, size, case, bench.pairs))
+                for case in runner.run(_prepare(store, use_cases, size)):
+                    yield runner.run(_measure(use_cases, connection, size, case, bench.pairs))
             runner.run(connection.close())
-            runner.run(service.close())
+            runner.run(use_cases.close())
             runner.run(store.close())
 
 
-async def _prepare(store: PostgresStore, service: MetastoreService, size: int) -> list[_Case]:
-    table = await create_planned_table(service, f"t{size}")
+async def _prepare(store: PostgresStore, use_cases: UseCases, size: int) -> list[_Case]:
+    table = await create_planned_table(use_cases, f"t{size}")
     await table.fill(size)
     bulk = table.snapshots
     await table.add_files(_SMALL_COMMIT)
@@ -146,10 +146,10 @@ def _query(
     )
 
 
-async def _measure(service: MetastoreService, connection: Connection, size: int, case: _Case, turns: int) -> Figure:
+async def _measure(use_cases: UseCases, connection: Connection, size: int, case: _Case, turns: int) -> Figure:
     name = f"{size:,} files: {case.name} ({case.entries:,} entries)"
     sql, parameters = files_query(case.query)
-    found = await plan_file_ids(service, case.request)
+    found = await plan_file_ids(use_cases, case.request)
     rows = await connection.execute(f"SELECT q.file_id FROM ({sql}) q".encode(), parameters)
     expected = np.sort(np.array([row[0] for row in await rows.fetchall()], np.int64))
     if len(found) != case.entries or not np.array_equal(found, expected):
@@ -161,6 +161,6 @@ async def _measure(service: MetastoreService, connection: Connection, size: int,
 
     calls = _FEW_CALLS if case.entries > _MANY_ENTRIES else _CALLS
     latencies = await measure_latencies(
-        [functools.partial(send_plan, service, case.request), reference], turns=turns, calls=calls
+        [functools.partial(send_plan, use_cases, case.request), reference], turns=turns, calls=calls
     )
     return latencies.against(name, 0, 1, at_most_ms=case.target_ms)

@@ -43,10 +43,10 @@ from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, migrate
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 
 TITLE = "growth of files, snapshots, tables and rows x 1, x 10, x 100: commit, pruned plan, incremental plan"
 _STEPS = (1, 10, 100)
@@ -80,22 +80,22 @@ def run(bench: Bench) -> Iterator[Figure]:
 
 
 async def _files(bench: Bench) -> list[Figure]:
-    async with _open_service(bench.folder / "files") as service:
+    async with _open_service(bench.folder / "files") as use_cases:
         states = []
         for step in _STEPS:
             count = _FILES * step
-            table = await create_planned_table(service, f"f{step}")
+            table = await create_planned_table(use_cases, f"f{step}")
             await table.fill(count)
             states.append(await _planned(f"{count:,} files", table))
         return await _measure(states, bench.pairs)
 
 
 async def _snapshots(bench: Bench) -> list[Figure]:
-    async with _open_service(bench.folder / "snapshots") as service:
+    async with _open_service(bench.folder / "snapshots") as use_cases:
         states = []
         for step in _STEPS:
             count = bench.scaled(_SNAPSHOTS) * step
-            table = await create_planned_table(service, f"s{step}")
+            table = await create_planned_table(use_cases, f"s{step}")
             await table.fill(_FILES)
             await table.add_empty_snapshots(count - table.snapshots)
             states.append(await _planned(f"{count:,} snapshots", table))
@@ -106,9 +106,9 @@ async def _tables(bench: Bench) -> list[Figure]:
     async with contextlib.AsyncExitStack() as stack:
         states = []
         for step in _STEPS:
-            service = await stack.enter_async_context(_open_service(bench.folder / f"tables{step}"))
+            use_cases = await stack.enter_async_context(_open_service(bench.folder / f"tables{step}"))
             count = bench.scaled(_TABLES) * step
-            tables = [await create_planned_table(service, f"t{number}") for number in range(count)]
+            tables = [await create_planned_table(use_cases, f"t{number}") for number in range(count)]
             for table in tables:
                 await table.add_files(_FILES_OF_A_TABLE)
             await tables[count // 2].fill(_FILES)
@@ -124,7 +124,7 @@ def _rows(bench: Bench, runner: asyncio.Runner) -> Iterator[Figure]:
         async def open_store() -> Store:
             return PostgresStore(postgres.database_url)
 
-        metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{folder}/warehouse/"))
+        metastore = in_process(open_store, lambda store: UseCases(store, f"file://{folder}/warehouse/"))
         with Catalog(metastore, LocationStores()) as catalog:
             catalog.create_database(DATABASE)
             counts = [bench.scaled(_ROWS) * step for step in _STEPS]
@@ -152,14 +152,14 @@ async def _measure(grown: Sequence[_State], turns: int) -> list[Figure]:
 
 
 @contextlib.asynccontextmanager
-async def _open_service(folder: Path) -> AsyncIterator[MetastoreService]:
+async def _open_service(folder: Path) -> AsyncIterator[UseCases]:
     with EmbeddedPostgres(folder) as postgres:
         migrate(postgres.database_url)
         store = PostgresStore(postgres.database_url)
-        service = MetastoreService(store, "file:///bench")
-        await service.create_database(DATABASE)
-        yield service
-        await service.close()
+        use_cases = UseCases(store, "file:///bench")
+        await use_cases.catalog.create_database(DATABASE)
+        yield use_cases
+        await use_cases.close()
         await store.close()
 
 
@@ -170,14 +170,14 @@ async def _planned(label: str, table: PlannedTable) -> _State:
     incremental = PlanRequest(table.table_uuid, at=InRange(table.snapshots - 1, table.snapshots))
     in_bucket = len(range(3, min(FILES_PER_DAY, table.files), BUCKETS))
     for request, expected in ((pruned, in_bucket), (incremental, 1)):
-        found = await plan_file_ids(table.service, request)
+        found = await plan_file_ids(table.use_cases, request)
         if len(found) != expected or (expected == 1 and found[0] != table.files):
             raise WrongAnswerError(f"{label}: a plan lists the files {found}, not {expected} of {table.files}")
     return _State(
         label,
         functools.partial(table.add_files, 1),
-        functools.partial(send_plan, table.service, pruned),
-        functools.partial(send_plan, table.service, incremental),
+        functools.partial(send_plan, table.use_cases, pruned),
+        functools.partial(send_plan, table.use_cases, incremental),
     )
 
 

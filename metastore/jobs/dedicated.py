@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from lakelog.format.jobs.queue import PlannedTable
@@ -20,24 +21,40 @@ _PAUSE_S: Final = 0.1
 """Two seconds in all; whoever asks comes again."""
 
 
-async def plan_dedicated_table(store: Store, due_work: DueWork, table_uuid: str, after: int) -> PlannedTable:
-    """Makes the compactions of a table due that snapshots behind `after` have made necessary; idempotent.
+class DedicatedPlanning:
+    """Plans a table for whoever compacts it alone.
 
-    Raises:
-        NotFound: There is no such table (any more).
-        InvalidArgument: The request is malformed.
+    Args:
+        store: Where everything is kept.
+        due_work: Brings what is kept of the table's small files up to date.
+        jobs_due: Called when jobs were made due.
     """
-    check_uuid("table_uuid", table_uuid)
-    check_number("after", after, 0)
-    for _ in range(_TRIES):
-        # What is kept of its small files is up to date then.
-        await due_work.plan_now(table_uuid)
-        planned = await run_transaction(store, lambda tx: _plan(tx, table_uuid, after))
-        if planned is not None:
-            return planned
-        # Another step is at it, here or in another metastore; it takes some milliseconds, if not very much is due.
-        await asyncio.sleep(_PAUSE_S)
-    return PlannedTable(after, 0)
+
+    def __init__(self, store: Store, due_work: DueWork, jobs_due: Callable[[], None]) -> None:
+        self._store = store
+        self._due_work = due_work
+        self._jobs_due = jobs_due
+
+    async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes the compactions of a table due that snapshots behind `after` have made necessary; idempotent.
+
+        Raises:
+            NotFound: There is no such table (any more).
+            InvalidArgument: The request is malformed.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_number("after", after, 0)
+        for _ in range(_TRIES):
+            # What is kept of its small files is up to date then.
+            await self._due_work.plan_now(table_uuid)
+            planned = await run_transaction(self._store, lambda tx: _plan(tx, table_uuid, after))
+            if planned is not None:
+                if planned.job_count:
+                    self._jobs_due()
+                return planned
+            # Another step is at it, here or in another metastore; it takes some milliseconds, if not very much is due.
+            await asyncio.sleep(_PAUSE_S)
+        return PlannedTable(after, 0)
 
 
 async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | None:

@@ -29,6 +29,7 @@ from lakelog.format.jobs.job import (
     plan_pause_ms,
     take_requested,
 )
+from lakelog.format.jobs.queue import JobQueue
 
 from ..snapshots.watching import WatchHub
 from ..store.limits import Limits
@@ -260,6 +261,10 @@ class Jobs:
         if table_uuids:
             check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
         return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return await run_transaction(self._store, lambda tx: tx.describe_queue())
 
     async def retry_job(self, job_id: int) -> None:
         """Makes a job that failed or rests due at once.

@@ -40,7 +40,7 @@ class Services:
         self._store = store
         self._max_services = limits.max_services
 
-    async def report(self, report: ServiceReport) -> None:
+    async def report_presence(self, report: ServiceReport) -> None:
         """Notes that a service is there, or takes out one that has stopped. Idempotent.
 
         SUBTLE: a report that arrives after the one that takes the service out enters it again. It is then shown as

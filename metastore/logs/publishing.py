@@ -122,7 +122,7 @@ class Publishing:
 
         await run_transaction(self._store, write_down)
 
-    async def find_log_offsets(self, table_uuid: str, until: int | None) -> SnapshotOffsets | None:
+    async def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` (None: of all) ends of which that is known.
 
         With 0: where the log began, in a topic that had records already.
@@ -140,7 +140,9 @@ class Publishing:
 
         return await run_transaction(self._store, find)
 
-    async def list_log_offsets(self, table_uuid: str, after: int, until: int, limit: int) -> list[SnapshotOffsets]:
+    async def list_log_offsets(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
+    ) -> list[SnapshotOffsets]:
         """Where snapshots behind `after` up to `until` (0: without end) end, rising; at most `limit` (0: 1000).
 
         Raises:

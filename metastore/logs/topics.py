@@ -139,7 +139,7 @@ class LogTopics:
             return replace(changed, problem=describe_other(topic))
         return changed
 
-    async def restart(self, table_uuid: str) -> LogInfo:
+    async def restart_log(self, table_uuid: str) -> LogInfo:
         """Begins a log anew, behind the newest snapshot, in the topic as it is now, or made anew where it is gone.
 
         Raises:

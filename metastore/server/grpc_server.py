@@ -43,7 +43,7 @@ from lakelog.rpc.v1 import (
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
 
-from ..service import MetastoreService
+from ..use_cases import UseCases
 from .audit import log
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
@@ -147,9 +147,9 @@ class MetastoreServer:
     """The server over some use cases. Made, started and drained on one event loop."""
 
     def __init__(
-        self, service: MetastoreService, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
+        self, use_cases: UseCases, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
     ) -> None:
-        self._service = service
+        self._jobs = use_cases.jobs
         self._settings = settings
         self._draining = asyncio.Event()
         self._interceptor = CallInterceptor(settings.access, settings.limits, metrics, ids, self._draining)
@@ -160,7 +160,7 @@ class MetastoreServer:
         handlers: Any = _ByName(self._server)
         snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server(
             SnapshotServicer(
-                service,
+                use_cases,
                 max_in_flight=settings.max_in_flight,
                 heartbeat_s=settings.heartbeat_s,
                 draining=self._draining,
@@ -168,17 +168,25 @@ class MetastoreServer:
             ),
             handlers,
         )
-        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
-        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
-        due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(DueWorkServicer(service), handlers)
-        consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
-        dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
-        table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
-        retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
-        tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
-        logs_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(service), handlers)
-        presence_pb2_grpc.add_PresenceServiceServicer_to_server(PresenceServicer(service), handlers)
-        publishing_pb2_grpc.add_PublishServiceServicer_to_server(PublishServicer(service), handlers)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(use_cases.catalog), handlers)
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(
+            JobServicer(use_cases.leases, use_cases.pipelines, use_cases.jobs), handlers
+        )
+        due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(
+            DueWorkServicer(use_cases.dedicated, use_cases.jobs), handlers
+        )
+        consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(use_cases.consumers), handlers)
+        dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(
+            DroppedTableServicer(use_cases.dropped_tables), handlers
+        )
+        table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(use_cases.table_files), handlers)
+        retention_pb2_grpc.add_RetentionServiceServicer_to_server(
+            RetentionServicer(use_cases.expiry, use_cases.snapshot_leases, use_cases.overdue), handlers
+        )
+        tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(use_cases.tags), handlers)
+        logs_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(use_cases.log_topics), handlers)
+        presence_pb2_grpc.add_PresenceServiceServicer_to_server(PresenceServicer(use_cases.services), handlers)
+        publishing_pb2_grpc.add_PublishServiceServicer_to_server(PublishServicer(use_cases.publishing), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
@@ -212,7 +220,7 @@ class MetastoreServer:
             await asyncio.gather(self._monitoring, return_exceptions=True)
         await self.health.drain()
         self._draining.set()
-        self._service.stop_waiting()
+        self._jobs.close()
         await self._server.stop(self._settings.grace_s)
         try:
             async with asyncio.timeout(_LAST_MUTATIONS_S):

@@ -52,4 +52,4 @@ def make_presence(
 
 async def _within(services: Services, report: ServiceReport) -> None:
     async with asyncio.timeout(_REPORT_WITHIN_S):
-        await services.report(report)
+        await services.report_presence(report)

@@ -18,49 +18,62 @@ MAX_LIMIT: Final = 10_000
 MAX_TABLES: Final = 1000
 
 
-async def list_snapshots(
-    store: Store, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
-) -> SnapshotPage:
-    """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000), the oldest or newest of them."""
-    check_uuid("table_uuid", table_uuid)
-    check_number("after", after, 0)
-    check_number("until", until, 0)
-    check_number("limit", limit, 0, MAX_LIMIT)
+class SnapshotListing:
+    """The use cases of listing snapshots."""
 
-    async def load(tx: Transaction) -> SnapshotPage:
-        head = (await tx.find_heads([table_uuid])).get(table_uuid)
-        if head is None:
-            raise await explain_gone(tx, table_uuid)
-        last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
-        # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
-        first = max(after, head.earliest_change_id - 1)
-        most = limit or DEFAULT_LIMIT
-        found = await tx.list_snapshots(head.table_id, first, last, most, newest=newest)
-        if len(found) < min(most, last - first):
-            # They are one run without gaps, but for those that expired since the head was read.
-            raise to_overtaken(head)
-        return SnapshotPage(tuple(found), head.latest_snapshot_id, *_find_earliest(head), head.first_pending_snapshot)
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    return await run_transaction(store, load)
+    async def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end).
 
+        At most `limit` (0: 1000), the oldest or newest of them.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_number("after", after, 0)
+        check_number("until", until, 0)
+        check_number("limit", limit, 0, MAX_LIMIT)
 
-async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
-    """The newest snapshots of tables, in their order, all at one moment: no commit to several of them is half there."""
-    check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
-
-    async def load(tx: Transaction) -> list[LatestSnapshot]:
-        # SUBTLE: one look at all heads. Looked at one by one, a commit could come in between.
-        heads = await tx.find_heads(table_uuids)
-        found = []
-        for table_uuid in table_uuids:
-            head = heads.get(table_uuid)
+        async def load(tx: Transaction) -> SnapshotPage:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
             if head is None:
                 raise await explain_gone(tx, table_uuid)
-            latest = head.latest_snapshot_id, head.latest_uuid
-            found.append(LatestSnapshot(table_uuid, *latest, *_find_earliest(head), head.last_full_snapshot))
-        return found
+            last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
+            # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
+            first = max(after, head.earliest_change_id - 1)
+            most = limit or DEFAULT_LIMIT
+            found = await tx.list_snapshots(head.table_id, first, last, most, newest=newest)
+            if len(found) < min(most, last - first):
+                # They are one run without gaps, but for those that expired since the head was read.
+                raise to_overtaken(head)
+            return SnapshotPage(
+                tuple(found), head.latest_snapshot_id, *_find_earliest(head), head.first_pending_snapshot
+            )
 
-    return await run_transaction(store, load)
+        return await run_transaction(self._store, load)
+
+    async def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment.
+
+        No commit to several of them is half there.
+        """
+        check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
+
+        async def load(tx: Transaction) -> list[LatestSnapshot]:
+            # SUBTLE: one look at all heads. Looked at one by one, a commit could come in between.
+            heads = await tx.find_heads(table_uuids)
+            found = []
+            for table_uuid in table_uuids:
+                head = heads.get(table_uuid)
+                if head is None:
+                    raise await explain_gone(tx, table_uuid)
+                latest = head.latest_snapshot_id, head.latest_uuid
+                found.append(LatestSnapshot(table_uuid, *latest, *_find_earliest(head), head.last_full_snapshot))
+            return found
+
+        return await run_transaction(self._store, load)
 
 
 def _find_earliest(head: TableHead) -> tuple[int, int]:

@@ -42,6 +42,7 @@ class Catalog:
         ids: Names of new tables.
         warehouse: Absolute URI under which tables get their locations.
         logs: Makes the topics of tables that have a log.
+        altered: Told of each table whose options were altered, by uuid.
         dropped: Told of each table that was dropped, by uuid and name.
         dropped_retention_ms: For how long dropped tables can be restored; 0: not at all.
     """
@@ -52,6 +53,7 @@ class Catalog:
         ids: Ids,
         warehouse: str,
         logs: LogTopics,
+        altered: Callable[[str], None],
         dropped: Callable[[str, str], None],
         dropped_retention_ms: int,
     ) -> None:
@@ -59,6 +61,7 @@ class Catalog:
         self._ids = ids
         self._warehouse = warehouse.rstrip("/")
         self._logs = logs
+        self._altered = altered
         self._dropped = dropped
         self._dropped_retention_ms = dropped_retention_ms
 
@@ -261,7 +264,9 @@ class Catalog:
             assert altered is not None, "its head is locked"
             return altered.info
 
-        return await run_transaction(self._store, alter)
+        altered = await run_transaction(self._store, alter)
+        self._altered(table_uuid)
+        return altered
 
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""

@@ -39,10 +39,10 @@ class DroppedTables:
 
     Args:
         store: Where everything is kept.
-        restored: Called when a table was restored.
+        restored: Told of each table that was restored, by uuid.
     """
 
-    def __init__(self, store: Store, restored: Callable[[], None]) -> None:
+    def __init__(self, store: Store, restored: Callable[[str], None]) -> None:
         self._store = store
         self._restored = restored
 
@@ -114,7 +114,7 @@ class DroppedTables:
             return RestoredTable(restored.info, chosen.table.dropped_at_ms, others)
 
         restored = await run_transaction(self._store, restore)
-        self._restored()
+        self._restored(restored.table.table_uuid)
         return restored
 
     async def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:

@@ -20,11 +20,11 @@ from lakelog.log.secrets import read_secrets
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, to_text
 from tests.conformance.stream_drivers import compact
@@ -118,8 +118,8 @@ class LogStage:
             return MemoryStore(SystemClock())
 
         brokers = Brokers([(servers,)], lambda options: open_kafka_log(options, read_secrets({})))
-        self.metastore = InProcessMetastore(
-            open_store, lambda store: MetastoreService(store, f"file://{folder}/warehouse/", brokers=brokers)
+        self.metastore = in_process(
+            open_store, lambda store: UseCases(store, f"file://{folder}/warehouse/", brokers=brokers)
         )
         self.catalog = Catalog(self.metastore, LocationStores())
         self.plain = PlainTopics(servers)

@@ -9,10 +9,10 @@ from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing.postgres_proxy import PostgresProxy
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, migrate
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def catalog(
     async def open_store() -> Store:
         return PostgresStore(url, pool_size=4)
 
-    metastore = InProcessMetastore(open_store, lambda store: make_service(store, warehouse))
+    metastore = in_process(open_store, lambda store: make_use_cases(store, warehouse))
     with Catalog(metastore, LocationStores()) as catalog:
         catalog.create_database("prop", if_not_exists=True)
         yield catalog
         database.heal()
 
 
-def make_service(store: Store, warehouse: Path) -> MetastoreService:
-    return MetastoreService(store, warehouse.as_uri())
+def make_use_cases(store: Store, warehouse: Path) -> UseCases:
+    return UseCases(store, warehouse.as_uri())

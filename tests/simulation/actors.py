@@ -16,7 +16,8 @@ from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.file_check_result import FileCheck
 from lakelog.sdk.tables.table import Table
-from metastore.service import MetastoreService
+from metastore.memory.store import MemoryStore
+from metastore.use_cases import UseCases
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock
 
@@ -75,7 +76,8 @@ class World:
 
     seed: int
     scheduler: Scheduler
-    service: MetastoreService
+    store: MemoryStore
+    use_cases: UseCases
     loop: asyncio.AbstractEventLoop
     faults: Faults
     stores: SimulatedStores
@@ -100,7 +102,7 @@ class World:
 
     def catalog(self) -> Catalog:
         """The SDK as an actor uses it."""
-        calls: Any = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
+        calls: Any = SimulatedCalls(self.use_cases, self.loop, self.scheduler, self.faults)
         if not self.habits.keep_files_on_unknown:
             calls = HastyCalls(calls, self.stores)
         return as_simulated(
@@ -115,16 +117,15 @@ class World:
 
     def auditing_catalog(self) -> Catalog:
         """The SDK without pauses and faults."""
-        calls = SimulatedCalls(self.service, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
+        calls = SimulatedCalls(self.use_cases, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
         return as_simulated(Catalog(calls, PlainStores(self.stores)))
 
     def history(self) -> list[Snapshot]:
         """Every snapshot there ever was: what is kept in memory forgets none."""
-        store: Any = self.service._store
-        return list(store._state.tables[0].snapshots)
+        return list(self.store._state.tables[0].snapshots)
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Runs a coroutine of the service, outside all faults."""
+        """Runs a coroutine of a use case, outside all faults."""
         return self.loop.run_until_complete(work)
 
     def batch(self, writer: str, identifier: int) -> dict[int, str | None]:

@@ -10,7 +10,7 @@ from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
 from metastore.logs.brokers import Brokers
 from metastore.memory.store import MemoryStore as MemoryCatalogStore
-from metastore.service import MetastoreService
+from metastore.use_cases import UseCases
 from tests.simulation import actors, publishers, subscribers
 from tests.simulation import emitters as changelog_emission
 from tests.simulation.actors import Habits, World
@@ -41,7 +41,7 @@ def simulate(
 
     Args:
         seed: Decides everything.
-        loop: The service's.
+        loop: That of the use cases.
         habits: What actors do.
         readers: Scan modes, by consumer.
         cache_folder: Where readers keep copies; it must be new.
@@ -69,17 +69,21 @@ def simulate(
     clock = VirtualClock(scheduler)
     brokers = None if log is None else Brokers([[publishers.SERVERS]], lambda _: MemoryLog(log.cluster))
     store = MemoryCatalogStore(clock)
-    service = MetastoreService(store, "memory://warehouse", clock=clock, ids=CountedIds(), brokers=brokers)
-    world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
+    use_cases = UseCases(store, "memory://warehouse", clock=clock, ids=CountedIds(), brokers=brokers)
+    world = World(
+        seed, scheduler, store, use_cases, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits()
+    )
     world.cache_folder, world.late_readers = cache_folder, late_readers
-    world.finish(service.create_database("sim"))
+    world.finish(use_cases.catalog.create_database("sim"))
     options = {"bucket": "2"} | (changelog_emission.OPTIONS if emitters else {})
     if log is not None:
         options |= publishers.OPTIONS
         log.cluster.clock = clock
     if late_readers:
         options["consumer.expiration-time"] = f"{subscribers.CONSUMER_LIFETIME_S:g} s"
-    world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options))
+    world.finish(
+        use_cases.catalog.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options)
+    )
     for writer in ("a", "b", "c"):
         scheduler.start(writer, partial(actors.write, world, writer))
     for consumer, mode in (readers or {}).items():
@@ -112,7 +116,7 @@ def simulate(
         changelog_emission.emit_the_rest(world)
     actors.audit(world)
     subscribers.audit(world)
-    world.finish(service.close())
+    world.finish(use_cases.close())
     return world
 
 

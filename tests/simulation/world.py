@@ -14,8 +14,8 @@ from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
-from metastore.inprocess import collect_plan
-from metastore.service import MetastoreService
+from metastore.testing import collect_plan, find_methods
+from metastore.use_cases import UseCases
 from tests.simulation.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -93,20 +93,21 @@ class SimulatedCalls:
     """The metastore's protocol for actors: each call is a pause, may lose its request before or its reply behind the
     effect.
 
-    What is called is the real service; a call runs to its end while its caller holds the baton. Calls from a writer's
-    own threads have neither pauses nor faults: only actors take part in the order that the seed decides.
+    What is called are the real use cases; a call runs to its end while its caller holds the baton. Calls from a
+    writer's own threads have neither pauses nor faults: only actors take part in the order that the seed decides.
     """
 
     def __init__(
-        self, service: MetastoreService, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, faults: Faults
+        self, use_cases: UseCases, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, faults: Faults
     ) -> None:
-        self._service = service
+        self._use_cases = use_cases
+        self._methods = find_methods(use_cases)
         self._loop = loop
         self._scheduler = scheduler
         self._faults = faults
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._service, name)
+        method = self._methods[name]
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return self._call(name, lambda: method(*args, **kwargs))
@@ -117,13 +118,13 @@ class SimulatedCalls:
         """A plan, put together as every client does."""
 
         async def collected() -> Any:
-            return await collect_plan(self._service, request)
+            return await collect_plan(self._use_cases, request)
 
         return self._call("plan", collected)
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> SimulatedWatch:
         """New snapshots, as they come in virtual time."""
-        events = self._service.watch(positions, complete=complete)
+        events = self._use_cases.watches.watch(positions, complete=complete)
         return SimulatedWatch(events, self._loop, self._scheduler, self._faults)
 
     def close(self) -> None:

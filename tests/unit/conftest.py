@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog.clock import SystemClock
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 
 
 @pytest.fixture
@@ -18,6 +18,6 @@ def metastore() -> Iterator[InProcessMetastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
+    service = in_process(open_store, lambda store: UseCases(store, "file:///warehouse"))
     yield service
     service.close()

@@ -1,7 +1,7 @@
 """The metastore as its callers see it: one protocol, whatever stands behind it.
 
-Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, in the metastore's own room, one that
-calls the use cases in-process. One contract suite (`tests/contract/metastore`) runs over all of them. All methods
+Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, for tests, `metastore.testing` over
+the use cases in this process. One contract suite (`tests/contract/metastore`) runs over both of them. All methods
 block, may be called from several threads at once, and raise only errors of `lakelog.errors`.
 """
 

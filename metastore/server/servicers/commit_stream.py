@@ -21,7 +21,7 @@ from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
-from ...service import MetastoreService
+from ...commits.gate import CommitGate
 from ..audit import caller_name, describe_request, log
 from ..interceptor import draining
 
@@ -33,16 +33,16 @@ class CommitStream:
     """One stream of commits.
 
     Args:
-        service: Where to commit.
+        gate: Where to commit.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Makes ids of internal errors.
     """
 
     def __init__(
-        self, service: MetastoreService, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
+        self, gate: CommitGate, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
     ) -> None:
-        self._service = service
+        self._gate = gate
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -95,7 +95,7 @@ class CommitStream:
         try:
             if not request.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            result = await self._service.commit(from_proto_commit_request(request.commit))
+            result = await self._gate.commit(from_proto_commit_request(request.commit))
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error)

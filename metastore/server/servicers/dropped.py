@@ -11,7 +11,7 @@ from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.table import from_proto_table_name
 from lakelog.rpc.v1 import dropped_pb2, dropped_pb2_grpc
 
-from ...service import MetastoreService
+from ...tables.dropped import DroppedTables
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -19,14 +19,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
     """Dropped tables."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, dropped_tables: DroppedTables) -> None:
+        self._dropped_tables = dropped_tables
 
     async def ListDroppedTables(  # noqa: N802
         self, request: dropped_pb2.ListDroppedTablesRequest, context: Context
     ) -> dropped_pb2.ListDroppedTablesResponse:
         """Lists dropped tables."""
-        found = await self._service.list_dropped_tables(request.database)
+        found = await self._dropped_tables.list_dropped_tables(request.database)
         return dropped_pb2.ListDroppedTablesResponse(tables=[to_proto_dropped(table) for table in found])
 
     async def RestoreTable(  # noqa: N802
@@ -35,7 +35,7 @@ class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
         """Restores a table."""
         if not request.HasField("name"):
             raise refusal("name", "is not given", "Name the table as it was called")
-        restored = await self._service.restore_table(
+        restored = await self._dropped_tables.restore_table(
             from_proto_table_name(request.name),
             table_uuid=request.table_uuid,
             new_name=from_proto_table_name(request.new_name) if request.HasField("new_name") else None,
@@ -46,12 +46,12 @@ class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
         self, request: dropped_pb2.BeginPurgeRequest, context: Context
     ) -> dropped_pb2.BeginPurgeResponse:
         """Begins to purge a table."""
-        dropped = await self._service.begin_purge(request.job_id, request.epoch)
+        dropped = await self._dropped_tables.begin_purge(request.job_id, request.epoch)
         return dropped_pb2.BeginPurgeResponse(table=to_proto_dropped(dropped))
 
     async def PurgeRows(  # noqa: N802
         self, request: dropped_pb2.PurgeRowsRequest, context: Context
     ) -> dropped_pb2.PurgeRowsResponse:
         """Deletes some of what is known of a table."""
-        count = await self._service.purge_rows(request.job_id, request.epoch)
+        count = await self._dropped_tables.purge_rows(request.job_id, request.epoch)
         return build(dropped_pb2.PurgeRowsResponse, deleted_rows=count)

@@ -9,7 +9,8 @@ import grpc
 
 from lakelog.rpc.v1 import due_work_pb2, due_work_pb2_grpc
 
-from ...service import MetastoreService
+from ...jobs.dedicated import DedicatedPlanning
+from ...jobs.jobs import Jobs
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -17,19 +18,20 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class DueWorkServicer(due_work_pb2_grpc.DueWorkServiceServicer):
     """Work that nobody asked for."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, dedicated: DedicatedPlanning, jobs: Jobs) -> None:
+        self._dedicated = dedicated
+        self._jobs = jobs
 
     async def PlanCompactions(  # noqa: N802
         self, request: due_work_pb2.PlanCompactionsRequest, context: Context
     ) -> due_work_pb2.PlanCompactionsResponse:
         """Makes the compactions of a table due that its commits have made necessary."""
-        planned = await self._service.plan_compactions(request.table_uuid, request.after)
+        planned = await self._dedicated.plan_compactions(request.table_uuid, request.after)
         return due_work_pb2.PlanCompactionsResponse(**asdict(planned))
 
     async def DescribeQueue(  # noqa: N802
         self, request: due_work_pb2.DescribeQueueRequest, context: Context
     ) -> due_work_pb2.DescribeQueueResponse:
         """Tells how many jobs there are, kind by kind."""
-        queues = await self._service.describe_queue()
+        queues = await self._jobs.describe_queue()
         return due_work_pb2.DescribeQueueResponse(queues=[due_work_pb2.JobQueue(**asdict(each)) for each in queues])

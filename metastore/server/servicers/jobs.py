@@ -12,7 +12,9 @@ from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import jobs_pb2, jobs_pb2_grpc
 from lakelog.rpc.work import from_proto_pipeline, to_proto_lease_grant, to_proto_pipeline
 
-from ...service import MetastoreService
+from ...jobs.jobs import Jobs
+from ...jobs.leases import Leases
+from ...jobs.pipelines import Pipelines
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -20,28 +22,30 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     """Leases, pipelines and jobs."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, leases: Leases, pipelines: Pipelines, jobs: Jobs) -> None:
+        self._leases = leases
+        self._pipelines = pipelines
+        self._jobs = jobs
 
     async def AcquireLease(  # noqa: N802
         self, request: jobs_pb2.AcquireLeaseRequest, context: Context
     ) -> jobs_pb2.AcquireLeaseResponse:
         """Takes a lease that is free or over."""
-        grant = await self._service.acquire_lease(request.name, request.holder, request.duration_ms)
+        grant = await self._leases.acquire_lease(request.name, request.holder, request.duration_ms)
         return to_proto_lease_grant(grant)
 
     async def RenewLease(  # noqa: N802
         self, request: jobs_pb2.RenewLeaseRequest, context: Context
     ) -> jobs_pb2.RenewLeaseResponse:
         """Keeps a lease."""
-        remaining_ms = await self._service.renew_lease(request.name, request.epoch, request.duration_ms)
+        remaining_ms = await self._leases.renew_lease(request.name, request.epoch, request.duration_ms)
         return jobs_pb2.RenewLeaseResponse(remaining_ms=remaining_ms)
 
     async def ReleaseLease(  # noqa: N802
         self, request: jobs_pb2.ReleaseLeaseRequest, context: Context
     ) -> jobs_pb2.ReleaseLeaseResponse:
         """Gives a lease back."""
-        await self._service.release_lease(request.name, request.epoch)
+        await self._leases.release_lease(request.name, request.epoch)
         return jobs_pb2.ReleaseLeaseResponse()
 
     async def ReportPipeline(  # noqa: N802
@@ -50,21 +54,21 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         """Writes down where a pipeline is."""
         if not request.HasField("pipeline"):
             raise refusal("pipeline", "is not given", "Send the pipeline's state")
-        await self._service.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
+        await self._pipelines.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
         return jobs_pb2.ReportPipelineResponse()
 
     async def ListPipelines(  # noqa: N802
         self, request: jobs_pb2.ListPipelinesRequest, context: Context
     ) -> jobs_pb2.ListPipelinesResponse:
         """Lists all pipelines that ever reported."""
-        pipelines = await self._service.list_pipelines()
+        pipelines = await self._pipelines.list_pipelines()
         return jobs_pb2.ListPipelinesResponse(pipelines=[to_proto_pipeline(pipeline) for pipeline in pipelines])
 
     async def ForgetPipeline(  # noqa: N802
         self, request: jobs_pb2.ForgetPipelineRequest, context: Context
     ) -> jobs_pb2.ForgetPipelineResponse:
         """Takes a pipeline that has ended out of the list."""
-        await self._service.forget_pipeline(request.name)
+        await self._pipelines.forget_pipeline(request.name)
         return jobs_pb2.ForgetPipelineResponse()
 
     async def LeaseJob(  # noqa: N802
@@ -74,7 +78,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         gone = asyncio.Event()
         # Who waited and is gone shall not hold what then becomes due.
         context.add_done_callback(lambda _context: gone.set())  # type: ignore[arg-type]
-        job = await self._service.lease_job(
+        job = await self._jobs.lease_job(
             tuple(request.kinds),
             tuple(request.table_uuids),
             request.holder,
@@ -90,14 +94,14 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.HeartbeatJobRequest, context: Context
     ) -> jobs_pb2.HeartbeatJobResponse:
         """Keeps a job."""
-        remaining_ms = await self._service.heartbeat_job(request.job_id, request.epoch, request.duration_ms)
+        remaining_ms = await self._jobs.heartbeat_job(request.job_id, request.epoch, request.duration_ms)
         return jobs_pb2.HeartbeatJobResponse(remaining_ms=remaining_ms)
 
     async def FinishJob(  # noqa: N802
         self, request: jobs_pb2.FinishJobRequest, context: Context
     ) -> jobs_pb2.FinishJobResponse:
         """Ends a job that went well."""
-        due_again = await self._service.finish_job(
+        due_again = await self._jobs.finish_job(
             request.job_id, request.epoch, request.outcome, work_left=request.work_left
         )
         return jobs_pb2.FinishJobResponse(due_again=due_again)
@@ -106,7 +110,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.FailJobRequest, context: Context
     ) -> jobs_pb2.FailJobResponse:
         """Ends a job that failed."""
-        state = await self._service.fail_job(
+        state = await self._jobs.fail_job(
             request.job_id, request.epoch, request.reason, final=request.final, passing=request.passing
         )
         return jobs_pb2.FailJobResponse(state=to_proto_job_state(state))
@@ -115,21 +119,21 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.ListJobsRequest, context: Context
     ) -> jobs_pb2.ListJobsResponse:
         """Lists jobs."""
-        jobs = await self._service.list_jobs(tuple(request.table_uuids))
+        jobs = await self._jobs.list_jobs(tuple(request.table_uuids))
         return jobs_pb2.ListJobsResponse(jobs=[to_proto_job(job) for job in jobs])
 
     async def RetryJob(  # noqa: N802
         self, request: jobs_pb2.RetryJobRequest, context: Context
     ) -> jobs_pb2.RetryJobResponse:
         """Makes a job due at once that failed or rests."""
-        await self._service.retry_job(request.job_id)
+        await self._jobs.retry_job(request.job_id)
         return jobs_pb2.RetryJobResponse()
 
     async def RequestJobs(  # noqa: N802
         self, request: jobs_pb2.RequestJobsRequest, context: Context
     ) -> jobs_pb2.RequestJobsResponse:
         """Asks for work on parts of a table."""
-        jobs = await self._service.request_jobs(
+        jobs = await self._jobs.request_jobs(
             request.table_uuid, request.kind, tuple(request.scopes), dict(request.payload), priority=request.priority
         )
         return jobs_pb2.RequestJobsResponse(jobs=[to_proto_job(job) for job in jobs])

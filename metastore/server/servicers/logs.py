@@ -9,7 +9,7 @@ import grpc
 from lakelog.rpc.log import to_proto_log
 from lakelog.rpc.v1 import logs_pb2, logs_pb2_grpc
 
-from ...service import MetastoreService
+from ...logs.topics import LogTopics
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -17,24 +17,24 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class LogServicer(logs_pb2_grpc.LogServiceServicer):
     """Topics of logs."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, log_topics: LogTopics) -> None:
+        self._log_topics = log_topics
 
     async def ListLogs(  # noqa: N802
         self, request: logs_pb2.ListLogsRequest, context: Context
     ) -> logs_pb2.ListLogsResponse:
         """Lists logs."""
-        found = await self._service.list_logs()
+        found = await self._log_topics.list_logs()
         return logs_pb2.ListLogsResponse(logs=[to_proto_log(log) for log in found])
 
     async def GetLog(  # noqa: N802
         self, request: logs_pb2.GetLogRequest, context: Context
     ) -> logs_pb2.GetLogResponse:
         """Tells of a log."""
-        return logs_pb2.GetLogResponse(log=to_proto_log(await self._service.get_log(request.table_uuid)))
+        return logs_pb2.GetLogResponse(log=to_proto_log(await self._log_topics.get_log(request.table_uuid)))
 
     async def RestartLog(  # noqa: N802
         self, request: logs_pb2.RestartLogRequest, context: Context
     ) -> logs_pb2.RestartLogResponse:
         """Begins a log anew."""
-        return logs_pb2.RestartLogResponse(log=to_proto_log(await self._service.restart_log(request.table_uuid)))
+        return logs_pb2.RestartLogResponse(log=to_proto_log(await self._log_topics.restart_log(request.table_uuid)))

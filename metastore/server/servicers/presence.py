@@ -9,7 +9,7 @@ import grpc
 from lakelog.rpc.presence import from_proto_service_report, to_proto_service
 from lakelog.rpc.v1 import presence_pb2, presence_pb2_grpc
 
-from ...service import MetastoreService
+from ...jobs.services import Services
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -17,20 +17,20 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class PresenceServicer(presence_pb2_grpc.PresenceServiceServicer):
     """Which services run."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def ReportPresence(  # noqa: N802
         self, request: presence_pb2.ReportPresenceRequest, context: Context
     ) -> presence_pb2.ReportPresenceResponse:
         """Notes that a service is there, or takes out one that has stopped."""
         report = from_proto_service_report(request)
-        await self._service.services.report(report)
+        await self._services.report_presence(report)
         return presence_pb2.ReportPresenceResponse()
 
     async def ListServices(  # noqa: N802
         self, request: presence_pb2.ListServicesRequest, context: Context
     ) -> presence_pb2.ListServicesResponse:
         """Lists services."""
-        services = await self._service.services.list_services()
+        services = await self._services.list_services()
         return presence_pb2.ListServicesResponse(services=[to_proto_service(service) for service in services])

@@ -10,7 +10,7 @@ from lakelog.format.commit.facts import AttemptState
 from lakelog.rpc.publishing import from_proto_report, to_proto_offsets, to_proto_publish_state
 from lakelog.rpc.v1 import publishing_pb2, publishing_pb2_grpc
 
-from ...service import MetastoreService
+from ...logs.publishing import Publishing
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -18,20 +18,20 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     """How far external logs are published."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, publishing: Publishing) -> None:
+        self._publishing = publishing
 
     async def GetPublishState(  # noqa: N802
         self, request: publishing_pb2.GetPublishStateRequest, context: Context
     ) -> publishing_pb2.GetPublishStateResponse:
         """Tells how far a log is published."""
-        return to_proto_publish_state(await self._service.get_publish_state(request.table_uuid))
+        return to_proto_publish_state(await self._publishing.get_publish_state(request.table_uuid))
 
     async def ReportPublished(  # noqa: N802
         self, request: publishing_pb2.ReportPublishedRequest, context: Context
     ) -> publishing_pb2.ReportPublishedResponse:
         """Writes it down."""
-        await self._service.report_published(from_proto_report(request))
+        await self._publishing.report_published(from_proto_report(request))
         return publishing_pb2.ReportPublishedResponse()
 
     async def FindLogOffsets(  # noqa: N802
@@ -39,14 +39,14 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     ) -> publishing_pb2.FindLogOffsetsResponse:
         """Tells where the newest known snapshot ends."""
         until = request.until if request.HasField("until") else None
-        found = await self._service.find_log_offsets(request.table_uuid, until=until)
+        found = await self._publishing.find_log_offsets(request.table_uuid, until=until)
         return publishing_pb2.FindLogOffsetsResponse(found=None if found is None else to_proto_offsets(found))
 
     async def ListLogOffsets(  # noqa: N802
         self, request: publishing_pb2.ListLogOffsetsRequest, context: Context
     ) -> publishing_pb2.ListLogOffsetsResponse:
         """Tells where snapshots end."""
-        found = await self._service.list_log_offsets(
+        found = await self._publishing.list_log_offsets(
             request.table_uuid, after=request.after, until=request.until, limit=request.limit
         )
         return publishing_pb2.ListLogOffsetsResponse(snapshots=[to_proto_offsets(each) for each in found])
@@ -55,7 +55,7 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
         self, request: publishing_pb2.FindAttemptsRequest, context: Context
     ) -> publishing_pb2.FindAttemptsResponse:
         """Tells what has become of attempts."""
-        found = await self._service.find_attempts(request.table_uuid, list(request.attempt_ids))
+        found = await self._publishing.find_attempts(request.table_uuid, list(request.attempt_ids))
         return publishing_pb2.FindAttemptsResponse(
             open_ids=[each for each, state in found.items() if state is AttemptState.OPEN],
             committed_ids=[each for each, state in found.items() if state is AttemptState.COMMITTED],

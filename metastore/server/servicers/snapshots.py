@@ -17,7 +17,7 @@ from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
 
-from ...service import MetastoreService
+from ...use_cases import UseCases
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -30,7 +30,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     """Commits, plans and watches.
 
     Args:
-        service: What to call.
+        use_cases: What to call.
         max_in_flight: Commits that are read ahead on one stream.
         heartbeat_s: After so long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
@@ -39,14 +39,14 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
 
     def __init__(
         self,
-        service: MetastoreService,
+        use_cases: UseCases,
         *,
         max_in_flight: int,
         heartbeat_s: float,
         draining: asyncio.Event,
         new_id: Callable[[], str],
     ) -> None:
-        self._service = service
+        self._use_cases = use_cases
         self._max_in_flight = max_in_flight
         self._heartbeat_s = heartbeat_s
         self._draining = draining
@@ -56,7 +56,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
     ) -> snapshots_pb2.StageAttemptResponse:
         """Opens attempts, or lets tables join one."""
-        staged = await self._service.stage_attempt(
+        staged = await self._use_cases.staging.stage_attempt(
             tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id, count=request.count or 1
         )
         return snapshots_pb2.StageAttemptResponse(
@@ -69,43 +69,45 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
     ) -> snapshots_pb2.AbandonAttemptResponse:
         """Gives up an attempt."""
-        await self._service.abandon_attempt(request.attempt_id)
+        await self._use_cases.writers.abandon_attempt(request.attempt_id)
         return snapshots_pb2.AbandonAttemptResponse()
 
     async def RegisterWriter(  # noqa: N802
         self, request: snapshots_pb2.RegisterWriterRequest, context: Context
     ) -> snapshots_pb2.RegisterWriterResponse:
         """Takes a writer's identity."""
-        return snapshots_pb2.RegisterWriterResponse(epoch=await self._service.register_writer(request.writer))
+        return snapshots_pb2.RegisterWriterResponse(epoch=await self._use_cases.writers.register_writer(request.writer))
 
     async def GetWriterProgress(  # noqa: N802
         self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
     ) -> snapshots_pb2.GetWriterProgressResponse:
         """Tells what a writer has committed last."""
-        progress = await self._service.get_writer_progress(request.writer, request.table_uuid)
+        progress = await self._use_cases.writers.get_writer_progress(request.writer, request.table_uuid)
         return to_proto_writer_progress(progress)
 
     async def Commit(  # noqa: N802
         self, request: snapshots_pb2.CommitRequest, context: Context
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
-        return to_proto_commit_result(await self._service.commit(from_proto_commit_request(request)))
+        return to_proto_commit_result(await self._use_cases.gate.commit(from_proto_commit_request(request)))
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Commits many."""
-        await CommitStream(self._service, self._max_in_flight, self._draining, self._new_id).run(context)
+        await CommitStream(self._use_cases.gate, self._max_in_flight, self._draining, self._new_id).run(context)
 
     async def AttachChangelogs(  # noqa: N802
         self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
         """Attaches changelogs to the lowest open snapshots."""
-        return to_proto_attach_result(await self._service.attach_changelogs(from_proto_attach_request(request)))
+        return to_proto_attach_result(
+            await self._use_cases.pending_changelogs.attach_changelogs(from_proto_attach_request(request))
+        )
 
     async def ListSnapshots(  # noqa: N802
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
     ) -> snapshots_pb2.ListSnapshotsResponse:
         """Lists a table's snapshots."""
-        page = await self._service.list_snapshots(
+        page = await self._use_cases.listing.list_snapshots(
             request.table_uuid,
             after=request.after,
             until=request.until,
@@ -124,7 +126,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.ListLatestRequest, context: Context
     ) -> snapshots_pb2.ListLatestResponse:
         """Tells the newest snapshots of tables."""
-        found = await self._service.list_latest(tuple(request.table_uuids))
+        found = await self._use_cases.listing.list_latest(tuple(request.table_uuids))
         return snapshots_pb2.ListLatestResponse(
             tables=[
                 snapshots_pb2.LatestSnapshot(
@@ -143,7 +145,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.PlanRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
         """Tells which files a read must look at."""
-        plan = await self._service.plan(from_proto_plan_request(request))
+        plan = await self._use_cases.planner.plan(from_proto_plan_request(request))
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
         yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
         async for chunk in plan.chunks:
@@ -158,7 +160,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]
-        watch = self._service.watch(positions, complete=request.complete)
+        watch = self._use_cases.watches.watch(positions, complete=request.complete)
         async with aclosing(_with_heartbeats(watch, self._heartbeat_s)) as events:
             async for event in events:
                 if event is None:

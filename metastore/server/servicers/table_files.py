@@ -14,7 +14,7 @@ from lakelog.rpc.table_files import (
 )
 from lakelog.rpc.v1 import table_files_pb2, table_files_pb2_grpc
 
-from ...service import MetastoreService
+from ...tables.table_files import TableFiles
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -22,20 +22,20 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
     """Files of tables, and attempts that are over."""
 
-    def __init__(self, service: MetastoreService) -> None:
-        self._service = service
+    def __init__(self, table_files: TableFiles) -> None:
+        self._table_files = table_files
 
     async def FindUsedFiles(  # noqa: N802
         self, request: table_files_pb2.FindUsedFilesRequest, context: Context
     ) -> table_files_pb2.FindUsedFilesResponse:
         """Tells which files a table refers to."""
-        return to_proto_found_files(await self._service.find_used_files(request.table_uuid, tuple(request.paths)))
+        return to_proto_found_files(await self._table_files.find_used_files(request.table_uuid, tuple(request.paths)))
 
     async def ListUsedFiles(  # noqa: N802
         self, request: table_files_pb2.ListUsedFilesRequest, context: Context
     ) -> table_files_pb2.ListUsedFilesResponse:
         """Lists the files that a table refers to."""
-        page = await self._service.list_used_files(request.table_uuid, request.cursor, request.limit)
+        page = await self._table_files.list_used_files(request.table_uuid, request.cursor, request.limit)
         return to_proto_used_page(page)
 
     async def ListPartitionFiles(  # noqa: N802
@@ -43,14 +43,14 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
     ) -> table_files_pb2.ListPartitionFilesResponse:
         """Lists partitions."""
         after = request.after if request.HasField("after") else None
-        page = await self._service.list_partition_files(request.table_uuid, after, request.limit)
+        page = await self._table_files.list_partition_files(request.table_uuid, after, request.limit)
         return to_proto_partition_page(page)
 
     async def ListUnfinishedAttempts(  # noqa: N802
         self, request: table_files_pb2.ListUnfinishedAttemptsRequest, context: Context
     ) -> table_files_pb2.ListUnfinishedAttemptsResponse:
         """Lists attempts that were not committed."""
-        found = await self._service.list_unfinished_attempts(
+        found = await self._table_files.list_unfinished_attempts(
             request.table_uuid, open_ms=request.open_ms, aborted_ms=request.aborted_ms, limit=request.limit
         )
         return table_files_pb2.ListUnfinishedAttemptsResponse(attempts=[to_proto_attempt(each) for each in found])
@@ -59,12 +59,14 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
         self, request: table_files_pb2.AbortAttemptsRequest, context: Context
     ) -> table_files_pb2.AbortAttemptsResponse:
         """Aborts attempts."""
-        aborted = await self._service.abort_attempts(request.table_uuid, tuple(request.attempt_ids), request.open_ms)
+        aborted = await self._table_files.abort_attempts(
+            request.table_uuid, tuple(request.attempt_ids), request.open_ms
+        )
         return table_files_pb2.AbortAttemptsResponse(aborted_attempt_ids=aborted)
 
     async def ForgetAttempts(  # noqa: N802
         self, request: table_files_pb2.ForgetAttemptsRequest, context: Context
     ) -> table_files_pb2.ForgetAttemptsResponse:
         """Forgets attempts."""
-        count = await self._service.forget_attempts(request.table_uuid, tuple(request.attempt_ids))
+        count = await self._table_files.forget_attempts(request.table_uuid, tuple(request.attempt_ids))
         return table_files_pb2.ForgetAttemptsResponse(forgotten=count)

@@ -14,19 +14,19 @@ import pytest
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
 
 
-def make_service(store: Store) -> MetastoreService:
-    return MetastoreService(store, WAREHOUSE, brokers=FakeBrokers().make())
+def make_use_cases(store: Store) -> UseCases:
+    return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make())
 
 
 def open_in_process(
@@ -34,7 +34,7 @@ def open_in_process(
     *,
     store_type: type[PostgresStore] = PostgresStore,
     pool_size: int = 16,
-    make_service: Callable[[Store], MetastoreService] = make_service,
+    make_use_cases: Callable[[Store], UseCases] = make_use_cases,
 ) -> InProcessMetastore:
     """A metastore in this process over a database that is migrated."""
 
@@ -43,7 +43,7 @@ def open_in_process(
         await store.check()
         return store
 
-    return InProcessMetastore(open_store, make_service)
+    return in_process(open_store, make_use_cases)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def open_memory(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_store, make_service)
+    metastore = in_process(open_store, make_use_cases)
     try:
         yield metastore
     finally:
@@ -70,7 +70,7 @@ def open_postgres(request: pytest.FixtureRequest) -> Iterator[Metastore]:
 @contextmanager
 def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
-    with serving(request.getfixturevalue("migrated_url"), make_service) as target:
+    with serving(request.getfixturevalue("migrated_url"), make_use_cases) as target:
         metastore = GrpcMetastore(target)
         try:
             yield metastore
@@ -98,16 +98,16 @@ def brokers() -> FakeBrokers:
 
 @pytest.fixture(params=["memory", "postgres"])
 def log_metastore(request: pytest.FixtureRequest, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
-    def make_service(store: Store) -> MetastoreService:
-        return MetastoreService(store, WAREHOUSE, brokers=brokers.make())
+    def make_use_cases(store: Store) -> UseCases:
+        return UseCases(store, WAREHOUSE, brokers=brokers.make())
 
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
     if request.param == "memory":
-        opened = InProcessMetastore(open_store, make_service)
+        opened = in_process(open_store, make_use_cases)
     else:
-        opened = open_in_process(request.getfixturevalue("migrated_url"), make_service=make_service)
+        opened = open_in_process(request.getfixturevalue("migrated_url"), make_use_cases=make_use_cases)
     try:
         # Tests alone say when its steps are done.
         opened.stop_background()

@@ -15,17 +15,17 @@ from metastore.background import Background
 from metastore.postgres import PostgresStore
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
 
 
 @contextmanager
-def serving(database_url: str, make_service: Callable[[Store], MetastoreService] | None = None) -> Iterator[str]:
+def serving(database_url: str, make_use_cases: Callable[[Store], UseCases] | None = None) -> Iterator[str]:
     """Serves a migrated database for the length of the block, which is given the target."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="metastore server", daemon=True)
     thread.start()
-    running = _running(database_url, make_service or _make_service)
+    running = _running(database_url, make_use_cases or _make_use_cases)
     try:
         yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(30)
     finally:
@@ -36,12 +36,12 @@ def serving(database_url: str, make_service: Callable[[Store], MetastoreService]
 
 
 @asynccontextmanager
-async def _running(database_url: str, make_service: Callable[[Store], MetastoreService]) -> AsyncIterator[str]:
+async def _running(database_url: str, make_use_cases: Callable[[Store], UseCases]) -> AsyncIterator[str]:
     store = PostgresStore(database_url)
-    service = make_service(store)
-    background = Background(service)
+    use_cases = make_use_cases(store)
+    background = Background(use_cases)
     settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=Access(open=True), grace_s=2)
-    server = MetastoreServer(service, store.check, settings, RpcMetrics(CollectorRegistry()), RandomIds())
+    server = MetastoreServer(use_cases, store.check, settings, RpcMetrics(CollectorRegistry()), RandomIds())
     background.start()
     await server.start()
     try:
@@ -49,9 +49,9 @@ async def _running(database_url: str, make_service: Callable[[Store], MetastoreS
     finally:
         await server.drain()
         await background.stop()
-        await service.close()
+        await use_cases.close()
         await store.close()
 
 
-def _make_service(store: Store) -> MetastoreService:
-    return MetastoreService(store, "file:///warehouse")
+def _make_use_cases(store: Store) -> UseCases:
+    return UseCases(store, "file:///warehouse")

@@ -8,10 +8,10 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.request import RemoveEverything
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import retention
 from metastore.memory.state import StoredTable
 from metastore.store.retention import Clearing
+from metastore.testing import InProcessMetastore
 
 from .compacting import commit
 from .making import append, make_change

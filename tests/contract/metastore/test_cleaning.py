@@ -11,12 +11,13 @@ from lakelog.format.jobs.job import CLEAN, PURGE, Job, JobState
 from lakelog.format.tables.table import TableInfo
 from metastore.memory import MemoryStore
 from metastore.postgres.store import PostgresTransaction
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.making import append, make_table
-from tests.contract.metastore.planning import QuietMetastore, quiet
+from tests.contract.metastore.planning import let_jobs_age, quiet, step
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def opened(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
+def opened(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     with quiet(request, request.param) as found:
         yield found
 
@@ -29,21 +30,21 @@ def let_attempts_be_old(monkeypatch: pytest.MonkeyPatch, *, aborted: bool = True
         monkeypatch.setattr("metastore.jobs.cleaning.ABANDONED_MS", 0)
 
 
-def look(metastore: QuietMetastore) -> int:
-    return metastore.run(metastore.service.cleaning.step())
+def look(metastore: InProcessMetastore) -> int:
+    return metastore.run(metastore.use_cases.cleaning.step())
 
 
-def find_job(metastore: QuietMetastore, table: TableInfo) -> Job | None:
+def find_job(metastore: InProcessMetastore, table: TableInfo) -> Job | None:
     found = [each for each in metastore.list_jobs([table.table_uuid]) if each.kind == CLEAN]
     return found[0] if found else None
 
 
-def stage(metastore: QuietMetastore, *tables: TableInfo) -> str:
+def stage(metastore: InProcessMetastore, *tables: TableInfo) -> str:
     return metastore.stage_attempt([each.table_uuid for each in tables], "w").attempt_id
 
 
 def test_a_table_to_which_no_one_commits_any_more_is_cleared(
-    opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch
+    opened: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead, given_up, at_work = (make_table(opened) for _ in range(3))
     stage(opened, dead)
@@ -59,7 +60,7 @@ def test_a_table_to_which_no_one_commits_any_more_is_cleared(
     assert look(opened) == 0
 
 
-def test_a_shared_attempt_has_both_tables_cleared(opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_attempt_has_both_tables_cleared(opened: InProcessMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = make_table(opened), make_table(opened)
     stage(opened, one, other)
     let_attempts_be_old(monkeypatch)
@@ -68,7 +69,9 @@ def test_a_shared_attempt_has_both_tables_cleared(opened: QuietMetastore, monkey
     assert find_job(opened, other)
 
 
-def test_those_that_cannot_be_cleared_hold_up_no_other(opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_cannot_be_cleared_hold_up_no_other(
+    opened: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One step finds so many, and each further one others: also if the first ones fail again and again."""
     monkeypatch.setattr("metastore.jobs.cleaning._TABLES_A_STEP", 1)
     let_attempts_be_old(monkeypatch)
@@ -82,14 +85,14 @@ def test_those_that_cannot_be_cleared_hold_up_no_other(opened: QuietMetastore, m
     assert [look(opened) for _ in range(3)] == [1, 1, 0]
     assert all(find_job(opened, table) for table in tables)
     # It is tried once more when it has rested, though nobody commits.
-    opened.let_jobs_age(FAILED_REST_MS)
+    let_jobs_age(opened, FAILED_REST_MS)
     assert look(opened) == 1
     (found,) = [each for each in opened.list_jobs() if each.job_id == job.job_id]
     assert found.state is JobState.DUE
 
 
 def test_what_is_cleared_or_dropped_is_not_looked_at_again(
-    opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch
+    opened: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_attempts_be_old(monkeypatch)
     cleared, dropped = make_table(opened), make_table(opened)
@@ -109,16 +112,16 @@ def test_what_is_cleared_or_dropped_is_not_looked_at_again(
     assert look(opened) == 1
 
 
-def test_commits_do_not_look(opened: QuietMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_do_not_look(opened: InProcessMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
     let_attempts_be_old(monkeypatch)
     table = make_table(opened)
     stage(opened, table)
     append(opened, table, 1)
-    assert opened.step() == 1
+    assert step(opened) == 1
     assert find_job(opened, table) is None
 
 
-def test_an_attempt_that_a_purged_table_shared_is_forgotten_with_the_other(opened: QuietMetastore) -> None:
+def test_an_attempt_that_a_purged_table_shared_is_forgotten_with_the_other(opened: InProcessMetastore) -> None:
     gone, other = make_table(opened), make_table(opened)
     shared, open_still = stage(opened, gone, other), stage(opened, gone, other)
     opened.abandon_attempt(shared)
@@ -137,7 +140,7 @@ def test_an_attempt_that_a_purged_table_shared_is_forgotten_with_the_other(opene
     assert count_attempts(opened) == 0
 
 
-def count_attempts(metastore: QuietMetastore) -> int:
+def count_attempts(metastore: InProcessMetastore) -> int:
     async def count() -> int:
         if isinstance(metastore.store, MemoryStore):
             return len(metastore.store._state.attempts)

@@ -18,11 +18,11 @@ from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.format.tables.table import TableInfo, TableName
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres.dropped import OWNED
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store, Transaction, run_transaction
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.conftest import WAREHOUSE, open_in_process
 from tests.contract.metastore.making import append, empty, make_table, snapshot_ids
 
@@ -286,15 +286,15 @@ def test_names_that_cannot_be_are_refused(
 def keeps_nothing(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     url = request.getfixturevalue("migrated_url") if request.param == "postgres" else ""
 
-    def make(store: Store) -> MetastoreService:
-        return MetastoreService(store, WAREHOUSE, dropped_retention_ms=0)
+    def make(store: Store) -> UseCases:
+        return UseCases(store, WAREHOUSE, dropped_retention_ms=0)
 
     async def open_memory() -> Store:
         from lakelog.clock import SystemClock
 
         return MemoryStore(SystemClock())
 
-    opened = open_in_process(url, make_service=make) if url else InProcessMetastore(open_memory, make)
+    opened = open_in_process(url, make_use_cases=make) if url else in_process(open_memory, make)
     yield opened
     opened.close()
 

@@ -12,9 +12,10 @@ from lakelog.format.compaction.deletion_vectors import QUIET_MS
 from lakelog.format.jobs.job import DELETION_VECTORS, Job, JobState, parse_bucket_scope, to_bucket_scope
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.compacting import BUCKET, bounds, files
 from tests.contract.metastore.making import append, compaction, day, make_change, make_file, make_table, rewrite
-from tests.contract.metastore.planning import QuietMetastore, quiet
+from tests.contract.metastore.planning import let_jobs_age, quiet, step
 from tests.contract.metastore.test_deletion_vector_commits import build_vectors
 
 LARGE: dict[str, Any] = {"row_count": 1_000_000, "size_bytes": 16 << 20}
@@ -22,26 +23,26 @@ SCOPE = to_bucket_scope(b"", 0)
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def metastore(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
+def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     with quiet(request, request.param) as opened:
         yield opened
 
 
-def due(metastore: QuietMetastore, table: TableInfo) -> dict[str, Job]:
+def due(metastore: InProcessMetastore, table: TableInfo) -> dict[str, Job]:
     """Plans; the table's marks that wait, by scope."""
-    metastore.step()
+    step(metastore)
     jobs = metastore.list_jobs([table.table_uuid])
     return {job.scope: job for job in jobs if job.kind == DELETION_VECTORS and job.state is JobState.DUE}
 
 
-def take(metastore: QuietMetastore) -> Job:
-    metastore.let_jobs_age(QUIET_MS)
+def take(metastore: InProcessMetastore) -> Job:
+    let_jobs_age(metastore, QUIET_MS)
     job = metastore.lease_job([DELETION_VECTORS], [], "me", duration_ms=60_000)
     assert job is not None
     return job
 
 
-def test_a_bucket_is_due_when_nothing_came_for_a_while(metastore: QuietMetastore) -> None:
+def test_a_bucket_is_due_when_nothing_came_for_a_while(metastore: InProcessMetastore) -> None:
     table = make_table(metastore, partitioned=True)
     for number in (1, 2):
         append(metastore, table, number, partition=day("a"), bucket=2, **LARGE)
@@ -51,14 +52,14 @@ def test_a_bucket_is_due_when_nothing_came_for_a_while(metastore: QuietMetastore
     assert 0 < job.remaining_ms <= QUIET_MS
     assert job.payload == {}
     # A minute is nearly over; then something comes.
-    metastore.let_jobs_age(QUIET_MS - 5_000)
+    let_jobs_age(metastore, QUIET_MS - 5_000)
     assert due(metastore, table)[scope].remaining_ms <= 5_000
     append(metastore, table, 9, partition=day("a"), bucket=2, **LARGE)
     assert due(metastore, table)[scope].remaining_ms > QUIET_MS - 5_000
     assert take(metastore).scope == scope
 
 
-def test_what_comes_meanwhile_gets_deletion_vectors_later(metastore: QuietMetastore) -> None:
+def test_what_comes_meanwhile_gets_deletion_vectors_later(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="ab", **LARGE)
     assert set(due(metastore, table)) == {SCOPE}
@@ -69,7 +70,7 @@ def test_what_comes_meanwhile_gets_deletion_vectors_later(metastore: QuietMetast
     assert due(metastore, table)[SCOPE].remaining_ms > QUIET_MS - 30_000
 
 
-def test_deletion_vectors_make_nothing_due_and_what_comes_on_top_does(metastore: QuietMetastore) -> None:
+def test_deletion_vectors_make_nothing_due_and_what_comes_on_top_does(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="ab", **LARGE)
     assert due(metastore, table)
@@ -83,7 +84,7 @@ def test_deletion_vectors_make_nothing_due_and_what_comes_on_top_does(metastore:
     assert set(due(metastore, table)) == {SCOPE}
 
 
-def test_what_writers_looked_up_needs_no_later_deletion_vectors(metastore: QuietMetastore) -> None:
+def test_what_writers_looked_up_needs_no_later_deletion_vectors(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, **LARGE)
     attempt = metastore.stage_attempt([table.table_uuid], "l").attempt_id
@@ -99,14 +100,14 @@ def test_what_writers_looked_up_needs_no_later_deletion_vectors(metastore: Quiet
 
 
 @pytest.mark.parametrize("options", [{"write-only": "true"}, {"num-sorted-run.compaction-trigger": "2"}, {}])
-def test_who_is_left_alone(metastore: QuietMetastore, options: dict[str, str]) -> None:
+def test_who_is_left_alone(metastore: InProcessMetastore, options: dict[str, str]) -> None:
     """Write-only tables, buckets that are to be compacted, and those of one run."""
     table = make_table(metastore, options={"bucket": "4", **options})
     append(metastore, table, 1, names="ab" if options else "a", **LARGE)
     assert due(metastore, table) == {}
 
 
-def test_runs_that_share_no_key_are_not_merged(metastore: QuietMetastore) -> None:
+def test_runs_that_share_no_key_are_not_merged(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, **bounds(1, 4), **LARGE)
     append(metastore, table, 2, names="b", **bounds(5, 9), **LARGE)
@@ -115,7 +116,7 @@ def test_runs_that_share_no_key_are_not_merged(metastore: QuietMetastore) -> Non
     assert set(due(metastore, table)) == {SCOPE}
 
 
-def test_levels_are_runs_whose_ends_are_those_of_their_files(metastore: QuietMetastore) -> None:
+def test_levels_are_runs_whose_ends_are_those_of_their_files(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="a", **bounds(1, 4), **LARGE)
     append(metastore, table, 2, names="b", **bounds(7, 9), **LARGE)
@@ -126,7 +127,7 @@ def test_levels_are_runs_whose_ends_are_those_of_their_files(metastore: QuietMet
     assert set(due(metastore, table)) == {SCOPE}
 
 
-def test_what_is_taken_away_makes_nothing_due(metastore: QuietMetastore) -> None:
+def test_what_is_taken_away_makes_nothing_due(metastore: InProcessMetastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="ab", **LARGE)
     change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveEverything())

@@ -13,12 +13,12 @@ from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.jobs.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_full import plan_full_compactions
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.conftest import WAREHOUSE
 
 from .compacting import commit, stage
@@ -37,9 +37,7 @@ def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     async def make_store() -> Store:
         return open_store()
 
-    found = InProcessMetastore(
-        make_store, lambda store: MetastoreService(store, WAREHOUSE, planners=[plan_full_compactions])
-    )
+    found = in_process(make_store, lambda store: UseCases(store, WAREHOUSE, planners=[plan_full_compactions]))
     # Nobody else plans meanwhile.
     found.stop_background()
     try:
@@ -50,7 +48,7 @@ def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
 
 def step(metastore: InProcessMetastore, table: TableInfo) -> list[tuple[bytes, int]]:
     """The buckets whose full compaction is due behind a step, and was not before; all that is due is done at once."""
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
     due = []
     while job := metastore.lease_job(["compact"], [table.table_uuid], "c", duration_ms=60_000):
         assert job.payload == {STRATEGY: FULL}
@@ -164,11 +162,11 @@ def test_time_counts_from_a_commit_that_has_expired(metastore: InProcessMetastor
     options = {**PRODUCER, "full-compaction.delta-commits": "10", "compaction.optimization-interval": "3 s"}
     table = make_table(metastore, options=options)
     append(metastore, table, 1)
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
     time.sleep(1)
     append(metastore, table, 2, bucket=1)
     assert expire(metastore, table).earliest == 2
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
 
     async def count() -> CommitsSinceFull | None:
         async with metastore.store.transaction() as tx:

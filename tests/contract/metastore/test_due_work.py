@@ -10,12 +10,12 @@ import pytest
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.format.jobs.job import COMPACT, DUE, FULL, PURGE, STRATEGY, DueJob, JobState, to_bucket_scope
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_work import DueWork, TableWork
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store, Transaction
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.conftest import WAREHOUSE
 from tests.contract.metastore.making import append, make_table
 
@@ -49,14 +49,12 @@ class Planned:
         async def make_store() -> Store:
             return open_store()
 
-        self.metastore = InProcessMetastore(
-            make_store, lambda store: MetastoreService(store, WAREHOUSE, planners=[self.recorder])
-        )
+        self.metastore = in_process(make_store, lambda store: UseCases(store, WAREHOUSE, planners=[self.recorder]))
         # Nobody else plans meanwhile.
         self.metastore.stop_background()
 
     def step(self) -> int:
-        return self.metastore.run(self.metastore.service.due_work.step())
+        return self.metastore.run(self.metastore.use_cases.due_work.step())
 
     def step_of_another(self) -> int:
         """A metastore that was started just now, over the same store."""
@@ -162,8 +160,8 @@ def test_what_another_metastore_plans_at_this_moment_is_looked_at_again(planned:
         async with store.transaction() as tx:
             head = (await tx.find_heads([table.table_uuid]))[table.table_uuid]
             assert await tx.lock_work_cursor(head.table_id) is not None
-            beside = await planned.metastore.service.due_work.step()
-        return [beside, await planned.metastore.service.due_work.step()]
+            beside = await planned.metastore.use_cases.due_work.step()
+        return [beside, await planned.metastore.use_cases.due_work.step()]
 
     if not isinstance(planned.metastore.store, PostgresStore):
         pytest.skip("in memory there is one transaction at a time")

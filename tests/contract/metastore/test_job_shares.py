@@ -15,13 +15,14 @@ from lakelog.format.jobs.job import CHANGELOG_PRIORITY, COMPACT, MINOR, STRATEGY
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import make_table
-from tests.contract.metastore.planning import QuietMetastore, quiet
+from tests.contract.metastore.planning import let_jobs_age, quiet
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def metastore(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
+def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     with quiet(request, request.param) as opened:
         yield opened
 
@@ -44,7 +45,7 @@ def take(metastore: Metastore, wait_ms: int = 0) -> Job | None:
     ("max_jobs", "order"), [(2, "LLS"), (4, "LLLLS"), (1000, "LLLLLLLLLLLLS"), (None, "LLLLLLLLS")]
 )
 def test_others_come_before_more_of_a_table_than_it_may_have(
-    metastore: QuietMetastore, max_jobs: int | None, order: str
+    metastore: InProcessMetastore, max_jobs: int | None, order: str
 ) -> None:
     large, small = make(metastore, max_jobs), make(metastore)
     ask(metastore, large, 12, priority=40)
@@ -55,7 +56,7 @@ def test_others_come_before_more_of_a_table_than_it_may_have(
     assert "".join(taken) == order
 
 
-def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: QuietMetastore) -> None:
+def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: InProcessMetastore) -> None:
     table = make(metastore, 1)
     ask(metastore, table, 3)
     for end in ("finish", "fail", "drop the lease"):
@@ -73,7 +74,7 @@ def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: QuietMetasto
             else:
                 metastore.heartbeat_job(job.job_id, job.epoch, 1000)
                 # It is over then, and the same job is to be had again, or another one.
-                metastore.let_jobs_age(5_000)
+                let_jobs_age(metastore, 5_000)
                 metastore.run(_notify(metastore))
             next_job = waiting.result(20)
         assert next_job is not None
@@ -82,11 +83,11 @@ def test_with_the_end_of_one_the_next_may_be_had_at_once(metastore: QuietMetasto
         metastore.retry_job(next_job.job_id)
 
 
-async def _notify(metastore: QuietMetastore) -> None:
-    metastore.service.jobs.due()
+async def _notify(metastore: InProcessMetastore) -> None:
+    metastore.use_cases.jobs.due()
 
 
-def test_who_waits_while_a_table_may_have_no_more_asks_seldom(metastore: QuietMetastore) -> None:
+def test_who_waits_while_a_table_may_have_no_more_asks_seldom(metastore: InProcessMetastore) -> None:
     table = make(metastore, 1)
     ask(metastore, table, 3)
     assert take(metastore) is not None
@@ -103,15 +104,15 @@ def test_who_waits_while_a_table_may_have_no_more_asks_seldom(metastore: QuietMe
     assert asked <= 3
 
 
-def test_what_has_waited_for_long_comes_before_what_is_due_now(metastore: QuietMetastore) -> None:
+def test_what_has_waited_for_long_comes_before_what_is_due_now(metastore: InProcessMetastore) -> None:
     first, second = make(metastore), make(metastore)
     ask(metastore, first, 1, priority=10)
-    metastore.let_jobs_age(29 * 60_000)
+    let_jobs_age(metastore, 29 * 60_000)
     ask(metastore, second, 2, priority=40)
     job = take(metastore)
     assert job is not None
     assert job.table_uuid == second.table_uuid
-    metastore.let_jobs_age(40 * 60_000)
+    let_jobs_age(metastore, 40 * 60_000)
     ask(metastore, second, 4, priority=49)
     job = take(metastore)
     assert job is not None
@@ -119,18 +120,18 @@ def test_what_has_waited_for_long_comes_before_what_is_due_now(metastore: QuietM
 
 
 def test_who_asks_does_not_wait_for_what_is_due_by_itself_however_long_it_has_waited(
-    metastore: QuietMetastore,
+    metastore: InProcessMetastore,
 ) -> None:
     first, second = make(metastore), make(metastore)
     ask(metastore, first, 1, priority=49)
-    metastore.let_jobs_age(300 * 60_000)
+    let_jobs_age(metastore, 300 * 60_000)
     ask(metastore, second, 1, priority=50)
     job = take(metastore)
     assert job is not None
     assert job.table_uuid == second.table_uuid
 
 
-def test_changelogs_that_never_end_leave_a_share_for_all_else(metastore: QuietMetastore) -> None:
+def test_changelogs_that_never_end_leave_a_share_for_all_else(metastore: InProcessMetastore) -> None:
     reported, others, asked = make(metastore), make(metastore), make(metastore)
     ask(metastore, reported, 4, priority=CHANGELOG_PRIORITY)
     ask(metastore, others, 2, priority=10)

@@ -15,11 +15,11 @@ from lakelog.log.kafka import KafkaLog, open_kafka_log
 from lakelog.log.protocol import TopicAdmin
 from lakelog.log.records import TopicSpec
 from lakelog.log.secrets import Secrets
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 
 from .conftest import WAREHOUSE
 from .making import SCHEMA
@@ -53,13 +53,13 @@ def away() -> str:
 def metastore(kafka_broker: str, away: str) -> Iterator[InProcessMetastore]:
     clusters = [tuple(kafka_broker.split(",")), (away,)]
 
-    def make_service(store: Store) -> MetastoreService:
-        return MetastoreService(store, WAREHOUSE, brokers=Brokers(clusters, open_log, timeout_s=8.0))
+    def make_use_cases(store: Store) -> UseCases:
+        return UseCases(store, WAREHOUSE, brokers=Brokers(clusters, open_log, timeout_s=8.0))
 
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    opened = InProcessMetastore(open_store, make_service)
+    opened = in_process(open_store, make_use_cases)
     opened.stop_background()
     opened.create_database("tp")
     try:

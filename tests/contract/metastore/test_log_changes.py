@@ -9,8 +9,8 @@ import pytest
 from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, NotFound, Unavailable
 from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.topic_work import alter_topic
+from metastore.testing import InProcessMetastore
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
@@ -147,15 +147,15 @@ def test_a_log_that_changes_meanwhile_is_not_altered(
     log_metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     table = make(log_metastore, keyed=False)
-    service = log_metastore.service
+    use_cases = log_metastore.use_cases
 
     def overtaken(*args: Any) -> Any:
         monkeypatch.setattr("metastore.logs.topics.alter_topic", alter_topic)
         if meanwhile == "altered":
             options = {"log.retention": "9 d"}
-            log_metastore.run(service.alter_table(table.table_uuid, set_options=options, unset_options=[]))
+            log_metastore.run(use_cases.catalog.alter_table(table.table_uuid, set_options=options, unset_options=[]))
         else:
-            log_metastore.run(service.restart_log(table.table_uuid))
+            log_metastore.run(use_cases.log_topics.restart_log(table.table_uuid))
         return alter_topic(*args)
 
     monkeypatch.setattr("metastore.logs.topics.alter_topic", overtaken)

@@ -8,10 +8,10 @@ import pytest
 
 from lakelog.errors import CommitConflict, Unavailable
 from lakelog.format.tables.table import TableName
-from metastore.inprocess import InProcessMetastore
 from metastore.logs import topics as log_topics
 from metastore.logs.topic_work import make_topic
 from metastore.store.logs import LogTopic, TopicLife
+from metastore.testing import InProcessMetastore
 
 from .log_brokers import LOG, FakeBrokers
 from .topic_tables import NAME, check_nothing_is_left, make, put, wait_until, work_off
@@ -49,7 +49,7 @@ def test_a_topic_that_was_given_up_makes_no_table(
 
     def slow(*args: object, **kwargs: object) -> object:
         state = make_topic(*args, **kwargs)  # type: ignore[arg-type]
-        log_metastore.run(log_metastore.service.log_topics.work_off())
+        log_metastore.run(log_metastore.use_cases.log_topics.work_off())
         return state
 
     monkeypatch.setattr("metastore.logs.topics.make_topic", slow)
@@ -87,7 +87,7 @@ def test_a_topic_whose_table_was_made_meanwhile_stays(
     log = log_metastore.get_log(table.table_uuid)
     left = LogTopic(table.table_uuid, 1, log.topic, "", 0, False, TopicLife.CREATING, brokers_options())
     # As it was listed before the table was made.
-    log_metastore.run(log_metastore.service.log_topics._work_off(left))
+    log_metastore.run(log_metastore.use_cases.log_topics._work_off(left))
     assert brokers.find(log.topic) is not None
     assert log_metastore.get_log(table.table_uuid) == log
 
@@ -108,7 +108,7 @@ def test_a_log_is_restarted_once(
 
     def overtaken(*args: object, **kwargs: object) -> object:
         monkeypatch.setattr("metastore.logs.topics.make_topic", make_topic)
-        log_metastore.run(log_metastore.service.restart_log(table.table_uuid))
+        log_metastore.run(log_metastore.use_cases.log_topics.restart_log(table.table_uuid))
         return make_topic(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr("metastore.logs.topics.make_topic", overtaken)
@@ -125,7 +125,7 @@ def test_brokers_that_do_not_answer_keep_no_others_waiting(
     late = log_metastore.get_log(make(log_metastore, slow, name=TableName("shop", "late")).table_uuid)
     brokers.second_answers.clear()
     log_metastore.drop_database("shop", cascade=True)
-    step = log_metastore.start(log_metastore.service.log_topics.work_off())
+    step = log_metastore.start(log_metastore.use_cases.log_topics.work_off())
     wait_until(lambda: brokers.find(log.topic) is None)
     assert brokers.find(late.topic) is not None
     brokers.second_answers.set()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments

@@ -22,9 +22,9 @@ from lakelog.reads.log.plan import plan_log
 from lakelog.sdk.maintenance.log_status import load_log_status
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.storage.objects.local import LocalStore
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.lag import LogLags
 from metastore.metrics import PrometheusMetrics
+from metastore.testing import InProcessMetastore
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments

@@ -11,11 +11,11 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied, Unavailable
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableName
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
-from metastore.service import MetastoreService
 from metastore.store.logs import TopicLife
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore
+from metastore.use_cases import UseCases
 
 from .conftest import WAREHOUSE
 from .log_brokers import LOG, FakeBrokers
@@ -217,10 +217,10 @@ def test_a_topic_holds_the_log_of_one_table(log_metastore: InProcessMetastore, b
 def test_over_the_wire(migrated_url: str, brokers: FakeBrokers) -> None:
     """All of it by clients, with the steps as they run beside the requests."""
 
-    def make_service(store: Store) -> MetastoreService:
-        return MetastoreService(store, WAREHOUSE, brokers=brokers.make())
+    def make_use_cases(store: Store) -> UseCases:
+        return UseCases(store, WAREHOUSE, brokers=brokers.make())
 
-    with serving(migrated_url, make_service) as target:
+    with serving(migrated_url, make_use_cases) as target:
         metastore = GrpcMetastore(target)
         metastore.create_database("shop")
         brokers.is_away = True

@@ -10,9 +10,9 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.retention.expiry import OverdueSnapshots, SnapshotLeaseKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.metrics import PrometheusMetrics
 from metastore.retention.overdue import Overdue
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.making import append, make_table
 
 SHORT = {"bucket": "4", "snapshot.time-retained": "1 ms", "snapshot.num-retained.min": "1"}

@@ -16,19 +16,20 @@ from metastore.postgres.store import PostgresTransaction
 from metastore.retention.expiry import plan_expiry_work
 from metastore.store.records import WorkCursor
 from metastore.store.transaction import Transaction
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
-from tests.contract.metastore.planning import QuietMetastore, quiet
+from tests.contract.metastore.planning import quiet
 from tests.contract.metastore.test_expiry import expire
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def opened(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
+def opened(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
     with quiet(request, request.param) as found:
         yield found
 
 
-def test_what_expires_while_expiry_is_planned_is_looked_for_again(opened: QuietMetastore) -> None:
+def test_what_expires_while_expiry_is_planned_is_looked_for_again(opened: InProcessMetastore) -> None:
     table = make_table(opened, options={"bucket": "4", "snapshot.num-retained.min": "1"})
     for number in range(1, 6):
         append(opened, table, number)

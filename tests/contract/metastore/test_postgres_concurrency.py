@@ -18,9 +18,9 @@ from lakelog.format.commit.request import INPUT_GONE, CommitRequest, RemoveFiles
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres.store import PostgresStore, PostgresTransaction
 from metastore.store.records import GroupFacts, GroupKeys
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
 

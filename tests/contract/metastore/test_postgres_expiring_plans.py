@@ -14,11 +14,11 @@ from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import Snapshot
-from metastore.inprocess import InProcessMetastore
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.records import FileQuery
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.test_expiry import expire, live, make_history, replace_all

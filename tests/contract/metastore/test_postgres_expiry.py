@@ -13,12 +13,12 @@ from lakelog.errors import SnapshotExpired
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.retention.expiry import SnapshotLease
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.retention import _EXPIRE
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.records import Packed
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
 from tests.contract.metastore.test_expiry import expire, expired, file_ids, live, make_history, replace_all

@@ -16,9 +16,9 @@ from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import LakelogError
 from lakelog.format.jobs.job import Job
 from lakelog.format.tables.snapshot import ChangelogState
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.serving import serving

@@ -10,8 +10,8 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres.connection.connections import libpq_url
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import empty, make_table
 

@@ -12,7 +12,7 @@ from lakelog.format.commit.request import CommitRequest, RestoreState
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
 

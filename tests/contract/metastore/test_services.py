@@ -15,13 +15,13 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, ResourceExhausted
 from lakelog.format.jobs.presence import GONE_RETAINED_MS, Liveness, Service, ServiceReport, ServiceState
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.services import Services
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.postgres.connection.connections import libpq_url
 from metastore.store.limits import Limits
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 
 COMPACTOR = ServiceReport(
@@ -157,7 +157,7 @@ class World:
         self.elapse = elapse
 
     def report(self, report: ServiceReport) -> None:
-        self.run(self.services.report(report))
+        self.run(self.services.report_presence(report))
 
     def list(self) -> list[Service]:
         found: list[Service] = self.run(self.services.list_services())
@@ -242,7 +242,7 @@ def test_the_list_is_bounded_and_what_is_gone_makes_room(world: World) -> None:
 def test_many_that_begin_at_once_stay_within_the_bound(world: World) -> None:
     async def begin(number: int) -> bool:
         try:
-            await world.services.report(other(number))
+            await world.services.report_presence(other(number))
         except ResourceExhausted:
             return False
         return True

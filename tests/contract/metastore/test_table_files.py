@@ -15,8 +15,8 @@ from lakelog.format.retention.table_files import FileUse, UsedFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres import table_files
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, day, make_change, make_file, make_table, rewrite
 

@@ -10,9 +10,9 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
 from lakelog.format.tables.table import TableInfo, TableName
-from metastore.inprocess import InProcessMetastore
 from metastore.store.logs import LogTopic
 from metastore.store.transaction import Transaction, run_transaction
+from metastore.testing import InProcessMetastore
 
 from .log_brokers import LOG
 from .making import SCHEMA
@@ -29,7 +29,7 @@ def make(
 
 
 def work_off(metastore: InProcessMetastore) -> int:
-    return metastore.run(metastore.service.log_topics.work_off())
+    return metastore.run(metastore.use_cases.log_topics.work_off())
 
 
 def list_unsettled(metastore: InProcessMetastore) -> list[LogTopic]:

@@ -25,9 +25,9 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.store import StoredObject
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing.faulty_store import FaultyStore
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_work import WorkPlanner
-from metastore.service import PLANNERS
+from metastore.testing import InProcessMetastore
+from metastore.use_cases import PLANNERS
 from tests.integration.compactor.attaching import attach_all
 
 
@@ -243,12 +243,12 @@ def test_compactors_clear_away_what_dead_writers_have_left(
     dead = leave(metastore, warehouse, orders, "a", "b")
     given_up = leave(metastore, warehouse, orders, "c")
     metastore.abandon_attempt(given_up)
-    metastore.run(metastore.service.cleaning.step())
+    metastore.run(metastore.use_cases.cleaning.step())
     attach_all(metastore)
     assert len(_orphans(warehouse, orders, dead, given_up)) == 3, "they may be at work"
     _let_time_pass(monkeypatch)
     # Nobody commits to the table any more.
-    metastore.run(metastore.service.cleaning.step())
+    metastore.run(metastore.use_cases.cleaning.step())
     attach_all(metastore)
     assert _orphans(warehouse, orders, dead, given_up) == []
     (job,) = [each for each in metastore.list_jobs([orders.uuid]) if each.kind == CLEAN]

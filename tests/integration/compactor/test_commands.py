@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lakelog.sdk.catalog import Catalog
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import make, rows
 from tests.integration.sdk.test_stream_commands import Command

@@ -15,7 +15,7 @@ from lakelog.format.jobs.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, 
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores

@@ -20,11 +20,11 @@ from lakelog.storage.merging import deletion_vectors
 from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs import due_deletion_vectors
 from metastore.jobs.due_compactions import plan_compactions
 from metastore.jobs.due_deletion_vectors import plan_deletion_vector_jobs
 from metastore.jobs.due_work import WorkPlanner
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore
@@ -70,7 +70,7 @@ def live(metastore: Any, table: Table) -> list[LiveFile]:
 def settle(metastore: InProcessMetastore) -> list[Job]:
     """Plans and does what is due, until nothing is; the marks."""
     for _ in range(10):
-        metastore.run(metastore.service.due_work.step())
+        metastore.run(metastore.use_cases.due_work.step())
         before = [job.epoch for job in metastore.list_jobs()]
         attach_all(metastore)
         if [job.epoch for job in metastore.list_jobs()] == before:
@@ -122,7 +122,7 @@ def test_a_bucket_with_deletion_vectors_is_read_without_merging(
 def test_what_expired_since_it_was_planned_is_no_damage(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, **{"snapshot.time_retained": "0 ms", "snapshot.num_retained.min": "1"})
     write_some(table)
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
     folder = Path(table.location.removeprefix("file://"))
     gone: list[str] = []
 
@@ -210,7 +210,7 @@ def test_deletes_with_a_sequence_are_left_to_reads(
 
 
 def make_due(metastore: InProcessMetastore) -> None:
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
     assert [job.kind for job in metastore.list_jobs() if job.state is JobState.DUE] == [DELETION_VECTORS]
 
 
@@ -230,7 +230,7 @@ def test_a_damaged_file_is_named_and_stops_only_its_deletion_vectors(
     assert data_files(warehouse) == before
     # A commit does not have it read again.
     upsert(table, range(3), 3)
-    metastore.run(metastore.service.due_work.step())
+    metastore.run(metastore.use_cases.due_work.step())
     assert [job.state for job in metastore.list_jobs() if job.kind == DELETION_VECTORS] == [JobState.FAILED]
 
 

@@ -14,9 +14,9 @@ from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_compactions import plan_compactions
 from metastore.jobs.due_work import WorkPlanner
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.keyed import make, rows, shown
@@ -41,7 +41,7 @@ def _quiet(metastore: InProcessMetastore) -> None:
 def settle(metastore: InProcessMetastore) -> None:
     """Plans and compacts until nothing is due any more."""
     for _ in range(20):
-        metastore.run(metastore.service.due_work.step())
+        metastore.run(metastore.use_cases.due_work.step())
         before = [job.epoch for job in metastore.list_jobs()]
         attach_all(metastore)
         if [job.epoch for job in metastore.list_jobs()] == before:

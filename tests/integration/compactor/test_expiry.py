@@ -17,7 +17,7 @@ from lakelog.format.jobs.job import EXPIRE, Job, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.keyed import emitted, make, rows, shown

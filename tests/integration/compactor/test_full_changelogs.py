@@ -14,7 +14,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.compaction_result import CompactionState
 from lakelog.sdk.tables.table import Table
 from lakelog.streams.subscription import Subscription
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
 

@@ -11,7 +11,7 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.format.jobs.job import JobState
 from lakelog.format.retention.table_files import OrphanReason
 from lakelog.sdk.catalog import Catalog
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.compactor.test_compactions import request, write_some
 from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores

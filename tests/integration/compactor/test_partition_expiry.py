@@ -19,9 +19,9 @@ from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.format.jobs.job import EXPIRE_PARTITIONS, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_work import WorkPlanner
 from metastore.jobs.partition_expiry import plan_partition_expiry
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64())])

@@ -14,9 +14,9 @@ from lakelog.errors import DataCorrupted, NotFound
 from lakelog.format.jobs.job import PURGE, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
 from metastore.memory.dropped import MemoryDropped
 from metastore.postgres.dropped import PostgresDropped
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.sdk.conftest import data_files
 

@@ -9,7 +9,7 @@ from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
 

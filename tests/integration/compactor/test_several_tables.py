@@ -6,7 +6,7 @@ import threading
 import time
 
 from lakelog.sdk.catalog import Catalog
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import SCHEMA, make, rows
 

@@ -13,10 +13,10 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.store import S3Settings, open_store
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -31,7 +31,7 @@ def catalog(s3_settings: S3Settings, warehouse: str) -> Iterator[Catalog]:
     async def open_memory() -> Store:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_memory, lambda store: MetastoreService(store, warehouse))
+    metastore = in_process(open_memory, lambda store: UseCases(store, warehouse))
     with Catalog(metastore, LocationStores(s3_settings)) as catalog:
         catalog.create_database("shop")
         yield catalog

@@ -10,12 +10,12 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.log import tail as log_tail
 from lakelog.streams.uncommitted import follow as uncommitted_follow
-from metastore.inprocess import InProcessMetastore
 from metastore.jobs.due_work import WorkPlanner
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.log_world import World
 
@@ -44,9 +44,7 @@ def metastore(
         await store.check()
         return store
 
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", planners=planners)
-    )
+    service = in_process(open_store, lambda store: UseCases(store, f"file://{warehouse}/", planners=planners))
     yield service
     service.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.storage.objects.store import ObjectStore, open_store
 from lakelog.testing.faulty_store import FaultyStore
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 
 class FaultyStores:

@@ -18,11 +18,11 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from writer.publishing.publisher import PublisherContext, Step, TablePublisher
 from writer.publishing.reading.feed import WatchFeed
 from writer.publishing.reading.file_logs import FileLogs
@@ -44,9 +44,7 @@ def open_metastore(warehouse: Path, brokers: MemoryCluster | Brokers, clock: Clo
     async def open_store() -> Store:
         return MemoryStore(clock or SystemClock())
 
-    return InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers)
-    )
+    return in_process(open_store, lambda store: UseCases(store, f"file://{warehouse}/", brokers=brokers))
 
 
 def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherContext:

@@ -14,7 +14,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction, TransactionTable
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .conftest import data_files
 from .shop import make_orders, names, orders

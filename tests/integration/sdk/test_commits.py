@@ -16,7 +16,7 @@ from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, Outcom
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .conftest import data_files
 from .faulty import FaultyMetastore, FaultyStores

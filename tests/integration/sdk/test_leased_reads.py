@@ -16,7 +16,7 @@ from lakelog.format.retention.expiry import SnapshotLeaseKind
 from lakelog.reads.leased_reads import LeasedReads
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 AT_ONCE = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1", "bucket": "1"}
 

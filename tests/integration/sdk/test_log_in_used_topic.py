@@ -15,7 +15,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream.log_splits import find_log_range
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.test_log_verification import make_records
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows
 

@@ -24,10 +24,10 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.write.input_copies import InputCopies
 from lakelog.storage.write.routing import route_rows, to_routing
 from lakelog.writes import table_write
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.conftest import data_files
 
@@ -46,8 +46,8 @@ def metastore(warehouse: Path) -> Iterator[InProcessMetastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
+    service = in_process(
+        open_store, lambda store: UseCases(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
     )
     yield service
     service.close()

@@ -22,7 +22,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.log import feed as log_feed
 from lakelog.streams.log import table as log_table
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 
 SCHEMA = pa.schema(

@@ -18,7 +18,7 @@ from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore
 from tests.integration.sdk.keyed import changelog_paths, emitted, make, replayed, rows, shown

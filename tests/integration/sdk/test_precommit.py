@@ -19,10 +19,10 @@ from lakelog.storage.merging import deletion_vectors
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.storage.rewrite.commit_merge import merge_commit_files
 from lakelog.writes import table_write
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyStores
 from tests.integration.sdk.keyed import changelog_paths
@@ -46,7 +46,7 @@ def metastore(warehouse: Path) -> Iterator[InProcessMetastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{warehouse}/"))
+    service = in_process(open_store, lambda store: UseCases(store, f"file://{warehouse}/"))
     yield service
     service.close()
 

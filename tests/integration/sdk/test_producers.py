@@ -12,7 +12,7 @@ from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.merging import deletion_vectors
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyStores
 from tests.integration.sdk.keyed import SCHEMA, changelog_paths, emitted, make, replayed, rows, shown

@@ -19,8 +19,8 @@ from lakelog.log.secrets import Secrets
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.writes.uncommitted_sending import UncommittedChannel
-from metastore.inprocess import InProcessMetastore
 from metastore.logs.brokers import Brokers
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 from writer.publishing.reading import snapshot_log
 

@@ -19,7 +19,7 @@ from lakelog.reads.log import stall as log_stall
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
 from writer.publishing.topics.monitor import POLL_EVERY_S
 from writer.publishing.topics.watch import TopicWatch

@@ -16,7 +16,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.open_stream import open_stream
 from lakelog.streams.request import StreamRequest
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .faulty import FaultyMetastore
 from .shop import NUMBERS, make_log

@@ -13,7 +13,7 @@ import pytest
 from lakelog.errors import Fenced, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.streams.subscription import Subscription
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .shop import NUMBERS, make_orders, orders
 

@@ -18,7 +18,7 @@ from lakelog.log.memory.producing import MemoryUncommittedSender
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.logging_tables import open_metastore
 

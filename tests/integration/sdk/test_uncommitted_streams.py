@@ -21,7 +21,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.uncommitted import keyed_table as uncommitted_keyed_table
 from lakelog.streams.uncommitted.attempts import OpenAttempts
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.logging_tables import open_metastore
 from tests.integration.sdk.uncommitted_streams import (

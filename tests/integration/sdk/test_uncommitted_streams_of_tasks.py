@@ -14,7 +14,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.spark.executor.uncommitted import TaskChannels, plan_uncommitted, to_place
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.logging_tables import open_metastore
 from tests.integration.sdk.uncommitted_streams import Folder, make, read_rows, read_values, rows

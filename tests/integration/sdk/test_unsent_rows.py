@@ -14,7 +14,7 @@ from lakelog.log.memory.producing import MemoryUncommittedSender
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.writes.uncommitted_sending import UncommittedChannel
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])

@@ -12,7 +12,7 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import Fenced
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 
 from .conftest import data_files
 

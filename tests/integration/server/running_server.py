@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lakelog.client.metastore.metastore import SnapshotPage, WatchEvent, WatchPosition
-from lakelog.clock import RandomIds
+from lakelog.clock import RandomIds, SystemClock
 from lakelog.embedded.ports import free_port
 from lakelog.errors import AlreadyExists, NotFound, Unavailable
 from lakelog.format.commit.request import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
@@ -26,9 +26,11 @@ from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.serving.access import Access
+from metastore.memory.store import MemoryStore
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.interceptor import CallLimits
 from metastore.server.rpc_metrics import RpcMetrics
+from metastore.use_cases import UseCases
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
 TABLE = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA, {"bucket": "2"}, 0, 1)
@@ -56,7 +58,10 @@ class ScriptedPlan:
 
 @dataclass
 class ScriptedUseCases:
-    """Remembers little, does what the test says: `before[name]` is awaited when a use case of that name begins."""
+    """Remembers little, does what the test says: `before[name]` is awaited when a call of that name begins.
+
+    It is each of the use cases.
+    """
 
     before: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
@@ -68,6 +73,11 @@ class ScriptedUseCases:
     plan_chunks: list[tuple[pa.Table, tuple[int, ...]]] = field(default_factory=list)
     events: asyncio.Queue[WatchEvent | Exception] | None = None
     watched: list[list[WatchPosition]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in vars(UseCases(MemoryStore(SystemClock()), "file:///w")):
+            if not name.startswith("_"):
+                setattr(self, name, self)
 
     async def _enter(self, name: str) -> None:
         self.calls.append(name)
@@ -186,7 +196,7 @@ class ScriptedUseCases:
 
         return ScriptedPlan(TABLE, SCHEMA, {0: SCHEMA}, snapshot(3), (), chunks())
 
-    def stop_waiting(self) -> None:
+    def close(self) -> None:
         """Nobody waits for a job here."""
 
     async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:

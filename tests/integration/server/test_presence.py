@@ -26,7 +26,7 @@ from lakelog.format.jobs.presence import Liveness, Service, ServiceReport, Servi
 from lakelog.serving.access import Access, parse_token_file
 from metastore.postgres.connection.connections import libpq_url
 from tests.integration.server.metastore_process import Process, environment
-from tests.integration.server.running_server import RunningServer
+from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 Serve = Callable[..., Process]
 
@@ -215,15 +215,14 @@ def test_reports_need_the_role_of_services_and_the_list_that_of_readers(
     tokens, _ = parse_token_file("ann reader reader-token-0123456789\nbob writer writer-token-0123456789\n", "tokens")
     entered: list[ServiceReport] = []
 
-    class Services:
-        async def report(self, report: ServiceReport) -> None:
+    class WithServices(ScriptedUseCases):
+        async def report_presence(self, report: ServiceReport) -> None:
             entered.append(report)
 
         async def list_services(self) -> list[Service]:
             return []
 
-    server = start_server(access=Access(tokens=tokens))
-    server.use_cases.services = Services()
+    server = start_server(WithServices(), access=Access(tokens=tokens))
     report = ServiceReport("reader", "a" * 32, "h", 1, "0", ServiceState.RUNNING, (), "", 0, 20_000)
     reader = connect(server.target, token="reader-token-0123456789")
     assert reader.list_services() == []

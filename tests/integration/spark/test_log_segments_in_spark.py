@@ -21,8 +21,8 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
 from lakelog.storage.objects.stores import LocationStores
 from metastore.postgres import migrate
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 from tests.integration.spark.conftest import MakeTable
@@ -43,10 +43,10 @@ def metastore_with_brokers(
     url = postgres_server.url("log_segments_in_spark")
     migrate(url)
 
-    def make_service(store: Store) -> MetastoreService:
-        return MetastoreService(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
+    def make_use_cases(store: Store) -> UseCases:
+        return UseCases(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
 
-    with serving(url, make_service) as target:
+    with serving(url, make_use_cases) as target:
         yield target
 
 

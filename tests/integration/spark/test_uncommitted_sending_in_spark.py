@@ -29,8 +29,8 @@ from lakelog.spark.installation import installation_of
 from lakelog.storage.objects.stores import LocationStores
 from metastore.logs.brokers import Brokers
 from metastore.postgres import migrate
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
 from tests.contract.metastore.serving import serving
 from tests.given_session import GivenSession
 from tests.integration.sdk.logging_tables import HandPublisher
@@ -60,8 +60,8 @@ def target(
     url = postgres_server.url("uncommitted_sending_in_spark")
     migrate(url)
 
-    def make(store: Store) -> MetastoreService:
-        return MetastoreService(store, f"file://{warehouse}/", brokers=Brokers([(kafka_broker,)], open_log))
+    def make(store: Store) -> UseCases:
+        return UseCases(store, f"file://{warehouse}/", brokers=Brokers([(kafka_broker,)], open_log))
 
     with serving(url, make) as found:
         yield found

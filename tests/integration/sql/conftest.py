@@ -9,9 +9,9 @@ from lakelog.clock import SystemClock
 from lakelog.sdk.catalog import Catalog
 from lakelog.sql import SqlSession
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory.store import MemoryStore
-from metastore.service import MetastoreService
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 
 async def _open_memory() -> MemoryStore:
@@ -20,7 +20,7 @@ async def _open_memory() -> MemoryStore:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[SqlSession]:
-    metastore = InProcessMetastore(_open_memory, lambda store: MetastoreService(store, f"file://{tmp_path}/"))
+    metastore = in_process(_open_memory, lambda store: UseCases(store, f"file://{tmp_path}/"))
     session = SqlSession(Catalog(metastore, LocationStores()))
     session.execute("CREATE DATABASE shop")
     session.execute("USE shop")

@@ -12,7 +12,6 @@ import pytest
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.sql import SqlSession
-from metastore.inprocess import InProcessMetastore
 
 from .test_sql_session import ORDERS, fill, rows
 
@@ -72,13 +71,14 @@ def test_only_tables_that_are_meant_are_asked_for(session: SqlSession, monkeypat
     for name in ("a", "b", "c"):
         session.execute(f"CREATE TABLE {name} (x INT)")
     asked: list[str] = []
-    get = InProcessMetastore.get_table
+    metastore = session.catalog.metastore
+    get = metastore.get_table
 
-    def noted(self: InProcessMetastore, name: TableName) -> TableInfo:
+    def noted(name: TableName) -> TableInfo:
         asked.append(str(name))
-        return get(self, name)
+        return get(name)
 
-    monkeypatch.setattr(InProcessMetastore, "get_table", noted)
+    monkeypatch.setattr(metastore, "get_table", noted)
     query = "SELECT table_name FROM information_schema.tables"
     assert rows(session, f"{query} WHERE table_name IN ('a', 'b') AND table_schema = 'shop' ORDER BY 1") == [
         ("a",),

@@ -30,9 +30,9 @@ from lakelog.errors import CommitConflict, Fenced, LakelogError, OutcomeUnknown,
 from lakelog.format.commit.request import INPUT_GONE, CommitRequest, CommitResult
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.table import TableInfo
-from metastore.inprocess import InProcessMetastore
 from metastore.postgres import migrate
 from metastore.postgres.connection.connections import libpq_url
+from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
 from tests.contract.metastore.making import compaction, make_change, make_file, make_table

@@ -29,8 +29,8 @@ from metastore.memory import MemoryStore
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
 from tests.contract.metastore.making import SCHEMA, day, key, make_file
 
 DAY, ID = 1, 2
@@ -168,8 +168,8 @@ def holds(predicate: Predicate, file_day: str | None, value: int) -> bool:
 class History:
     """A table that a history is played on, and its model."""
 
-    def __init__(self, service: MetastoreService, packer: Packer, table_uuid: str) -> None:
-        self.service = service
+    def __init__(self, use_cases: UseCases, packer: Packer, table_uuid: str) -> None:
+        self.use_cases = use_cases
         self.packer = packer
         self.table_uuid = table_uuid
         self.model = Model()
@@ -215,7 +215,7 @@ class History:
         else:
             gone = live
             change = replace(change, remove=RemoveEverything())
-        attempt = (await self.service.stage_attempt([self.table_uuid], "w")).attempt_id
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], "w")).attempt_id
         written = [] if place is not None and not change.groups[0].output_count else brought
         files = tuple(
             make_file(
@@ -232,7 +232,7 @@ class History:
             for n, (file_day, bucket, values) in enumerate(written)
         )
         request = CommitRequest("w", next(self.identifiers), (replace(change, add_files=files),), attempt)
-        result = (await self.service.commit(request)).results[0]
+        result = (await self.use_cases.gate.commit(request)).results[0]
         assert result.snapshot_id == (model.latest + 1 if gone or files else None)
         if result.snapshot_id is None:
             return
@@ -255,7 +255,7 @@ class History:
         gone = [f for f in live if f.entry not in then]
         back = sorted((f for f in wanted if f.entry not in now), key=lambda f: f.file_id)
         change = Change(self.table_uuid, SnapshotKind.OVERWRITE, 0, BUCKETS, remove=RestoreState(target))
-        result = (await self.service.commit(CommitRequest("w", next(self.identifiers), (change,)))).results[0]
+        result = (await self.use_cases.gate.commit(CommitRequest("w", next(self.identifiers), (change,)))).results[0]
         assert result.snapshot_id == (model.latest + 1 if gone or back else None)
         if result.snapshot_id is None:
             return
@@ -284,7 +284,7 @@ class History:
             snapshot = 1 + round(question.at * (latest - 1))
             request = replace(request, at=AtSnapshot(snapshot))
             candidates = model.live(snapshot)
-        plan = await self.service.plan(request)
+        plan = await self.use_cases.planner.plan(request)
         rows: list[dict[str, object]] = []
         without: set[object] = set()
         per_bucket: dict[object, list[tuple[int, int]]] = {}
@@ -331,12 +331,12 @@ class History:
 
 
 async def play_history(store: Store, name: str, history: list[Action], asked: list[Question]) -> None:
-    service = MetastoreService(store, "file:///warehouse")
-    await service.create_database("shop", if_not_exists=True)
-    table, _ = await service.create_table(
+    use_cases = UseCases(store, "file:///warehouse")
+    await use_cases.catalog.create_database("shop", if_not_exists=True)
+    table, _ = await use_cases.catalog.create_table(
         TableName("shop", name), SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": "3"}
     )
-    played = History(service, Packer(store, 1), table.table_uuid)
+    played = History(use_cases, Packer(store, 1), table.table_uuid)
     for action in history:
         await played.play(action)
     latest = played.model.latest
@@ -346,10 +346,10 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
         await played.ask(Question(at, None, (), (), (None, None), None))
     for question in asked:
         await played.ask(question)
-    for kept in (await service.list_snapshots(table.table_uuid)).snapshots:
+    for kept in (await use_cases.listing.list_snapshots(table.table_uuid)).snapshots:
         live = played.model.live(kept.snapshot_id)
         assert (kept.total_files, kept.total_rows) == (len(live), sum(len(f.values) for f in live))
-    await service.close()
+    await use_cases.close()
 
 
 @pytest.fixture(autouse=True)

@@ -30,10 +30,10 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.lookup.bucket_changes import group_by_bucket
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.storage.parquet.live_file import to_live_files
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.property.tables.compacted import commit_once, identifiers, rewrite_some
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "24"))
@@ -68,7 +68,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
         return MemoryStore(SystemClock())
 
     # Nothing is due by itself.
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/", planners=()))
+    service = in_process(open_store, lambda store: UseCases(store, f"file://{tmp_path}/", planners=()))
     catalog = Catalog(service, LocationStores())
     catalog.create_database("shop")
     yield catalog

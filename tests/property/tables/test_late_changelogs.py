@@ -14,10 +14,10 @@ from lakelog.clock import SystemClock
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.integration.compactor.attaching import make_service
 
 SCHEMA = pa.schema(
@@ -48,9 +48,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
         return MemoryStore(SystemClock())
 
     # Without compactions by themselves, whose snapshots the two tables would have at different places.
-    metastore = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/", planners=())
-    )
+    metastore = in_process(open_store, lambda store: UseCases(store, f"file://{tmp_path}/", planners=()))
     catalog = Catalog(metastore, LocationStores())
     catalog.create_database("shop")
     yield catalog

@@ -12,10 +12,10 @@ import pytest
 
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.property.tables.keyed_changes import check_keyed_changes
 from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_compactions import LateHistory, SteppedClock
@@ -50,7 +50,7 @@ def test_so_does_one_whose_deletes_beat_late_rows_for_a_while(tmp_path: Path, se
     async def open_store() -> Store:
         return MemoryStore(clock)
 
-    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, tmp_path.as_uri()))
+    metastore = in_process(open_store, lambda store: UseCases(store, tmp_path.as_uri()))
     with Catalog(metastore, LocationStores()) as catalog:
         catalog.create_database("random")
         check(LateRolledBackHistory(catalog, f"random.r{seed}", seed, clock))

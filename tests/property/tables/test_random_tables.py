@@ -17,10 +17,10 @@ from lakelog.clock import SystemClock
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from tests.property.tables.history import History
 from tests.property.tables.keyed_changes import check_keyed_changes
 
@@ -36,7 +36,7 @@ def memory_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog
         return MemoryStore(SystemClock())
 
     with Catalog(
-        InProcessMetastore(open_store, lambda store: MetastoreService(store, warehouse.as_uri())), LocationStores()
+        in_process(open_store, lambda store: UseCases(store, warehouse.as_uri())), LocationStores()
     ) as catalog:
         catalog.create_database("random")
         yield catalog

@@ -17,10 +17,10 @@ from lakelog.format.commit.request import Change, CommitRequest, CommitResult, R
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.limits import Limits
 from metastore.store.records import GroupRecords
 from metastore.store.transaction import Transaction, TransactionAborted
+from metastore.use_cases import UseCases
 
 
 class FailingStore(MemoryStore):
@@ -54,14 +54,14 @@ class FailingStore(MemoryStore):
             self.after_commit()
 
 
-def run(test: Callable[[FailingStore, MetastoreService, TableInfo], Coroutine[Any, Any, None]], **limits: int) -> None:
+def run(test: Callable[[FailingStore, UseCases, TableInfo], Coroutine[Any, Any, None]], **limits: int) -> None:
     async def main() -> None:
         store = FailingStore()
-        service = MetastoreService(store, "file:///w", limits=Limits(**limits))
-        await service.create_database("d")
-        table, _ = await service.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
-        await test(store, service, table)
-        await service.close()
+        use_cases = UseCases(store, "file:///w", limits=Limits(**limits))
+        await use_cases.catalog.create_database("d")
+        table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
+        await test(store, use_cases, table)
+        await use_cases.close()
 
     asyncio.run(main())
 
@@ -76,9 +76,9 @@ async def settle(*tasks: asyncio.Task[CommitResult]) -> list[CommitResult | Base
 
 
 def test_those_that_wait_share_a_transaction() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, f"w{n}"))) for n in range(20)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(20)]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await asyncio.gather(*tasks)
@@ -89,11 +89,11 @@ def test_those_that_wait_share_a_transaction() -> None:
 
 
 def test_one_that_removes_goes_alone_and_in_its_turn() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
         removal = request(table, "o", kind=SnapshotKind.OVERWRITE, remove=RemoveEverything())
         requests = [request(table, "a"), request(table, "b"), removal, request(table, "c"), request(table, "d")]
-        tasks = [asyncio.create_task(service.commit(r)) for r in requests]
+        tasks = [asyncio.create_task(use_cases.gate.commit(r)) for r in requests]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await asyncio.gather(*tasks)
@@ -104,12 +104,12 @@ def test_one_that_removes_goes_alone_and_in_its_turn() -> None:
 
 
 def test_each_sees_what_those_before_it_in_the_group_did() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        first = asyncio.create_task(service.commit(request(table, "x")))
+        first = asyncio.create_task(use_cases.gate.commit(request(table, "x")))
         await asyncio.sleep(0.01)
         chain = [replace(request(table, "w", n), previous_identifier=n - 1) for n in (0, 1, 1, 3, 2)]
-        tasks = [asyncio.create_task(service.commit(r)) for r in chain]
+        tasks = [asyncio.create_task(use_cases.gate.commit(r)) for r in chain]
         await asyncio.sleep(0.01)
         store.held.set()
         await first
@@ -125,21 +125,23 @@ def test_each_sees_what_those_before_it_in_the_group_did() -> None:
 
 
 def test_one_that_the_store_refuses_does_not_fail_its_neighbours() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         def poison(records: GroupRecords) -> None:
             if any(result.writer == "poison" for result in records.results):
                 raise ValueError("a statement that Postgres refuses")
 
         store.fail = poison
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, name))) for name in ("x", "a", "poison", "b", "c")]
+        tasks = [
+            asyncio.create_task(use_cases.gate.commit(request(table, name))) for name in ("x", "a", "poison", "b", "c")
+        ]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await settle(*tasks)
         (failed,) = [result for result in results if isinstance(result, BaseException)]
         assert isinstance(failed, InternalError)
         assert results.index(failed) == 2
-        page = await service.list_snapshots(table.table_uuid)
+        page = await use_cases.listing.list_snapshots(table.table_uuid)
         assert [snapshot.writer for snapshot in page.snapshots] == ["x", "a", "b", "c"]
 
     run(test)
@@ -149,7 +151,7 @@ def test_one_that_the_store_refuses_does_not_fail_its_neighbours() -> None:
     ("error", "certain"), [(Unavailable("away; nothing happened"), True), (OutcomeUnknown("lost"), False)]
 )
 def test_a_lost_store_fails_each_of_the_group_with_its_own_error(error: LakelogError, certain: bool) -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         def lose() -> None:
             raise error
 
@@ -158,36 +160,36 @@ def test_a_lost_store_fails_each_of_the_group_with_its_own_error(error: LakelogE
         else:
             store.after_commit = lose
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, f"w{n}"))) for n in range(3)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(3)]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await settle(*tasks)
         assert [type(result) for result in results] == [type(error)] * 3
         assert len({id(result) for result in results}) == 3
         store.fail, store.after_commit = (lambda records: None), (lambda: None)
-        again = await asyncio.gather(*(service.commit(request(table, f"w{n}")) for n in range(3)))
+        again = await asyncio.gather(*(use_cases.gate.commit(request(table, f"w{n}")) for n in range(3)))
         assert [result.results[0].snapshot_id for result in again] == [1, 2, 3]
 
     run(test)
 
 
 def test_an_aborted_transaction_is_tried_again() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         def abort_twice(records: GroupRecords) -> None:
             if len(store.groups) < 3:
                 raise TransactionAborted("deadlock")
 
         store.fail = abort_twice
-        assert (await service.commit(request(table, "w"))).results[0].snapshot_id == 1
+        assert (await use_cases.gate.commit(request(table, "w"))).results[0].snapshot_id == 1
         assert store.groups == [1, 1, 1]
 
     run(test)
 
 
 def test_a_caller_that_goes_away_does_not_hurt_the_group() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, f"w{n}"))) for n in range(4)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(4)]
         await asyncio.sleep(0.01)
         # The first is on its way already, the third still waits.
         tasks[0].cancel()
@@ -200,16 +202,16 @@ def test_a_caller_that_goes_away_does_not_hurt_the_group() -> None:
             asyncio.CancelledError,
             CommitResult,
         ]
-        page = await service.list_snapshots(table.table_uuid)
+        page = await use_cases.listing.list_snapshots(table.table_uuid)
         assert [snapshot.writer for snapshot in page.snapshots] == ["w0", "w1", "w3"]
 
     run(test)
 
 
 def test_the_queue_is_bounded() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, f"w{n}"))) for n in range(8)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(8)]
         await asyncio.sleep(0.01)
         refused = [task for task in tasks if task.done()]
         assert len(refused) == 3
@@ -223,11 +225,11 @@ def test_the_queue_is_bounded() -> None:
 
 
 def test_closing_finishes_what_runs_and_refuses_what_waits() -> None:
-    async def test(store: FailingStore, service: MetastoreService, table: TableInfo) -> None:
+    async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(service.commit(request(table, f"w{n}"))) for n in range(2)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(2)]
         await asyncio.sleep(0.01)
-        closing = asyncio.create_task(service.close())
+        closing = asyncio.create_task(use_cases.close())
         await asyncio.sleep(0.01)
         store.held.set()
         await closing
@@ -235,6 +237,6 @@ def test_closing_finishes_what_runs_and_refuses_what_waits() -> None:
         assert isinstance(first, CommitResult)
         assert isinstance(second, Unavailable)
         with pytest.raises(Unavailable, match="shutting down"):
-            await service.commit(request(table, "late"))
+            await use_cases.gate.commit(request(table, "late"))
 
     run(test)

@@ -15,7 +15,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from metastore import metrics
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
+from metastore.use_cases import UseCases
 
 
 def test_every_name_is_described() -> None:
@@ -30,18 +30,18 @@ def test_commits_conflicts_and_plans_are_measured() -> None:
 
     async def main() -> None:
         store = MemoryStore(SystemClock())
-        service = MetastoreService(store, "file:///w", metrics=metrics.PrometheusMetrics(registry))
-        await service.create_database("d")
+        use_cases = UseCases(store, "file:///w", metrics=metrics.PrometheusMetrics(registry))
+        await use_cases.catalog.create_database("d")
         schema = pa.schema([("id", pa.int64())])
-        await service.create_table(TableName("d", "unused"), schema)
-        await service.drop_table(TableName("d", "unused"))
-        table, _ = await service.create_table(TableName("d", "t"), schema)
+        await use_cases.catalog.create_table(TableName("d", "unused"), schema)
+        await use_cases.catalog.drop_table(TableName("d", "unused"))
+        table, _ = await use_cases.catalog.create_table(TableName("d", "t"), schema)
         change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
-        await service.commit(CommitRequest("w", 1, (change,)))
-        await service.commit(CommitRequest("w", 1, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", 1, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", 1, (change,)))
         with pytest.raises(CommitConflict):
-            await service.commit(CommitRequest("w", 3, (change,), previous_identifier=2))
-        await service.plan(PlanRequest(table.table_uuid))
+            await use_cases.gate.commit(CommitRequest("w", 3, (change,), previous_identifier=2))
+        await use_cases.planner.plan(PlanRequest(table.table_uuid))
         said = generate_latest(registry).decode()
         prefix = "lakelog_metastore_"
         for line in (
@@ -55,7 +55,7 @@ def test_commits_conflicts_and_plans_are_measured() -> None:
             'live_files{of="d.t"} 0.0',
         ):
             assert prefix + line in said
-        await service.drop_table(TableName("d", "t"))
+        await use_cases.catalog.drop_table(TableName("d", "t"))
         assert "live_files{" not in generate_latest(registry).decode()
 
     asyncio.run(main())

@@ -15,8 +15,8 @@ from lakelog.format.tables.table import TableName
 from metastore.memory import MemoryStore
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
-from metastore.service import MetastoreService
 from metastore.store.records import Chunk, Packed
+from metastore.use_cases import UseCases
 from tests.contract.metastore.making import make_file
 
 
@@ -77,20 +77,20 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
 
     async def main() -> None:
         store = MemoryStore(SystemClock())
-        service = MetastoreService(store, "file:///w")
+        use_cases = UseCases(store, "file:///w")
         packer = Packer(store, 1)
-        await service.create_database("d")
-        table, _ = await service.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
+        await use_cases.catalog.create_database("d")
+        table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
 
         async def commit(identifier: int, count: int, *remove: int) -> None:
-            attempt = (await service.stage_attempt([table.table_uuid], "w")).attempt_id
+            attempt = (await use_cases.staging.stage_attempt([table.table_uuid], "w")).attempt_id
             added = tuple(make_file(attempt, f"f{n}") for n in range(count))
             kind = SnapshotKind.OVERWRITE if remove else SnapshotKind.APPEND
             change = Change(table.table_uuid, kind, 0, -1, added, RemoveFiles(remove) if remove else None)
-            await service.commit(CommitRequest("w", identifier, (change,), attempt))
+            await use_cases.gate.commit(CommitRequest("w", identifier, (change,), attempt))
 
         async def plan(snapshot_id: int) -> tuple[set[int], int]:
-            stream = await service.plan(PlanRequest(table.table_uuid, at=AtSnapshot(snapshot_id)))
+            stream = await use_cases.planner.plan(PlanRequest(table.table_uuid, at=AtSnapshot(snapshot_id)))
             listed: set[int] = set()
             without: set[int] = set()
             async for part in stream.chunks:
@@ -108,6 +108,6 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
         assert await plan(3) == (set(range(1, 18)) - {3}, 1)
         assert (await plan(2))[0] == set(range(1, 17))
         assert (await plan(1))[0] == set(range(1, 9))
-        await service.close()
+        await use_cases.close()
 
     asyncio.run(main())

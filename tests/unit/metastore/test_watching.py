@@ -15,22 +15,22 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.limits import Limits
+from metastore.use_cases import UseCases
 
 
-async def make(store: MemoryStore, **limits: int) -> tuple[MetastoreService, TableInfo]:
-    service = MetastoreService(store, "file:///w", limits=Limits(**limits))
-    await service.create_database("d", if_not_exists=True)
+async def make(store: MemoryStore, **limits: int) -> tuple[UseCases, TableInfo]:
+    use_cases = UseCases(store, "file:///w", limits=Limits(**limits))
+    await use_cases.catalog.create_database("d", if_not_exists=True)
     schema = pa.schema([("id", pa.int64())])
-    table, _ = await service.create_table(TableName("d", "t"), schema, if_not_exists=True)
-    return service, table
+    table, _ = await use_cases.catalog.create_table(TableName("d", "t"), schema, if_not_exists=True)
+    return use_cases, table
 
 
-async def commit(service: MetastoreService, table: TableInfo, first: int, count: int) -> None:
+async def commit(use_cases: UseCases, table: TableInfo, first: int, count: int) -> None:
     change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
     for n in range(first, first + count):
-        await service.commit(CommitRequest("w", n, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", n, (change,)))
 
 
 async def ids(events: AsyncIterator[WatchEvent], count: int) -> list[int]:
@@ -43,21 +43,21 @@ async def ids(events: AsyncIterator[WatchEvent], count: int) -> list[int]:
 
 def test_a_watcher_that_falls_too_far_behind_is_cut() -> None:
     async def main() -> None:
-        service, table = await make(MemoryStore(SystemClock()), watch_lag_snapshots=10)
-        await commit(service, table, 0, 50)
+        use_cases, table = await make(MemoryStore(SystemClock()), watch_lag_snapshots=10)
+        await commit(use_cases, table, 0, 50)
         # A long history is no lag: who catches up is not cut.
-        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
         assert await ids(events, 50) == list(range(1, 51))
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        await commit(service, table, 50, 1)
+        await commit(use_cases, table, 50, 1)
         assert (await waiting).snapshots[0].snapshot_id == 51
-        await commit(service, table, 51, 20)
+        await commit(use_cases, table, 51, 20)
         with pytest.raises(
             ResourceExhausted, match=r"20 snapshots behind .* 10 are allowed. Watch again from snapshot 51"
         ):
             await anext(events)
-        events = aiter(service.watch([WatchPosition(table.table_uuid, 51)]))
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 51)]))
         assert await ids(events, 20) == list(range(52, 72))
 
     asyncio.run(main())
@@ -66,20 +66,20 @@ def test_a_watcher_that_falls_too_far_behind_is_cut() -> None:
 def test_commits_of_another_metastore_are_found_by_looking() -> None:
     async def main() -> None:
         store = MemoryStore(SystemClock())
-        service, table = await make(store)
+        use_cases, table = await make(store)
         other, _ = await make(store)
-        await commit(service, table, 0, 2)
-        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        await commit(use_cases, table, 0, 2)
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
         assert await ids(events, 2) == [1, 2]
         await commit(other, table, 2, 3)
         waiting = asyncio.ensure_future(ids(events, 3))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        await service.watches.step_poll()
+        await use_cases.watches.step_poll()
         assert await waiting == [3, 4, 5]
         # What this one commits next does not follow on what it remembers: the store fills the gap.
         await commit(other, table, 5, 2)
-        await commit(service, table, 7, 1)
+        await commit(use_cases, table, 7, 1)
         assert await ids(events, 3) == [6, 7, 8]
 
     asyncio.run(main())
@@ -88,18 +88,18 @@ def test_commits_of_another_metastore_are_found_by_looking() -> None:
 def test_commits_of_another_metastore_after_what_is_remembered_are_found() -> None:
     async def main() -> None:
         store = MemoryStore(SystemClock())
-        service, table = await make(store)
+        use_cases, table = await make(store)
         other, _ = await make(store)
-        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
         waiting = asyncio.ensure_future(ids(events, 1))
         await asyncio.sleep(0.01)
         # A commit of its own while somebody watches: from now on the hub remembers snapshot 1, and nothing behind it.
-        await commit(service, table, 0, 1)
+        await commit(use_cases, table, 0, 1)
         assert await waiting == [1]
         waiting = asyncio.ensure_future(ids(events, 2))
         await asyncio.sleep(0.01)
         await commit(other, table, 1, 2)
-        await service.watches.step_poll()
+        await use_cases.watches.step_poll()
         assert await waiting == [2, 3]
 
     asyncio.run(main())
@@ -108,10 +108,10 @@ def test_commits_of_another_metastore_after_what_is_remembered_are_found() -> No
 def test_announcements_wake_the_other_metastore() -> None:
     async def main() -> None:
         store = MemoryStore(SystemClock())
-        service, table = await make(store)
+        use_cases, table = await make(store)
         other, _ = await make(store)
-        listening = asyncio.create_task(service.watches.run_listen())
-        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        listening = asyncio.create_task(use_cases.watches.run_listen())
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
         waiting = asyncio.ensure_future(ids(events, 1))
         await asyncio.sleep(0.01)
         await commit(other, table, 0, 1)
@@ -125,10 +125,12 @@ def test_announcements_wake_the_other_metastore() -> None:
 
 def test_closing_ends_watches() -> None:
     async def main() -> None:
-        service, table = await make(MemoryStore(SystemClock()))
-        waiting = asyncio.ensure_future(anext(aiter(service.watch([WatchPosition(table.table_uuid, 0)])), None))
+        use_cases, table = await make(MemoryStore(SystemClock()))
+        waiting = asyncio.ensure_future(
+            anext(aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)])), None)
+        )
         await asyncio.sleep(0.01)
-        await service.close()
+        await use_cases.close()
         assert await waiting is None
 
     asyncio.run(main())

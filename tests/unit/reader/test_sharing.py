@@ -13,7 +13,7 @@ from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import set_up_logging
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
 from reader.streams.runner import RunOptions, Shared, StreamRunner

@@ -20,10 +20,10 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.streams.open_stream import OpenStream, open_stream
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 from reader.subscriptions.metrics import SubscriptionMetrics
 from reader.subscriptions.servicer import ReaderServicer
 
@@ -36,7 +36,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/"))
+    metastore = in_process(open_store, lambda store: UseCases(store, f"file://{tmp_path}/warehouse/"))
     catalog = Catalog(metastore, LocationStores())
     catalog.create_database("shop")
     catalog.create_table("shop.items", ITEMS).append(pa.table({"id": [1, 2]}, ITEMS))

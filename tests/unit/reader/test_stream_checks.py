@@ -12,7 +12,7 @@ import pytest
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.table import TableName
 from lakelog.serving.logging_setup import set_up_logging
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from reader.streams.checking import check_stream
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress

@@ -8,10 +8,10 @@ import pytest
 from lakelog.clock import SystemClock
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import in_process
+from metastore.use_cases import UseCases
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/"))
+    service = in_process(open_store, lambda store: UseCases(store, f"file://{tmp_path}/warehouse/"))
     catalog = Catalog(service, LocationStores())
     catalog.create_database("shop")
     yield catalog

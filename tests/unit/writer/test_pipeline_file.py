@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.format.tables.table import TableName
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from writer.__main__ import main
 from writer.exit_status import ExitStatus, to_exit_status
 from writer.pipeline.reading import read_pipeline

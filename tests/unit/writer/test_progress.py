@@ -10,9 +10,9 @@ import structlog
 
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 from writer.files.batch_log import BatchFiles
 from writer.files.listing import FoundFile
 from writer.kafka.offset_log import BatchOffsets, TopicRanges
@@ -27,7 +27,7 @@ def metastore() -> Iterator[InProcessMetastore]:
     async def open_store() -> MemoryStore:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///w/"))
+    metastore = in_process(open_store, lambda store: UseCases(store, "file:///w/"))
     yield metastore
     metastore.close()
 

@@ -23,10 +23,10 @@ from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.storage.write.table_writer import TableWriter
 from lakelog.writes.attempt import CommitAttempt
-from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.testing import InProcessMetastore, in_process
+from metastore.use_cases import UseCases
 
 ROWS = pa.table({"k": pa.array([1], pa.int64())})
 
@@ -111,7 +111,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/"))
+    metastore = in_process(open_store, lambda store: UseCases(store, f"file://{tmp_path}/warehouse/"))
     yield World(metastore, tmp_path)
     metastore.close()
 

@@ -13,7 +13,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.executor import read_log as log_tasks
 from lakelog.storage.objects.stores import LocationStores
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore
 
 

@@ -23,8 +23,8 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
 from lakelog.storage.objects.stores import LocationStores
 from metastore.logs.brokers import Brokers
-from metastore.service import MetastoreService
 from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
 from tests.contract.metastore.serving import serving
 from tests.integration.sdk.logging_tables import HandPublisher
 from tests.integration.spark.driven_stream import STREAMED, put
@@ -40,11 +40,11 @@ def session(
 ) -> Iterator[SparkSession]:
     """The session of the tests, for a while with a metastore that knows the broker."""
 
-    def make_service(store: Store) -> MetastoreService:
+    def make_use_cases(store: Store) -> UseCases:
         brokers = Brokers([(kafka_broker,)], lambda options: open_kafka_log(options, Secrets({})))
-        return MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
+        return UseCases(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
 
-    with serving(migrated_url, make_service) as target:
+    with serving(migrated_url, make_use_cases) as target:
         lakelog.spark.install(spark, target)
         yield spark
         installation_of(spark).metastore.close()

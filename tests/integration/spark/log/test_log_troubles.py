@@ -21,7 +21,7 @@ from lakelog.spark.executor import log_span
 from lakelog.spark.executor import read_log as log_tasks
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.task_errors import TaskFailed
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import SCHEMA, TABLES, make, random_rows
 from tests.integration.spark.log.driven_log import FailsLater, by_bucket, flat, of_files, stream_of

@@ -15,7 +15,7 @@ from lakelog.errors import LakelogError, PermissionDenied, Unavailable
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableName
 from lakelog.serving.lease import LEASE_HELD
-from metastore.inprocess import InProcessMetastore
+from metastore.testing import InProcessMetastore
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.service import PublisherService
 from writer.publishing.topics.membership import PublisherMembership

@@ -1,0 +1,166 @@
+"""The use cases of the metastore, made and connected: what one must tell another is said here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.clock import Clock, Ids, RandomIds, SystemClock
+from lakelog.format.tables.snapshot import Snapshot
+
+from .commits.gate import CommitGate
+from .commits.pending_changelogs import PendingChangelogs
+from .commits.staging import Staging
+from .commits.writers import Writers
+from .jobs.cleaning import Cleaning
+from .jobs.dedicated import DedicatedPlanning
+from .jobs.due_compactions import plan_compactions
+from .jobs.due_deletion_vectors import plan_deletion_vector_jobs
+from .jobs.due_full import plan_full_compactions
+from .jobs.due_work import DueWork, WorkPlanner
+from .jobs.jobs import Jobs
+from .jobs.leases import Leases
+from .jobs.partition_expiry import plan_partition_expiry
+from .jobs.pipelines import Pipelines
+from .jobs.services import Services
+from .logs.brokers import Brokers
+from .logs.lag import LogLags
+from .logs.publishing import Publishing
+from .logs.topics import LogTopics
+from .metrics import Metrics, NoMetrics
+from .plans.packing import Packer
+from .plans.planning import Planner
+from .retention.expiry import Expiry, plan_expiry_work
+from .retention.overdue import Overdue
+from .retention.snapshot_leases import SnapshotLeases
+from .snapshots.consumers import Consumers
+from .snapshots.listing import SnapshotListing
+from .snapshots.tags import Tags
+from .snapshots.watching import WatchHub
+from .store.limits import Limits
+from .store.transaction import Store
+from .tables.catalog import Catalog
+from .tables.dropped import DroppedTables
+from .tables.partitions import PartitionRules
+from .tables.table_files import TableFiles
+
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (
+    plan_compactions,
+    plan_full_compactions,
+    plan_deletion_vector_jobs,
+    plan_expiry_work,
+    plan_partition_expiry,
+)
+"""Who tells what is due at a table, in the order in which they are asked."""
+
+
+class UseCases:
+    """All that the metastore does, an attribute for each use case. Runs on one event loop.
+
+    What callers may ask for has the names of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold here
+    too, and raises only errors of `lakelog.errors`. What is to be run beside it stands in `metastore.background`.
+
+    Args:
+        store: Where everything is kept; `close` leaves it open.
+        warehouse: Absolute URI under which tables get their locations.
+        clock: For measuring; the times of commits and leases are the store's.
+        ids: Names of tables, snapshots and attempts.
+        limits: Bounds of single requests and of all together.
+        metrics: Where measurements go.
+        dropped_retention_ms: For how long dropped tables can be restored; 0: not at all.
+        brokers: Those that tables may name for their logs; by default there are none.
+        planners: Who tells what commits make due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        warehouse: str,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        limits: Limits | None = None,
+        metrics: Metrics | None = None,
+        dropped_retention_ms: int = 86_400_000,
+        brokers: Brokers | None = None,
+        planners: Sequence[WorkPlanner] = PLANNERS,
+    ) -> None:
+        clock = clock or SystemClock()
+        ids = ids or RandomIds()
+        limits = limits or Limits()
+        self._metrics = metrics = metrics or NoMetrics()
+        partitions = PartitionRules()
+        self.watches = WatchHub(store, limits, metrics)
+        self.due_work = DueWork(store, clock, planners, self._jobs_due)
+        self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
+        self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
+        self.cleaning = Cleaning(store, self.jobs.due)
+        self.gate = CommitGate(
+            store,
+            ids,
+            clock,
+            limits,
+            metrics,
+            self._committed,
+            self._uncertain,
+            partitions,
+            self.jobs.due,
+        )
+        self.staging = Staging(store, ids, limits)
+        self.writers = Writers(store)
+        self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions)
+        self.log_topics = LogTopics(store, brokers or Brokers())
+        self.log_lags = LogLags(store, metrics)
+        self.publishing = Publishing(store)
+        self.catalog = Catalog(
+            store,
+            ids,
+            warehouse,
+            self.log_topics,
+            self.due_work.touch,
+            self._table_dropped,
+            dropped_retention_ms,
+        )
+        self.dropped_tables = DroppedTables(store, self._table_restored)
+        self.table_files = TableFiles(store)
+        self.planner = Planner(store, clock, limits, metrics)
+        self.packer = Packer(store)
+        self.leases = Leases(store)
+        self.pipelines = Pipelines(store)
+        self.listing = SnapshotListing(store)
+        self.consumers = Consumers(store)
+        self.tags = Tags(store)
+        self.expiry = Expiry(store, self.packer, self.jobs.due)
+        self.snapshot_leases = SnapshotLeases(store)
+        self.overdue = Overdue(store, metrics)
+        self.services = Services(store, limits)
+
+    async def close(self) -> None:
+        """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
+        self.jobs.close()
+        self.watches.close()
+        await self.log_topics.close()
+        await self.gate.close()
+
+    def _committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete_until: int) -> None:
+        self.watches.committed(table_uuid, snapshots, complete_until)
+        self.due_work.touch(table_uuid)
+
+    def _uncertain(self, table_uuid: str) -> None:
+        self.watches.uncertain(table_uuid)
+        self.due_work.touch(table_uuid)
+
+    def _jobs_due(self) -> None:
+        self.jobs.due()
+
+    def _table_dropped(self, table_uuid: str, name: str) -> None:
+        self.watches.dropped(table_uuid)
+        self._metrics.forget("live_files", name)
+        # It may be purged at once, or earlier than whoever waits would look again.
+        self.jobs.due()
+        self.log_topics.wake()
+
+    def _table_restored(self, table_uuid: str) -> None:
+        self.log_topics.wake()
+        self.due_work.touch(table_uuid)
+        self.jobs.due()
