@@ -59,7 +59,7 @@ class TableUpkeep(TableHandle):
         meanwhile stays.
 
         Args:
-            dry_run: Only tell which partitions have expired.
+            dry_run: Only say which partitions have expired.
 
         Returns:
             The partitions, and those whose time cannot be read, which stay; `.to_arrow()` is a table of the former.

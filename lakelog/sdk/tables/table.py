@@ -248,7 +248,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             wait: Wait until it is done. Else the result has the jobs' ids.
             timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
                 compactor does one; None: 600. A compaction that goes on may take as long as it takes.
-            dry_run: Only tell what would be done, and why.
+            dry_run: Only say what would be done, and why.
             params: Values of the `:name` places of `where`.
 
         Returns:

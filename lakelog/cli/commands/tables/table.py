@@ -197,7 +197,7 @@ def show_create(invocation: Invocation, name: str) -> None:
 
 @table.group(cls=LakelogGroup)
 def options() -> None:
-    """Change options of a table; docs/options.md tells of each."""
+    """Change options of a table; docs/options.md lists them."""
 
 
 @options.command("set")
