@@ -68,3 +68,14 @@ def test_the_comparison_compares_all_of_them_in_every_row() -> None:
     assert len(rows) > 15
     assert {row.count("|") for row in rows} == {8}
     assert [row for row in rows if re.search(r"\|\s*\|", row[3:])] == []
+
+
+@pytest.mark.parametrize(
+    "page", [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_the_rows_of_a_table_have_one_width(page: Path) -> None:
+    """A bar inside of a cell, also of code, would cut it in two where pages are shown."""
+    outside_of_blocks = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"(?:^\|.*\n)+", outside_of_blocks, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
+        assert len(widths) == 1, table
