@@ -38,10 +38,10 @@ errors to the standard error.
 a line while the rows are read. Keys are stable; new ones may come. Times are ISO 8601 in UTC, decimals are strings,
 binary values base64, NaN and infinities strings. An error is then one JSON object on the standard error, with the keys
 `kind`, `reason`, `message`, `metadata` and `exit_code`. A warning is a line there, too, in front of the error if there
-is one: an object whose `kind` is `Warning` and whose other key is `message`. So `changes` and `tail` tell which
+is one: an object whose `kind` is `Warning` and whose other key is `message`. So `changes` and `tail` say which
 snapshots they cannot show.
 
-The options of `lakelog` itself, such as `--target` and `--output`, may stand in front of the command or behind it.
+The options of `lakelog` itself, such as `--target` and `--output`, can stand before the command or after it.
 
 ## Exit codes
 

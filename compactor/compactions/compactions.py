@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lakelog.byte_sizes import format_size
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import DataCorrupted, InvalidArgument
@@ -59,8 +60,8 @@ class _Done:
         parts = []
         if self.rewritten:
             parts.append(
-                f"rewrote {self.rewritten} {_files(self.rewritten)} ({self.read_bytes} bytes) "
-                f"into {self.written} ({self.written_bytes} bytes)"
+                f"rewrote {self.rewritten} {_files(self.rewritten)} ({format_size(self.read_bytes)}) "
+                f"into {self.written} ({format_size(self.written_bytes)})"
             )
         if self.moved:
             parts.append(f"moved {self.moved} {_files(self.moved)} to another level")

@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "demo": "Run a year of real flights through a pipeline, the SDK and Spark.",
     "status": "Show how lakelog is and what it holds.",
     "database": "Make, list and drop databases.",
-    "table": "Make, list, describe, alter, roll back and drop tables.",
+    "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
     "scan": "Show the rows of a table.",
     "changes": "Show what some snapshots changed.",

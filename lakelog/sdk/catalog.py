@@ -279,7 +279,7 @@ class Catalog:
         """Subscribes to several tables, so that what was committed to them together is seen together.
 
         As `lakelog.Table.subscribe`, but for this: the batches of a transaction over several of the
-        tables come one after the other, with none of another commit in between, and the position moves behind them only
+        tables come one after the other, with none of another commit in between, and the position moves on only
         when all are done. The rows to begin with hold no half of a transaction either. Commits to single tables wait
         for nothing but those before them in their own table.
 
@@ -320,7 +320,7 @@ class Catalog:
     # Writers
 
     def register_writer(self, writer: str) -> int:
-        """Takes a writer's name, so that whoever commits under it and took it earlier is refused from now on.
+        """Takes a writer's name, so that an earlier holder who commits under it is refused from now on.
 
         For programs of which one instance shall work: one that was replaced, but hangs somewhere and does not know it,
         gets Fenced from its next commit instead of writing beside its successor. Every later commit of this catalog

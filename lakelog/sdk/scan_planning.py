@@ -173,7 +173,7 @@ def plan_changes(
     without_deletes: bool = False,
     counts: ReadCounts | None = None,
 ) -> Scan:
-    """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
+    """Plans a read of what the snapshots after `after`, up to and with `until`, changed.
 
     Of an append table that is what they added. Of a table with a primary key it is what the changelog of each snapshot
     says, and where it has none the keyed changes, each with its old row; or, with `raw`, what was written: the last row

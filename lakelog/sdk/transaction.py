@@ -48,7 +48,7 @@ class Transaction:
     """Writes that are committed together when the `with` block ends, and given up when it ends with an exception.
 
     Used without `with`, it needs `commit` or `abandon`; forgotten with rows in it, it warns and commits nothing.
-    One thread at a time may use it. `result` tells what became of it.
+    One thread at a time may use it. `result` says what became of it.
 
     Args:
         catalog: Where the tables are.
@@ -153,7 +153,7 @@ class Transaction:
 
         Raises:
             InvalidArgument: A write in it failed, though its error was caught.
-            CommitConflict: Another commit changed what this one assumed; nothing happened and nothing is left behind.
+            CommitConflict: Another commit changed what this one assumed; nothing happened and no file is left.
             OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
         """
         self._check_open()

@@ -66,8 +66,8 @@ def install(
 ) -> None:
     """Makes lakelog's tables known to a Spark session: `format("lakelog")`, `read_table`, `write`, `write_stream`.
 
-    Nothing is asked of the metastore yet: as `lakelog.connect` it connects when it is first used, so a wrong target is
-    told by the first read or write. Warns where PySpark started Java, by a fork, beside an open connection of lakelog.
+    Nothing is asked of the metastore yet: like `lakelog.connect` it connects when it is first used, so the first read
+    or write reports a wrong target. Warns if PySpark started Java, by a fork, beside an open connection of lakelog.
 
     Sets `spark.sql.parquet.fieldId.read.enabled`, by which columns are found in files that are older than a rename; it
     has no effect on reads whose schema has no field ids. A token given here is put into a private file of this process,

@@ -30,10 +30,10 @@ class StreamBatch:
 
     @property
     def is_early(self) -> bool:
-        """Whether the rows were told before their commit, or are taken back because it never comes.
+        """Whether the rows came before their commit, or are taken back because it never comes.
 
-        So it is with `log.consistency` = `eventual` alone. No position stands behind such rows: whoever begins anew at
-        one is told of them again.
+        This happens with `log.consistency` = `eventual` only. Such rows belong to no position: a reader that begins
+        again at a position gets them again.
         """
         return self.snapshot_id == NO_SNAPSHOT
 

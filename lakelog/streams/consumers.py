@@ -40,9 +40,9 @@ class Consumers:
         """Lists them by id.
 
         Returns:
-            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (who reads; NULL: nobody
-            does), used_at (when the reader was heard of last), expires_at (unless it is used), expired (it keeps
-            nothing any more until somebody subscribes with its id again).
+            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (its reader; NULL: none),
+            used_at (when the reader was heard of last), expires_at (unless it is used), expired (it keeps nothing any
+            more until a subscription uses its id again).
         """
         found = self._request(lambda: self._metastore.list_consumers(self._table_uuid))
         columns = [
@@ -56,7 +56,7 @@ class Consumers:
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
 
     def reset(self, consumer_id: str, snapshot_id: int) -> None:
-        """Lets a consumer go on behind a snapshot, back or forth. Its reader is fenced.
+        """Lets a consumer go on after a snapshot, back or forth. Its reader is fenced.
 
         Args:
             consumer_id: The consumer.

@@ -55,7 +55,7 @@ class Subscription:
     One thread iterates, any may close it.
 
     Iterating blocks until there is something, and ends when it is closed, or at the end that the options set. The
-    position moves when the next batch is asked for: whoever dies before that gets the same batch again. Without
+    position moves when the next batch is asked for: a reader that dies before that gets the same batch again. Without
     `auto_commit` it moves by `commit` only.
 
     Args:
@@ -65,8 +65,8 @@ class Subscription:
         keep: Told of each new position, of all tables together in which it moves, to keep it; without any, that the
             reader is there. Raises Fenced where another reader has taken over.
         auto_commit: The position moves by itself.
-        keep_every_s: How often `keep` is told that the reader is there: so one that waits is known, and learns of
-            another that has taken over. None: never.
+        keep_every_s: How often `keep` is called while the reader waits: so the reader counts as one that uses its
+            consumer, and learns that another has taken over. None: never.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Subscription:
         """The last snapshot that is done; 0: none, and the first one comes next. None: not known yet.
 
         Raises:
-            InvalidArgument: There are several tables: `positions` tells of each.
+            InvalidArgument: There are several tables: `positions` names each.
         """
         if len(self._positions) > 1:
             raise InvalidArgument(
@@ -164,11 +164,11 @@ class Subscription:
             timeout: Seconds to wait for it; None: for ever.
 
         Returns:
-            None when there was none in time, or when the subscription has ended (`ended` tells which). What ended it
+            None when there was none in time, or when the subscription has ended (`ended` says which). What ended it
             otherwise is raised again each time.
 
         Raises:
-            InvalidArgument: It is closed, which the read before has told by None; or its `with` block was left.
+            InvalidArgument: It is closed, as the read before has said by None; or its `with` block was left.
             Fenced: Another reader has taken over the consumer, or it was reset or deleted.
             SnapshotExpired: The next change is no longer kept, and the options do not say what to do then.
             HistoryDiverged: The table's history is no longer the one that was read.
@@ -232,7 +232,7 @@ class Subscription:
 
         A snapshot is held in memory as a whole; iterate the subscription itself where one may be too large. Snapshots
         without rows to show are passed over. Of a commit to several tables each table's part comes by itself. The
-        position moves when the snapshot behind a whole commit is asked for, or by `commit`.
+        position moves when the snapshot after a whole commit is asked for, or by `commit`.
 
         Args:
             timeout: How many seconds to wait for each batch; the iteration ends when none comes. None: for ever.
@@ -255,7 +255,7 @@ class Subscription:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the batch handed out last ends a commit, so that `commit` would move behind it."""
+        """Whether the batch handed out last ends a commit, so that `commit` would move past it."""
         return self._whole
 
     @property
@@ -269,7 +269,7 @@ class Subscription:
         return self._closed.is_set()
 
     def commit(self) -> None:
-        """Moves the position behind the batches handed out so far, as far as they are whole commits.
+        """Moves the position past the batches handed out so far, as far as they are whole commits.
 
         Raises:
             Fenced: As `read`.

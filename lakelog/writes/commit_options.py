@@ -18,7 +18,7 @@ class TransactionOptions(TypedDict, total=False):
     """What transactions and all writes take by keyword; all of it may be left out.
 
     Args:
-        writer: Who commits. With `identifier` the commit is applied once, whoever repeats it, however late.
+        writer: Who commits. With `identifier` the commit is applied once, however often and late it is repeated.
         identifier: The writer's own number of this commit.
         previous_identifier: What the writer's last identifier must be; otherwise the commit is refused. -1: none.
         watermark: A point in time, as `timestamp` of `Table.scan`. A table's watermark never falls.
@@ -37,7 +37,7 @@ class TransactionOptions(TypedDict, total=False):
 class CommitOptions(TransactionOptions, total=False):
     """What every write takes by keyword, beside `TransactionOptions`; both may be given, and both are checked then.
 
-    A write that is refused raises CommitConflict, which names the other commit, and leaves nothing behind. Read the
+    A write that is refused raises CommitConflict, which names the other commit, and leaves no file. Read the
     rows again and write again. Compactions change no row and refuse no write. (writer, identifier) comes first: a
     commit that was applied is answered as it was.
 

@@ -90,7 +90,7 @@ class TableWrite:
     def take(
         self, batch: pa.RecordBatch | pa.Table, source: KindSource, fill_missing: bool
     ) -> tuple[pa.Table, Kinds | None]:
-        """Input as rows of the table, and their kinds; see `Intake.take`.
+        """Input as rows of the table, and their kinds; see `RowNormalizer.take`.
 
         Raises:
             InvalidArgument: It does not fit the table, or a row is too large for its external log.

@@ -40,7 +40,10 @@ class PublisherMetrics:
         )
         self.failures: Final = counter("failures", "Steps that failed, by reason.", "reason")
         self._totals: Final = {
-            "producer_reinits": counter("producer_reinits", "New producers, each behind a doubt or a start."),
+            "producer_reinits": counter(
+                "producer_reinits",
+                "New producers: after a start, an idle time, or whenever a record could be sent twice.",
+            ),
             "transactions": counter("transactions", "Transactions that were committed."),
             "snapshots": counter("snapshots", "Snapshots that were published as a whole."),
             "records": counter("records", "Records that were sent, those of transactions that failed included."),

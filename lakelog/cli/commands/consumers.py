@@ -34,8 +34,8 @@ def consumers() -> None:
 def list_(invocation: Invocation, name: str) -> None:
     """List a table's consumers.
 
-    BEHIND says how many snapshots one has yet to do. It keeps them from expiring, until nobody has used it for
-    'consumer.expiration-time': then it is EXPIRED, and only its position is kept. READ BY is empty where nobody reads.
+    BEHIND says how many snapshots a consumer has yet to read. It keeps them from expiring, until it was unused for
+    'consumer.expiration-time': then it is EXPIRED, and only its position is kept. READ BY is empty without a reader.
     """
     table = invocation.catalog.table(name)
     latest = table.info.latest_snapshot_id
@@ -49,14 +49,14 @@ def list_(invocation: Invocation, name: str) -> None:
 @click.option("--to", type=Whole(0), required=True, metavar="N", help="A snapshot; 0: it begins with the first.")
 @pass_invocation
 def reset(invocation: Invocation, name: str, consumer: str, to: int) -> None:
-    """Let a consumer go on behind a snapshot, back or forth.
+    """Let a consumer go on after a snapshot, back or forth.
 
-    Whoever reads under its name is stopped with an error.
+    A program that reads under its name is stopped with an error.
     """
     table = invocation.catalog.table(name)
     table.consumers.reset(consumer, to)
     invocation.printer.done(
-        f"Consumer {consumer} of {table.name} goes on behind snapshot {to}.", {"consumer": consumer, "snapshot_id": to}
+        f"Consumer {consumer} of {table.name} goes on after snapshot {to}.", {"consumer": consumer, "snapshot_id": to}
     )
 
 
@@ -68,7 +68,7 @@ def reset(invocation: Invocation, name: str, consumer: str, to: int) -> None:
 def delete(invocation: Invocation, name: str, consumer: str, yes: bool) -> None:
     """Forget a consumer, and what is kept for it.
 
-    Whoever reads under its name is stopped with an error.
+    A program that reads under its name is stopped with an error.
     """
     table = invocation.catalog.table(name)
     # One that is not there is an error, whatever the answer.

@@ -18,7 +18,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
     default=Path("lakelog-demo"),
     show_default=True,
     metavar="DIR",
-    help="Where the demo keeps its data; removed and made anew by each run.",
+    help="Where the demo keeps its data; removed and made again by each run.",
 )
 @click.option(
     "--kafka",

@@ -1,4 +1,4 @@
-"""`lakelog log`: tables' external logs: how far they are published, whether they hold what they should, begun anew."""
+"""`lakelog log`: tables' external logs: how far they are published, whether they hold what they should, begun again."""
 
 from __future__ import annotations
 
@@ -135,16 +135,16 @@ def schema(invocation: Invocation, name: str, key: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def restart(invocation: Invocation, name: str, yes: bool) -> None:
-    """Begin a table's log anew, behind the newest snapshot: when its topic was cut or made anew.
+    """Begin a table's log again, after the newest snapshot: when its topic was cut or made again.
 
-    What was not published by then never will be: whoever follows the log reads the table once as a whole. For admins.
+    What was not published by then never will be: consumers of the log must read the table once. For admins.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
-    confirm(invocation, f"Begin the log of {table.name} anew in the topic {info.topic}?", yes)
+    confirm(invocation, f"Begin the log of {table.name} again in the topic {info.topic}?", yes)
     begun = invocation.metastore.restart_log(table.uuid)
     invocation.printer.done(
-        f"The log of {table.name} begins anew behind snapshot {begun.starts_after} in the topic {begun.topic}, as its "
+        f"The log of {table.name} begins again after snapshot {begun.starts_after} in the topic {begun.topic}, as its "
         f"generation {begun.generation}.",
         {
             "table": table.name,
@@ -206,7 +206,7 @@ def _damaged(info: LogInfo, found: LogFindings) -> DataCorrupted:
     return DataCorrupted(
         f"The log of {info.name} in the topic {info.topic} is not what the table is: {reported}; for instance "
         f"{'; '.join(found.examples)}. Find out who writes to the topic or has cut it; `lakelog log restart "
-        f"{info.name}` begins it anew.",
+        f"{info.name}` begins it again.",
         reason="LOG_DAMAGED",
         metadata={"table": str(info.name), "topic": info.topic},
     )

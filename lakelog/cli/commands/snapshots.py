@@ -34,7 +34,7 @@ _FEW = 20
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("--limit", type=Whole(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones.")
-@click.option("--after", type=Whole(0), default=0, metavar="N", help="Only those behind snapshot N.")
+@click.option("--after", type=Whole(0), default=0, metavar="N", help="Only those after snapshot N.")
 @click.option("--until", type=Whole(1), metavar="N", help="Only those up to and with snapshot N.")
 @pass_invocation
 def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: int | None) -> None:

@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from lakelog.byte_sizes import format_size
 from lakelog.errors import InvalidArgument
 from lakelog.time_parsing import parse_timestamp
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _CONTROL: Final = {
     **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
     **{code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))},
@@ -66,14 +66,7 @@ def format_age(milliseconds: int) -> str:
 
 def format_bytes(size: int | None) -> str:
     """A size for people, `1.4 MiB`; empty for None."""
-    if size is None:
-        return ""
-    amount = float(size)
-    for unit in _UNITS:
-        if abs(amount) < 1023.95 or unit == _UNITS[-1]:
-            break
-        amount /= 1024
-    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+    return "" if size is None else format_size(size)
 
 
 def format_count(count: int | None) -> str:

@@ -34,7 +34,7 @@ INCREMENTAL_BETWEEN: Final = Option[tuple[int | str, int | str] | None](
     "incremental-between",
     SnapshotRange(),
     None,
-    "Read what was added by the snapshots behind the first one, up to and with the second one. With tags, of a table "
+    "Read what was added by the snapshots after the first one, up to and with the second one. With tags, of a table "
     "with a primary key, what the two states differ in, unless `incremental-between-scan-mode` says otherwise.",
     Scope.SCAN,
 )

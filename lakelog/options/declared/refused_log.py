@@ -68,7 +68,7 @@ REFUSED_LOG_OPTIONS: Final[dict[str, str]] = {
     "kafka.enable.auto.*": _POSITIONS,
     "kafka.isolation.level": "readers see what was committed, as 'log.consistency' says",
     "kafka.allow.auto.create.topics": "a table's topic is made with the table",
-    "kafka.debug": "the level of a service's own logs says what it tells",
+    "kafka.debug": "the level of a service's own logs says what they show",
     "kafka.*": _NOT_ALLOWED,
 }
 """By key, or by a pattern in which `*` stands for anything; the first that fits holds."""

@@ -100,7 +100,7 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
     "every record as it was written. `lookup`: each key's change with the row that was there before, looked up by the "
     "writer before it commits, or by a compactor afterwards (`lookup-wait`). `full-compaction`: commits bring none; "
-    "each full compaction of a bucket tells what has changed since the one before. Needs a primary key. Holds for "
+    "each full compaction of a bucket shows what has changed since the one before. Needs a primary key. Holds for "
     "later commits when changed.",
 )
 ROW_DEDUPLICATE: Final = Option[bool](
@@ -155,8 +155,8 @@ CONSUMER_EXPIRATION_TIME: Final = Option[int](
     "consumer.expiration-time",
     Duration(),
     7 * 86_400_000,
-    "How long a consumer that nobody uses keeps what it still needs of the table from expiring. Its position is "
-    "remembered; where what comes next has gone by then, `scan.expired-position` says how it goes on. A reader that "
+    "How long an unused consumer keeps what it still needs of the table from expiring. Its position is remembered. If "
+    "the next change has expired by the time it comes back, `scan.expired-position` says how it goes on. A reader that "
     "only waits uses its consumer.",
 )
 STREAMING_READ_OVERWRITE: Final = Option[bool](

@@ -57,11 +57,11 @@ class FileCheck:
         files: Files below the location.
         size_bytes: Of all of them.
         orphans: Files that nothing refers to, by attempt.
-        orphan_files: How many they are, those of attempts that are not told of included.
+        orphan_files: How many they are, those of attempts that are not listed included.
         orphan_bytes: Of all of them.
         queued_files: Files that expiry has queued and not deleted yet.
         broken: Files that are referred to and missing, or of another size.
-        broken_files: How many they are, those that are not told of included.
+        broken_files: How many they are, those that are not listed included.
         deleted_files: How many files this check has deleted.
         deleted_bytes: Of these.
     """

@@ -19,7 +19,7 @@ class TableUpkeep(TableHandle):
     def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
         """Compares the files below the table's location with what it refers to.
 
-        Writers, readers and compactors may go on meanwhile: what somebody writes, what any kept snapshot, tag or
+        Writers, readers and compactors can go on meanwhile: what is being written, what any kept snapshot, tag or
         changelog has, and what expiry has queued is never deleted.
 
         Args:
@@ -54,12 +54,11 @@ class TableUpkeep(TableHandle):
     def expire_partitions(self, dry_run: bool = False) -> PartitionExpiryResult:
         """Removes the partitions that are older than `partition.expiration-time`, as compactors do by themselves.
 
-        They are removed by one overwrite, so that earlier snapshots still have them, and streams tell of it as of any
-        overwrite. Their ages are judged by the database's clock. With `update-time` a partition that somebody writes to
-        meanwhile stays.
+        One overwrite removes them, so that earlier snapshots still have them, and streams show it as any overwrite. The
+        database's clock judges their ages. With `update-time` a partition that is written to meanwhile stays.
 
         Args:
-            dry_run: Only tell which partitions have expired.
+            dry_run: Only say which partitions have expired.
 
         Returns:
             The partitions, and those whose time cannot be read, which stay; `.to_arrow()` is a table of the former.

@@ -41,7 +41,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
     raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
-    by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
+    by those of at most a second before; the properties say what this handle heard last. `Catalog.table` asks again.
 
     All writes take `CommitOptions` by keyword: who commits, under which number, what is remembered with it, and since
     which snapshot nothing may have changed (`if_snapshot`, `if_unchanged`). A write raises InvalidArgument where the
@@ -86,7 +86,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         raw: bool = False,
         timeout: float = DEFAULT_TIMEOUT_S,
     ) -> Scan:
-        """Plans a read of what the snapshots behind `after`, up to and with `until`, changed, in their order.
+        """Plans a read of what the snapshots after `after`, up to and with `until`, changed, in their order.
 
         Of a table with a primary key each change comes with the row that was there before: `+I` for a new row, `-D`
         with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
@@ -102,7 +102,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             until: Included; None: the newest.
             columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
                 and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
-                without it nobody could tell rows that came from rows that went.
+                without it rows that came could not be distinguished from rows that went.
             filter: A condition on the table's columns, as of `scan`.
             params: Values of its `:name` places.
             limit: At most so many rows.
@@ -176,16 +176,16 @@ class Table(TableReads, TableWrites, TableUpkeep):
             scan_mode: Where to begin: `latest-full` (the default: with the rows there are), `latest`, `from-snapshot`,
                 `from-snapshot-full`, `from-timestamp`, `from-file-creation-time`, `compacted-full`; see the page on
                 options, which has those that belong to them, too.
-            consumer_id: Keep the position in the metastore under this name. Whoever subscribes with it again goes on
-                behind the last snapshot that was done, and who did before is fenced.
-            auto_commit: A snapshot is done when the batch behind its last one is asked for; False: when `commit` is
+            consumer_id: Keep the position in the metastore under this name. A subscription with it goes on
+                after the last snapshot that was done, and the reader before it is fenced.
+            auto_commit: A snapshot is done when the batch after its last one is asked for; False: when `commit` is
                 called.
             columns: Names of the columns; None: all. With a primary key `_row_kind` comes last, named or not.
             filter: A condition on the table's columns, as of `scan`.
             params: Values of its `:name` places.
             options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
             reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;
-                None: as `lakelog.connect` was told.
+                None: as in `lakelog.connect`.
 
         Raises:
             InvalidArgument: An argument is not possible, or two of them contradict each other.
@@ -237,8 +237,8 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """Has compactors put the table's files together, so that reads cost less; what they show never changes.
 
         Jobs are asked for where something is to be done, one a bucket, and compactors (`lakelog compactor run`) do
-        them, before what is due by itself. Writers go on meanwhile. What was asked for is done also when nobody waits
-        for it any more.
+        them, before what is due by itself. Writers go on meanwhile. What was asked for is done even if the caller
+        stops waiting for it.
 
         Args:
             full: Compact each bucket as a whole. Else what is due is compacted, and where nothing is, what writers have
@@ -248,7 +248,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             wait: Wait until it is done. Else the result has the jobs' ids.
             timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
                 compactor does one; None: 600. A compaction that goes on may take as long as it takes.
-            dry_run: Only tell what would be done, and why.
+            dry_run: Only say what would be done, and why.
             params: Values of the `:name` places of `where`.
 
         Returns:
@@ -287,14 +287,14 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """Lets snapshots expire now that are not needed; by themselves they do as the table's options say.
 
         What expired cannot be read any more, and compactors delete the files that no other snapshot has. What
-        consumers, readers that hold a snapshot and changelogs to be made need stays, with all behind it; so does each
+        consumers, readers that hold a snapshot and changelogs to be made need stays, with all after it; so does each
         snapshot with a tag, by itself (docs/retention.md).
 
         Args:
             older_than: What was replaced by this point in time (given as `timestamp` of `scan`) expires; None: as
                 `snapshot.time-retained` and `snapshot.num-retained.max` say.
             retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
-            dry_run: Only tell what would expire.
+            dry_run: Only say what would expire.
 
         Returns:
             What went, and for whom the rest is kept; `.to_arrow()` is a table of it.
@@ -318,7 +318,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         Returns:
             Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
             files, those that merging hides included), added_rows, writer, identifier, properties, log_offsets (the next
-            offset to read behind it in the external log, by partition; NULL: not published yet, or there is no log).
+            offset to read after it in the external log, by partition; NULL: not published yet, or there is no log).
         """
         check_limit(limit)
         metastore = self._catalog.metastore

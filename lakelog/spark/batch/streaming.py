@@ -46,7 +46,7 @@ def write_stream(
         trigger: Arguments of `DataStreamWriter.trigger`, for instance `{"availableNow": True}`; None: as fast as
             possible.
         commit_user: The writer's name; None: derived from the checkpoint. With a name of your own a stream with a new
-            checkpoint is refused, since its batches cannot be told from repetitions.
+            checkpoint is refused, since its batches would look like repetitions.
         query_name: The query's name in Spark.
         mode: "append" or "delete", as of `write`. What Spark's output mode "update" is for, rows that replace those of
             their key, is "append" into a table with a primary key; a result to be replaced as a whole is written by

@@ -31,9 +31,9 @@ def changes(
     raw: bool = False,
     timeout: float = DEFAULT_TIMEOUT_S,
 ) -> DataFrame:
-    """Returns what the snapshots behind `after`, up to and with `until`, changed.
+    """Returns what the snapshots after `after`, up to and with `until`, changed.
 
-    The rows are those of `lakelog.Table.changes`, told by tasks of some buckets each; a bucket's rows
+    The rows are those of `lakelog.Table.changes`, read by tasks of some buckets each; a bucket's rows
     come in the order of the snapshots.
 
     Args:

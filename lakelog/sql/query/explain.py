@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from lakelog.byte_sizes import format_size
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.options.declared.calls import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, MERGE_ENGINE
@@ -35,7 +36,6 @@ _COLUMNS: Final = pa.schema(
     ]
 )
 _LEFT_OUT: Final = ("Function", "Estimated Cardinality", "Projections", "__estimated_cardinality__")
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 Step = tuple[str, str, Mapping[str, str]]
 """Operation, object, and facts by name."""
@@ -117,7 +117,7 @@ def _count(files: Sequence[LiveFile], whole: Sequence[LiveFile] | None) -> dict[
     counted = [_measure(files), None if whole is None else _measure(whole)]
     facts = {}
     for name, count in counted[0].items():  # type: ignore[union-attr]
-        show = _show_size if name == "bytes" else str
+        show = format_size if name == "bytes" else str
         of_all = f" of {show(counted[1][name])}" if counted[1] is not None else ""
         facts[name] = f"{show(count)}{of_all}"
     return facts
@@ -132,13 +132,6 @@ def _measure(files: Iterable[LiveFile]) -> dict[str, int]:
         "rows in files": sum(file.row_count for file in files),
         "bytes": sum(file.size_bytes for file in files),
     }
-
-
-def _show_size(size: int) -> str:
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{size} B"
 
 
 def _explain_files(files: OpenFiles, plan: SelectPlan) -> Step:

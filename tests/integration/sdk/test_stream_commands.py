@@ -111,7 +111,7 @@ def test_consumers_are_listed_reset_and_deleted(command: Command) -> None:
     assert (code, "has no consumer 'etl'" in err) == (3, True)
     command.catalog.table("shop.orders").subscribe(consumer_id="etl").close()
     code, out, _ = command("consumers", "reset", "shop.orders", "etl", "--to", "1")
-    assert (code, "goes on behind snapshot 1" in out) == (0, True)
+    assert (code, "goes on after snapshot 1" in out) == (0, True)
     code, out, _ = command("consumers", "list", "shop.orders")
     assert out.splitlines()[1].split()[:3] == ["etl", "1", "3"]
     (listed,) = json.loads(command("consumers", "list", "shop.orders", "-o", "json")[1])

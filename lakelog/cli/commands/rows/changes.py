@@ -23,7 +23,7 @@ from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S
     example=("lakelog changes shop.orders --after 3 --until 7", "lakelog changes shop.orders --after 3 --output json"),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--after", type=Whole(0), metavar="N", help="Behind snapshot N.  [default: all that is kept]")
+@click.option("--after", type=Whole(0), metavar="N", help="After snapshot N.  [default: all that is kept]")
 @click.option("--until", type=Whole(0), metavar="N", help="Up to and with snapshot N.  [default: the newest]")
 @takes_columns
 @takes_change_condition

@@ -66,9 +66,9 @@ _BROKEN: Final = (
 def check(invocation: Invocation, name: str, repair: bool, older_than: int, yes: bool) -> None:
     """Compare a table's files with what it refers to.
 
-    Files that nothing refers to were left by writers that died, by tasks that came too late, or by others. Whoever
-    writes meanwhile is not disturbed. When files are missing, or have another size than was committed, the command
-    ends with the exit code 1.
+    Files that nothing refers to were left by writers that died, by tasks that came too late, or by others. Writers
+    are not disturbed meanwhile. When files are missing, or have another size than was committed, the command ends with
+    the exit code 1.
     """
     table = invocation.catalog.table(name)
     if repair:

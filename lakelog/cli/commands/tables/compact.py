@@ -67,7 +67,7 @@ _REPORT_EVERY_S: Final = 1.0
     metavar="COLUMN=VALUE[,...]",
     help="Only this partition; some of its columns are enough. May come often.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done, and why.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, and why.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
 @click.option(
     "--timeout",
@@ -171,7 +171,7 @@ def _show(printer: Printer, results: Sequence[CompactionResult], *, all_of_them:
     ]
     printer.records(columns, [_to_record(*each) for each in shown], empty="There is nothing to compact.")
     if left_out and shown:
-        printer.note(f"In {plural(left_out, 'other bucket')} there was nothing to do; --dry-run tells why.")
+        printer.note(f"In {plural(left_out, 'other bucket')} there was nothing to do; --dry-run says why.")
 
 
 def _to_record(result: CompactionResult, bucket: BucketCompaction) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _FACTS = (
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("--older-than", metavar="TIME", help="What was replaced by then expires, as 2024-05-01T12:00:00Z.")
 @click.option("--retain-last", type=Whole(1, MAX_RETAINED), metavar="N", help="Keep the newest N snapshots.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would expire, and what is needed by whom.")
+@click.option("--dry-run", is_flag=True, help="Only say what would expire, and what needs the rest.")
 @pass_invocation
 def expire(invocation: Invocation, name: str, older_than: str | None, retain_last: int | None, dry_run: bool) -> None:
     """Let snapshots expire now; by themselves they do as the table's options say.

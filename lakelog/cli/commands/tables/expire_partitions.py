@@ -36,7 +36,7 @@ _COLUMNS: Final = (
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--dry-run", is_flag=True, help="Only tell which partitions have expired.")
+@click.option("--dry-run", is_flag=True, help="Only say which partitions have expired.")
 @pass_invocation
 def expire_partitions(invocation: Invocation, name: str, dry_run: bool) -> None:
     """Remove the partitions that are older than partition.expiration-time.

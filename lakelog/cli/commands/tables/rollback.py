@@ -16,7 +16,7 @@ from lakelog.sdk.tables.table import Table
 )
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("--to", "state", required=True, metavar="N|TAG", help="A snapshot that is kept, or its tag.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--if-snapshot", type=Whole(0), metavar="N", help="Refuse if the table has changed since snapshot N.")
 @pass_invocation
 def rollback(invocation: Invocation, name: str, state: str, dry_run: bool, if_snapshot: int | None) -> None:

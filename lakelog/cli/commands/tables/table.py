@@ -1,4 +1,4 @@
-"""`lakelog table`: make, list, describe, alter and drop tables."""
+"""`lakelog table`: make, list and describe tables, set their options, drop them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _FACTS = (
 
 @click.group(cls=LakelogGroup)
 def table() -> None:
-    """Make, list, describe, alter, roll back and drop tables."""
+    """Make, list and describe tables, set their options, roll back and drop them."""
 
 
 @table.command(
@@ -197,7 +197,7 @@ def show_create(invocation: Invocation, name: str) -> None:
 
 @table.group(cls=LakelogGroup)
 def options() -> None:
-    """Change options of a table; docs/options.md tells of each."""
+    """Change options of a table; docs/options.md lists them."""
 
 
 @options.command("set")
