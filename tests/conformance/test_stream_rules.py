@@ -11,7 +11,8 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.storage.objects.store import ObjectStore, open_store
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import open_store
 from lakelog.streams import follow
 from lakelog.streams.subscription import Subscription
 from tests.conformance.drivers import SdkDriver

@@ -173,6 +173,7 @@ def write_rooms(tree: Path) -> None:
     write(tree, "lakelog/embedded/java.py", "")
     write(tree, "lakelog/spark/session/session.py", "import pyspark\nimport lakelog.embedded.java\n")
     write(tree, "lakelog/spark/class_archive.py", "import lakelog.embedded.java\n")
+    write(tree, "lakelog/spark/session/class_files.py", "import lakelog.embedded.java\n")
     write(tree, "lakelog/format/commit/request.py", "")
     write(tree, "lakelog/client/channel.py", "import lakelog.format.commit.request\n")
 

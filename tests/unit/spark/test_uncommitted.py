@@ -22,7 +22,7 @@ from lakelog.log.protocol import Log
 from lakelog.log.records import FetchedRecords, TopicSpec
 from lakelog.log.settings import read_log_settings
 from lakelog.spark.executor.uncommitted import _MAX_CHANNELS, TaskChannels, UncommittedTask, merge_sent, to_place
-from lakelog.spark.executor.write import WrittenFiles
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.streams.uncommitted.attempts import _COUNTED
 from lakelog.writes.uncommitted_sending import RowForm, SentUncommitted, UncommittedRows
 
