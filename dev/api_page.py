@@ -19,10 +19,10 @@ import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
+from lakelog.reads.scan import Scan  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
-from lakelog.sdk.scan import Scan  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
 from lakelog.sdk.transaction import Transaction, TransactionTable  # noqa: E402
 from lakelog.streams.batch import StreamBatch  # noqa: E402

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from lakelog.annotations import TimeLike as TimeLike
     from lakelog.errors import CommitConflict as CommitConflict
     from lakelog.errors import LakelogError as LakelogError
+    from lakelog.reads.scan import Scan as Scan
     from lakelog.results import TransactionResult as TransactionResult
     from lakelog.results import WriteResult as WriteResult
     from lakelog.sdk.catalog import Catalog as Catalog
-    from lakelog.sdk.scan import Scan as Scan
     from lakelog.sdk.tables.table import Table as Table
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
@@ -38,7 +38,7 @@ _LAZY: Final = {
     "OptionValue": "lakelog.annotations",
     "Parameters": "lakelog.annotations",
     "Rows": "lakelog.annotations",
-    "Scan": "lakelog.sdk.scan",
+    "Scan": "lakelog.reads.scan",
     "Snapshot": "lakelog.streams.batch",
     "SqlResult": "lakelog.sql.session",
     "StreamBatch": "lakelog.streams.batch",

@@ -163,7 +163,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                     metadata={"table": str(table.name)},
                 )
         stream = open_stream(
-            self._catalog,
+            self._catalog.context,
             tables,
             start.request,
             holder=self._holder,

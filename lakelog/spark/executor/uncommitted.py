@@ -24,11 +24,10 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import LakelogError
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableInfo
-from lakelog.log.opening import open_table_log
+from lakelog.log.opening import LogOpener, open_table_log
 from lakelog.log.settings import read_log_settings
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.writes.uncommitted_sending import (
-    LogOpener,
     RowForm,
     SentUncommitted,
     UncommittedChannel,

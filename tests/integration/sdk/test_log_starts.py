@@ -184,7 +184,12 @@ def test_who_goes_on_after_the_first_one_leaves_none_out(world: World) -> None:
     request = StreamRequest({"scan.mode": "from-timestamp", "scan.timestamp-millis": "4500"})
     for after in (1, 2):
         opened = open_stream(
-            world.catalog, [info], request, holder="test", points=[ResumePoint(table.uuid, after)], on_begin=print
+            world.catalog.context,
+            [info],
+            request,
+            holder="test",
+            points=[ResumePoint(table.uuid, after)],
+            on_begin=print,
         )
         found = []
         for progress in opened.follower.follow():

@@ -48,7 +48,7 @@ def test_a_reader_ahead_of_a_restored_metastore_is_refused(
     restored = RestoredMetastore(metastore)
     reader = Catalog(restored, LocationStores())
     request = StreamRequest({"scan.mode": "from-snapshot", "scan.snapshot-id": "1"})
-    follower = open_stream(reader, [table.info], request, holder="test").follower
+    follower = open_stream(reader.context, [table.info], request, holder="test").follower
     # Who asks such a metastore for what comes next again and again never hears of it.
     guard = threading.Timer(HANGS_S, follower.close)
     guard.start()

@@ -43,7 +43,7 @@ def open_at(catalog: Catalog, mode: str, points: Sequence[ResumePoint] = (), con
     if consumer:
         options["consumer-id"] = consumer
     tables = [catalog.table(name).info for name in NAMES]
-    return open_stream(catalog, tables, StreamRequest(options), holder="test", points=points)
+    return open_stream(catalog.context, tables, StreamRequest(options), holder="test", points=points)
 
 
 def follow(stream: OpenStream, until: Sequence[int]) -> Iterator[Progress]:
