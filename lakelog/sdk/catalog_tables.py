@@ -12,15 +12,15 @@ from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
 from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
+from lakelog.reads.streams.request import check_together
+from lakelog.reads.streams.subscribe import subscribe
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.maintenance.dropped import restore_table, to_dropped_table
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
-from lakelog.streams.request import check_together
-from lakelog.streams.subscribe import subscribe
-from lakelog.streams.subscription import Subscription
 from lakelog.writes.commit_options import TransactionOptions, read_transaction_options
 from lakelog.writes.write_state import WriteState
 

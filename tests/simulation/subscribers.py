@@ -16,10 +16,10 @@ import pyarrow as pa
 from lakelog.errors import Fenced, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableName
+from lakelog.reads.streams.batch import Position, StreamBatch
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
+from lakelog.reads.streams.request import StreamRequest
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.batch import Position, StreamBatch
-from lakelog.streams.open_stream import OpenStream, open_stream
-from lakelog.streams.request import StreamRequest
 from tests.simulation.actors import TABLE, Sink, World, as_simulated, fold_history
 
 CONSUMER_LIFETIME_S = 10.0

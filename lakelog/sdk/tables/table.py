@@ -19,6 +19,9 @@ from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, pla
 from lakelog.reads.reading import resolve_state
 from lakelog.reads.scan import Scan, check_limit
 from lakelog.reads.scan_planning import plan_changes
+from lakelog.reads.streams.consumers import Consumers
+from lakelog.reads.streams.subscribe import subscribe
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
@@ -31,9 +34,6 @@ from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
-from lakelog.streams.consumers import Consumers
-from lakelog.streams.subscribe import subscribe
-from lakelog.streams.subscription import Subscription
 
 
 class Table(TableReads, TableWrites, TableUpkeep):

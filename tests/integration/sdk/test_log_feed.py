@@ -18,9 +18,9 @@ from lakelog.log.records import FetchedRecords
 from lakelog.reads.log import stall as log_stall
 from lakelog.reads.log.changes import LogChanges
 from lakelog.reads.log.sources import LOG_TOO_SHORT
+from lakelog.reads.streams.log import table as log_table
+from lakelog.reads.streams.log.feed import LogFeed
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.log import table as log_table
-from lakelog.streams.log.feed import LogFeed
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all
 from writer.publishing.transactions import TransactionLimits
@@ -274,7 +274,7 @@ def test_partitions_that_were_added_are_read_from_the_log(world: World, monkeypa
     publisher.publish()
     with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
         assert read_all(stream, 1)
-        monkeypatch.setattr("lakelog.streams.table.plan_changes", None)
+        monkeypatch.setattr("lakelog.reads.streams.table.plan_changes", None)
         table.alter(set={"log.system.partitions": "3"})
         publisher.publisher.see(world.metastore.get_log(table.uuid))
         for number in range(2, 6):

@@ -6,9 +6,9 @@ import pytest
 
 from lakelog.errors import PermissionDenied
 from lakelog.log.memory import Fault, Step
+from lakelog.reads.streams.open_stream import open_stream
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.open_stream import open_stream
-from lakelog.streams.request import ResumePoint, StreamRequest
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
 

@@ -23,11 +23,11 @@ from lakelog.reads.changes import EMITTED_ROWS, MetastoreStates
 from lakelog.reads.log.changes import LogChanges
 from lakelog.reads.log.sources import ChangeSource, ChangeSources, can_do_without_log
 from lakelog.reads.reading import make_parser
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.log.feed import LogFeed
+from lakelog.reads.streams.table import StreamTable, StreamView
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.log.feed import LogFeed
-from lakelog.streams.table import StreamTable, StreamView
 
 _log = logging.getLogger(__name__)
 

@@ -32,17 +32,17 @@ from lakelog.reads.change_plan import check_raw
 from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
+from lakelog.reads.streams.batch import Position
+from lakelog.reads.streams.follow import TablesFollower
+from lakelog.reads.streams.leased_start import LeasedStart
+from lakelog.reads.streams.log.table import LogStreamTable
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
+from lakelog.reads.streams.subscription import Follower
+from lakelog.reads.streams.table import StreamTable, StreamView, to_dropped
+from lakelog.reads.streams.uncommitted.follow import UncommittedFollower
+from lakelog.reads.streams.uncommitted.opening import open_uncommitted_table
+from lakelog.reads.streams.uncommitted.table import UncommittedStreamTable
 from lakelog.storage.parquet.read_counts import ReadCounts
-from lakelog.streams.batch import Position
-from lakelog.streams.follow import TablesFollower
-from lakelog.streams.leased_start import LeasedStart
-from lakelog.streams.log.table import LogStreamTable
-from lakelog.streams.request import ResumePoint, StreamRequest
-from lakelog.streams.subscription import Follower
-from lakelog.streams.table import StreamTable, StreamView, to_dropped
-from lakelog.streams.uncommitted.follow import UncommittedFollower
-from lakelog.streams.uncommitted.opening import open_uncommitted_table
-from lakelog.streams.uncommitted.table import UncommittedStreamTable
 
 _KEEP_EVERY_MS: Final = 15_000
 """How often a reader that waits says that it is there."""
@@ -61,7 +61,7 @@ class OpenStream:
         positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
         keep: Keeps positions of the consumer; without any it says that the reader is there. Does nothing where there
             is no consumer.
-        keep_every_s: See `lakelog.streams.subscription.Subscription`.
+        keep_every_s: See `lakelog.reads.streams.subscription.Subscription`.
     """
 
     follower: Follower

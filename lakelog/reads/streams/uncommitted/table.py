@@ -25,12 +25,12 @@ from lakelog.log.columns import take_fetched
 from lakelog.log.table_codec import make_codec
 from lakelog.reads.change_plan import to_change_columns
 from lakelog.reads.reading import make_parser
+from lakelog.reads.streams.batch import NO_SNAPSHOT, StreamBatch
+from lakelog.reads.streams.log.tail import Arrived, LogTail
+from lakelog.reads.streams.table import StreamTable, StreamView
+from lakelog.reads.streams.uncommitted.attempts import OpenAttempts, RowIndices
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
-from lakelog.streams.batch import NO_SNAPSHOT, StreamBatch
-from lakelog.streams.log.tail import Arrived, LogTail
-from lakelog.streams.table import StreamTable, StreamView
-from lakelog.streams.uncommitted.attempts import OpenAttempts, RowIndices
 
 _log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import has_changelog_producer
 from lakelog.reads.reading import to_scan_columns
 from lakelog.reads.state_lookup import StateLookup
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.log.tail import Arrived
+from lakelog.reads.streams.table import StreamView
+from lakelog.reads.streams.uncommitted.table import Picked, UncommittedStreamTable
 from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.log.tail import Arrived
-from lakelog.streams.table import StreamView
-from lakelog.streams.uncommitted.table import Picked, UncommittedStreamTable
 
 _log = logging.getLogger(__name__)
 

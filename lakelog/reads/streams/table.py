@@ -15,11 +15,11 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.reads.change_plan import describe_skipped, has_changelog_producer, is_overwrite
 from lakelog.reads.scan_planning import plan_changes, plan_scan
+from lakelog.reads.streams.batch import StreamBatch
 from lakelog.storage.parquet.batches import join_small_batches
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
 
 _log = logging.getLogger(__name__)
 

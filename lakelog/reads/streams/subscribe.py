@@ -11,9 +11,9 @@ from lakelog.arguments import check_flag
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
-from lakelog.streams.open_stream import OpenStream, open_stream
-from lakelog.streams.request import to_request
-from lakelog.streams.subscription import Subscription
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
+from lakelog.reads.streams.request import to_request
+from lakelog.reads.streams.subscription import Subscription
 
 
 def subscribe(
@@ -50,7 +50,7 @@ def subscribe(
     if reader is None:
         stream = open_stream(context, tables, request, holder=holder)
     else:
-        from lakelog.streams.remote_stream import open_remote_stream
+        from lakelog.reads.streams.remote_stream import open_remote_stream
 
         stream = open_remote_stream(reader, tables, request)
     return Subscription(

@@ -6,10 +6,10 @@ from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
+from lakelog.reads.streams.table import StreamTable, StreamView
+from lakelog.reads.streams.uncommitted.keyed_table import KeyedUncommittedTable
+from lakelog.reads.streams.uncommitted.table import AppendUncommittedTable
 from lakelog.storage.parquet.read_counts import ReadCounts
-from lakelog.streams.table import StreamTable, StreamView
-from lakelog.streams.uncommitted.keyed_table import KeyedUncommittedTable
-from lakelog.streams.uncommitted.table import AppendUncommittedTable
 
 
 def open_uncommitted_table(
