@@ -172,7 +172,7 @@ def forget_copies(catalog: Catalog, turns: Iterator[int], table: Table) -> None:
 
 
 def _copies_of(catalog: Catalog, table: Table) -> Path:
-    return find_cache_folder(catalog.caches.folder) / table.uuid
+    return find_cache_folder(catalog.context.caches.folder) / table.uuid
 
 
 def _do_nothing(table: Table) -> None:

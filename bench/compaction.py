@@ -119,7 +119,7 @@ class Bucket:
 
 def each_bucket(table: Table, work: Callable[[Bucket], T]) -> list[T]:
     """Does some work on the full compaction of each bucket, on all at once."""
-    catalog = table._catalog
+    catalog = table._context
     plan = catalog.metastore.plan(PlanRequest(table.uuid))
     assert plan.snapshot is not None
     time_ms = plan.snapshot.committed_at_ms

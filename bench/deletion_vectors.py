@@ -76,7 +76,7 @@ def _measure_reads(bench: Bench, catalog: Catalog, table: Table, model: Q1Model,
 
 def _read(catalog: Catalog, table: Table, model: Q1Model, label: str, columns: list[str] | None) -> Work:
     def read() -> Callable[[], Hashable]:
-        catalog.caches.deletion_vectors.clear()
+        catalog.context.caches.deletion_vectors.clear()
         found = table.scan(columns).to_arrow()
         return lambda: check_rows(label, found, model, tuple(HASHED))
 

@@ -235,7 +235,7 @@ class _LoggedTable:
         self._table = table
         self._commits = _Counter()
         self._seen = 0
-        self._metastore = table._catalog.metastore
+        self._metastore = table._context.metastore
         topic = self._metastore.get_log(table.uuid).topic
         settings = {"bootstrap.servers": stack.kafka, "group.id": "bench", "isolation.level": "read_committed"}
         self._consumer = Consumer(settings)

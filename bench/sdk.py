@@ -173,7 +173,7 @@ def _measure_read(
         return lambda: check_rows(label, found, model, tuple(HASHED))
 
     def cold() -> Callable[[], Hashable]:
-        catalog.caches.deletion_vectors.clear()
+        catalog.context.caches.deletion_vectors.clear()
         return ours()
 
     def plain() -> bool:

@@ -29,7 +29,8 @@ from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
 from lakelog.embedded.services import service_command, service_environment
 from lakelog.sdk.catalog import Catalog
-from lakelog.spark.class_archive import archive_folder, make
+from lakelog.spark.class_archive import make
+from lakelog.spark.session.class_files import archive_folder
 from lakelog.spark.session.gateway import find_spark_home
 from lakelog.testing import embedded_stack
 

@@ -21,15 +21,15 @@ import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
 from lakelog.format.jobs.presence import Liveness, Service, ServiceState  # noqa: E402
+from lakelog.reads.scan import Scan  # noqa: E402
+from lakelog.reads.streams.batch import StreamBatch  # noqa: E402
+from lakelog.reads.streams.consumers import Consumers  # noqa: E402
+from lakelog.reads.streams.subscription import Subscription  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
-from lakelog.sdk.scan import Scan  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
 from lakelog.sdk.transaction import Transaction, TransactionTable  # noqa: E402
-from lakelog.streams.batch import StreamBatch  # noqa: E402
-from lakelog.streams.consumers import Consumers  # noqa: E402
-from lakelog.streams.subscription import Subscription  # noqa: E402
 from lakelog.writes.commit_options import CommitOptions, TransactionOptions  # noqa: E402
 
 _CLASSES: Final = (

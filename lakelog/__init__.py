@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from lakelog.annotations import TimeLike as TimeLike
     from lakelog.errors import CommitConflict as CommitConflict
     from lakelog.errors import LakelogError as LakelogError
+    from lakelog.reads.scan import Scan as Scan
+    from lakelog.reads.streams.batch import SnapshotChanges as Snapshot
+    from lakelog.reads.streams.batch import StreamBatch as StreamBatch
+    from lakelog.reads.streams.subscription import Subscription as Subscription
     from lakelog.results import TransactionResult as TransactionResult
     from lakelog.results import WriteResult as WriteResult
     from lakelog.sdk.catalog import Catalog as Catalog
-    from lakelog.sdk.scan import Scan as Scan
     from lakelog.sdk.tables.table import Table as Table
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
-    from lakelog.streams.batch import SnapshotChanges as Snapshot
-    from lakelog.streams.batch import StreamBatch as StreamBatch
-    from lakelog.streams.subscription import Subscription as Subscription
 
 __version__: Final = "0.1.0"
 
@@ -38,11 +38,11 @@ _LAZY: Final = {
     "OptionValue": "lakelog.annotations",
     "Parameters": "lakelog.annotations",
     "Rows": "lakelog.annotations",
-    "Scan": "lakelog.sdk.scan",
-    "Snapshot": "lakelog.streams.batch",
+    "Scan": "lakelog.reads.scan",
+    "Snapshot": "lakelog.reads.streams.batch",
     "SqlResult": "lakelog.sql.session",
-    "StreamBatch": "lakelog.streams.batch",
-    "Subscription": "lakelog.streams.subscription",
+    "StreamBatch": "lakelog.reads.streams.batch",
+    "Subscription": "lakelog.reads.streams.subscription",
     "Table": "lakelog.sdk.tables.table",
     "TimeLike": "lakelog.annotations",
     "Transaction": "lakelog.sdk.transaction",

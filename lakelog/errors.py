@@ -130,6 +130,10 @@ class DataCorrupted(LakelogError):
     default_reason = "DATA_CORRUPTED"
 
 
+FILE_MISSING: Final = "FILE_MISSING"
+"""The reason of a DataCorrupted for a file that is not there; it may have expired since it was planned."""
+
+
 class JobFailed(LakelogError):
     """What a service was asked for has failed; the message names the job and why: mend that, then ask again."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from lakelog.spark.class_archive import archive_folder, make_in_background, to_options
+from lakelog.spark.session.class_files import archive_folder, make_in_background, to_options
 from lakelog.spark.session.gateway import find_spark_home
 
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -13,8 +13,9 @@ from lakelog.options.values import TableOptions
 from lakelog.serving.streams.mismatches import Mismatches
 
 from .kafka.header_kinds import KIND_COLUMN
+from .pipeline.columns import EPOCH_FORMATS
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
-from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
+from .pipeline.spec import FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.bad_records import FileRefused
 from .records.coercion import Coercion, check_format
 from .records.text_values import is_parsable

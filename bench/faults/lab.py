@@ -126,7 +126,7 @@ class FaultLab:
 
     def record(self, table: Table) -> Recorder:
         """A plain consumer of a table's log."""
-        topic = table._catalog.metastore.get_log(table.uuid).topic
+        topic = table._context.metastore.get_log(table.uuid).topic
         return Recorder(self.stack.kafka, topic, self._folder / f"{table.name.partition('.')[2]}.jsonl")
 
     def run_round(self, seed: int, tables: int, report: FaultReport, *, large: float = 0.0) -> None:
@@ -163,7 +163,7 @@ class FaultLab:
 
     def drain(self, table: Table) -> PublishState:
         """Waits until all that was committed is published, whatever stands in the way meanwhile; AssertionError."""
-        metastore = table._catalog.metastore
+        metastore = table._context.metastore
         give_up_s = time.monotonic() + DRAIN_S
         while True:
             state = metastore.get_publish_state(table.uuid)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import lakelog
 from bench.soak.tables import SoakTable
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.subscription import Subscription
 
 MODES: Final = (
     "latest-full",

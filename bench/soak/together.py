@@ -11,8 +11,8 @@ import lakelog
 from bench.soak.readers import SoakError, State, latest_snapshot
 from bench.soak.tables import SoakTable
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
+from lakelog.reads.streams.batch import StreamBatch
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.batch import StreamBatch
 
 
 class TogetherReader:

@@ -20,14 +20,13 @@ from typing import Final
 from lakelog.byte_sizes import format_size
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import DataCorrupted, InvalidArgument
+from lakelog.errors import FILE_MISSING, DataCorrupted, InvalidArgument
 from lakelog.format.commit.request import BucketRef, Change, DroppedGroup, split_group_files
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
-from lakelog.storage.parquet.reader import FILE_MISSING
 from lakelog.writes.attempt import CommitAttempt
 
 from ..executor import Control

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.errors import DataCorrupted
+from lakelog.errors import FILE_MISSING, DataCorrupted
 from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import Job, parse_bucket_scope
@@ -29,7 +29,6 @@ from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_
 from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
-from lakelog.storage.parquet.reader import FILE_MISSING
 from lakelog.writes.attempt import CommitAttempt
 from lakelog.writes.change import to_compaction_change
 

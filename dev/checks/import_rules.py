@@ -14,7 +14,7 @@ from dev.programs import problems_of
 
 TITLE = "every import goes the way that ARCHITECTURE.md allows"
 
-_LISTS_OF_OURS = ("modules", "source_modules", "protected_modules", "allowed_importers")
+_LISTS_OF_OURS = ("modules", "source_modules", "protected_modules", "allowed_importers", "containers")
 
 
 def find_problems(root: Path) -> list[str]:
@@ -46,7 +46,7 @@ def _of_present_modules(root: Path, contract: dict[str, Any], ours: tuple[str, .
     if forbidden is not None:
         kept["forbidden_modules"] = [name for name in forbidden if name not in ours or _exists(root, name)]
     enough = 2 if kept["type"] == "independence" else 1
-    needed = ("modules", "source_modules", "protected_modules", "forbidden_modules")
+    needed = ("modules", "source_modules", "protected_modules", "forbidden_modules", "containers")
     return kept if all(len(kept[key]) >= enough for key in needed if key in kept) else None
 
 

@@ -21,7 +21,7 @@ import lakelog
 from lakelog.errors import LakelogError
 
 if TYPE_CHECKING:
-    from lakelog.streams.batch import StreamBatch
+    from lakelog.reads.streams.batch import StreamBatch
 
 CONSUMER = "delays"
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lakelog.errors import InvalidArgument
 from lakelog.extras import explain_missing
 from lakelog.log.protocol import Log
 from lakelog.log.secrets import read_secrets
+
+LogOpener = Callable[[Mapping[str, str]], Log]
+"""Opens the log of a table with these options."""
 
 
 def open_table_log(options: Mapping[str, str]) -> Log:

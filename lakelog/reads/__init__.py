@@ -1,1 +1,1 @@
-"""Reading, as the SDK and Spark do it alike: which files, which changes, and what holds a snapshot meanwhile."""
+"""Reading, as the SDK and Spark do it alike: which files, which changes, and the streams of them."""

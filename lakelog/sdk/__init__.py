@@ -1,1 +1,1 @@
-"""What a user of the SDK holds: catalogs, scans, transactions."""
+"""What a user of the SDK holds: catalogs, tables, transactions."""

@@ -12,11 +12,12 @@ import datetime as dt
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from lakelog.annotations import Rows, SnapshotLike, Value
-from lakelog.arguments import check_flag
+from lakelog.arguments import check_flag, parse_table_name
 from lakelog.clock import RandomIds
+from lakelog.context import Context
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.commit.request import (
     CommitRequest,
@@ -39,9 +40,7 @@ from lakelog.writes.ingest import to_batches
 from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.writes.table_write import TableWrite
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+from lakelog.writes.write_state import WriteState
 
 
 class Transaction:
@@ -51,19 +50,23 @@ class Transaction:
     One thread at a time may use it. `result` says what became of it.
 
     Args:
-        catalog: Where the tables are.
+        context: Where the tables are.
+        writes: What it shares with other writes of its catalog.
         identity: By what the commit is known.
         commit_metadata: What it says besides its rows; holds for every table.
     """
 
-    def __init__(self, catalog: Catalog, identity: CommitIdentity, commit_metadata: CommitMetadata) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, context: Context, writes: WriteState, identity: CommitIdentity, commit_metadata: CommitMetadata
+    ) -> None:
+        self._context = context
+        self._writes = writes
         self._identity = identity
         self._commit_metadata = commit_metadata
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
-        self._epoch = catalog.writer_epoch(self._writer_name)
+        self._epoch = writes.epoch_of(self._writer_name)
         self._table_writes: dict[str, TableWrite] = {}
-        self._attempt = CommitAttempt(catalog.metastore, self._writer_name)
+        self._attempt = CommitAttempt(context.metastore, self._writer_name)
         self._ended = False
         self._failure: BaseException | None = None
         self.result: TransactionResult | None = None
@@ -87,7 +90,8 @@ class Transaction:
             InvalidArgument: A guard is no number of a snapshot.
             NotFound: There is no such table; names the nearest ones.
         """
-        return self.write_to(self._catalog.table(name).uuid, guards=Guards(if_snapshot, if_unchanged))
+        info = self._context.metastore.get_table(parse_table_name(name))
+        return self.write_to(info.table_uuid, guards=Guards(if_snapshot, if_unchanged))
 
     def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:
         """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
@@ -104,12 +108,12 @@ class Transaction:
         self._check_open()
         if table_uuid not in self._table_writes:
             if only_adds and not self._attempt.attempt_id:
-                info = self._attempt.take_ahead(self._catalog.attempts_ahead, table_uuid)
+                info = self._attempt.take_ahead(self._writes.attempts_ahead, table_uuid)
             else:
                 info = self._attempt.join(table_uuid)
             options = TableOptions(info.options)
             joined = TableWrite(
-                info, options, self._catalog.open_store(info), RowNormalizer(str(info.name), info.schema, options)
+                info, options, self._context.open_store(info), RowNormalizer(str(info.name), info.schema, options)
             )
             self._attempt.add_store(joined.store, lambda: joined.paths)
             self._table_writes[table_uuid] = joined
@@ -171,7 +175,7 @@ class Transaction:
         try:
             for write in self._table_writes.values():
                 _check_guard(write)
-                write.finish(self._catalog, self._attempt.attempt_id)
+                write.finish(self._context, self._attempt.attempt_id)
         except BaseException:
             self.abandon()
             raise
@@ -183,7 +187,7 @@ class Transaction:
         """Commits, with changelogs that are looked up again for as long as others change the same buckets meanwhile."""
         lookups = [write.lookup for write in self._table_writes.values() if write.lookup is not None]
         try:
-            return commit_lookups(lookups, self._try_commit, self._catalog.clock, self._catalog.rng)
+            return commit_lookups(lookups, self._try_commit, self._context.clock, self._context.rng)
         except BaseException as error:
             self.abandon()
             if isinstance(error, LakelogError):
@@ -194,7 +198,7 @@ class Transaction:
             raise
 
     def _try_commit(self) -> CommitResult:
-        return self._attempt.commit(self._make_request(), Repeating(self._catalog.clock, self._catalog.rng))
+        return self._attempt.commit(self._make_request(), Repeating(self._context.clock, self._context.rng))
 
     def abandon(self) -> None:
         """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
@@ -213,7 +217,7 @@ class Transaction:
         # Its traceback holds this transaction and the rows that were being written.
         self._failure = None
         for table_uuid in self._table_writes:
-            self._catalog.attempts_ahead.forget(table_uuid)
+            self._writes.attempts_ahead.forget(table_uuid)
         for write in self._table_writes.values():
             if write.writer is not None:
                 write.writer.abort()
@@ -297,13 +301,13 @@ class TransactionTable:
                 "are committed. Delete first, or give the deletes a sequence value.",
                 metadata={"table": str(write.info.name)},
             )
-        catalog = self._transaction._catalog
-        deletes = LatestDeletes(catalog.metastore, write.store, write.info, catalog.caches)
+        context = self._transaction._context
+        deletes = LatestDeletes(context.metastore, write.store, write.info, context.caches)
         write.guards = write.guards.meet(Guards(if_unchanged=deletes.base_snapshot_id))
         taken = (write.row_normalizer.take(batch, KindSource.FOUND_DELETES)[0] for batch in to_batches(keys))
         found = (deletes.find(rows) for rows in taken)
         # Many keys may take long to look up: their snapshot is held as a read's is.
-        with catalog.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
+        with context.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
     def write(self, data: Rows, *, fill_missing: bool = False) -> None:
@@ -344,7 +348,7 @@ class TransactionTable:
             )
         wanted = snapshot_id_or_tag
         if isinstance(wanted, dt.date):
-            metastore = self._transaction._catalog.metastore
+            metastore = self._transaction._context.metastore
             wanted = find_snapshot_at(metastore, write.info.table_uuid, wanted, "snapshot_id_or_tag")
         write.removal = to_restore(wanted)
         write.was_written = True
@@ -385,5 +389,5 @@ class TransactionTable:
                 batch = static.fill_in(batch)
             table, kinds = write.take(batch, source, fill_missing)
             attempt_id = self._transaction._attempt.attempt_id
-            write.send_uncommitted(self._transaction._catalog, attempt_id, table, kinds)
+            write.send_uncommitted(self._transaction._writes.uncommitted_senders, attempt_id, table, kinds)
             write.open_writer(attempt_id).write(table, kinds)

@@ -5,25 +5,24 @@ with less than half of the CPU. Java itself looks whether the file fits it and i
 there yet, Java starts without.
 
 `python -m lakelog.spark.class_archive` makes the file. The first service that finds none has it made, by a
-process of its own that takes what the machine has left (`make_in_background`).
+process of its own that takes what the machine has left (`lakelog.spark.session.class_files.make_in_background`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakelog.embedded.java import java_home
+from lakelog.spark.session.class_files import archive_folder, find_files, is_made
+from lakelog.spark.session.gateway import find_spark_home, running
+from lakelog.spark.session.session import build_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,54 +30,8 @@ if TYPE_CHECKING:
 _RETAINED: Final = 3
 """Folders of other Javas and jars that stay; each has some 200 MB. A process that has one open keeps it."""
 
-_RETRY_AFTER_S: Final = 86_400.0
-"""What failed is not tried again before that: each try takes half a minute of CPU."""
-
 _OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Of the process that makes the file: it is over before Java's second compiler has paid for itself."""
-
-
-def archive_options(spark_home: Path) -> list[str]:
-    """Options for a Java that is to use the file; none where it is not there.
-
-    Args:
-        spark_home: Spark's folder.
-    """
-    folder = archive_folder(spark_home)
-    return to_options(folder) if _is_made(folder) else []
-
-
-def to_options(folder: Path) -> list[str]:
-    """Options that name the file in a folder, be it there or not. Java says nothing of one that does not fit. Pure."""
-    base, top = _find_files(folder)
-    return ["-Xlog:disable", f"-XX:SharedArchiveFile={base}:{top}"]
-
-
-def archive_folder(spark_home: Path) -> Path:
-    """For this Java and these jars: each other one has another folder."""
-    environment = os.environ
-    cache = environment.get("XDG_CACHE_HOME") or os.path.join(
-        environment.get("HOME") or tempfile.gettempdir(), ".cache"
-    )
-    known = [
-        (place.resolve(), place.stat().st_mtime_ns if place.exists() else 0)
-        for place in (java_home(environment) / "bin" / "java", spark_home / "jars")
-    ]
-    return Path(cache) / "lakelog" / "spark-classes" / hashlib.sha256(repr(known).encode()).hexdigest()[:12]
-
-
-def make_in_background(spark_home: Path) -> subprocess.Popen[bytes] | None:
-    """Has the file made in a process of its own, which outlives this one; None: it is there, or could not be made."""
-    folder = archive_folder(spark_home)
-    if _is_made(folder):
-        return None
-    with contextlib.suppress(OSError):
-        if time.time() - folder.stat().st_mtime < _RETRY_AFTER_S:
-            return None  # It is being made, or failed.
-    quiet = subprocess.DEVNULL
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "lakelog.spark.class_archive"]
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, env=environment)
 
 
 def make(folder: Path) -> None:
@@ -93,12 +46,12 @@ def make(folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        if _is_made(folder):
+        if is_made(folder):
             return
         _clear(folder)
         # Each under another name until it is whole. The folder has its own from the first: the second file knows the
         # first one by its place.
-        draft, (base, top) = folder / "draft.jsa", _find_files(folder)
+        draft, (base, top) = folder / "draft.jsa", find_files(folder)
         java = str(java_home(os.environ) / "bin" / "java")
         # Java's own classes are in a file of ours too: the Java that comes in a wheel has none.
         subprocess.run(
@@ -120,22 +73,11 @@ def _clear(folder: Path) -> None:
     folder.mkdir()
 
 
-def _find_files(folder: Path) -> tuple[Path, Path]:
-    return folder / "java.jsa", folder / "spark.jsa"
-
-
-def _is_made(folder: Path) -> bool:
-    return _find_files(folder)[1].exists()
-
-
 def _use_spark() -> None:
     """Does once what pipelines do again and again, so that Java has read its classes, and waits for Java's end."""
     import pyarrow as pa
 
-    import lakelog.spark
-    from lakelog.spark.session.gateway import _running
-
-    spark = lakelog.spark.build_session("classes", "local[2,2]", {"spark.log.level": "OFF"})
+    spark = build_session("classes", "local[2,2]", {"spark.log.level": "OFF"})
     rows = spark.createDataFrame(pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]}))
     rows.createOrReplaceTempView("rows")
     joined = spark.sql(
@@ -152,7 +94,7 @@ def _use_spark() -> None:
         _register_source(spark)
         _follow(spark, "lakelog-classes", None, f"{folder}/state-source")
     spark.stop()
-    java = _running[-1]
+    java = running[-1]
     assert java.stdin is not None
     java.stdin.close()
     java.wait(300)
@@ -201,8 +143,6 @@ def _register_source(spark: SparkSession) -> None:
 
 def main() -> None:
     """Makes the file for the Java and the Spark that sessions of this process would have."""
-    from lakelog.spark.session.gateway import find_spark_home
-
     # Whoever started a service waits for that, and not for what makes the next start faster.
     os.nice(19)
     make(archive_folder(find_spark_home()))

@@ -24,7 +24,8 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.config import ConnectSettings, read_cache_folder, read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.caches import Caches
-from lakelog.storage.objects.store import ObjectStore, open_store
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import open_store
 
 
 @dataclass(frozen=True)

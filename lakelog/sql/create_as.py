@@ -5,26 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
 from lakelog.results import WriteResult
+from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.statements import CreateTableAs
 
-if TYPE_CHECKING:
-    from lakelog.sql.session import SqlSession
 
-
-def create_table_as(session: SqlSession, name: str, statement: CreateTableAs) -> WriteResult | None:
+def create_table_as(names: NamedTables, name: str, statement: CreateTableAs) -> WriteResult | None:
     """Makes a table of a query's columns and writes its rows in one commit.
 
     The table is made when the query has given its first rows, so most of what can be wrong with a query leaves none. It
     is there without rows until they are committed. Where the query or the write fails, it is dropped.
 
     Args:
-        session: Where the tables are.
+        names: Where the tables are.
         name: The table's full name.
         statement: What it shall be.
 
@@ -38,7 +35,7 @@ def create_table_as(session: SqlSession, name: str, statement: CreateTableAs) ->
     """
     from lakelog.sql.query.duckdb_query import run_query
 
-    catalog = session.catalog
+    catalog = names.catalog
     with contextlib.suppress(NotFound):
         catalog.table(name)
         if statement.if_not_exists:
@@ -46,7 +43,7 @@ def create_table_as(session: SqlSession, name: str, statement: CreateTableAs) ->
         raise AlreadyExists(
             f"Table {name} exists already. Take another name, or INSERT INTO {name}.", reason="TABLE_EXISTS"
         )
-    rows = run_query(session, statement.query.sql)
+    rows = run_query(names, statement.query.sql)
     primary_key, partition_by = (
         _find_columns(rows.schema, columns) for columns in (statement.primary_key, statement.partition_by)
     )

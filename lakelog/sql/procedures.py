@@ -13,11 +13,11 @@ from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.sdk.maintenance.compaction_choice import read_partition
 from lakelog.sql.call_arguments import Kind, Parameter, read_arguments
+from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.statements import Call, Name
 
 if TYPE_CHECKING:
     from lakelog.sdk.tables.table import Table
-    from lakelog.sql.session import SqlSession
 
 _TABLE: Final = Parameter("table", Kind.TEXT, required=True)
 _STRATEGIES: Final = ("minor", "full")
@@ -36,7 +36,7 @@ class Procedure:
     run: Callable[[Table, Mapping[str, Any]], pa.Table]
 
 
-def run_call(session: SqlSession, call: Call) -> pa.Table:
+def run_call(names: NamedTables, call: Call) -> pa.Table:
     """Runs a procedure.
 
     Raises:
@@ -53,14 +53,14 @@ def run_call(session: SqlSession, call: Call) -> pa.Table:
             "UNKNOWN_PROCEDURE",
         )
     arguments = read_arguments(call, procedure.parameters)
-    return procedure.run(_find_table(session, arguments.pop("table")), arguments)
+    return procedure.run(_find_table(names, arguments.pop("table")), arguments)
 
 
-def _find_table(session: SqlSession, name: str) -> Table:
+def _find_table(names: NamedTables, name: str) -> Table:
     if "." not in name:
-        return session.table(Name(None, name))
+        return names.table(Name(None, name))
     parsed = parse_table_name(name)
-    return session.table(Name(parsed.database, parsed.name))
+    return names.table(Name(parsed.database, parsed.name))
 
 
 def _compact(table: Table, given: Mapping[str, Any]) -> pa.Table:

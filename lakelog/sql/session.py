@@ -19,6 +19,7 @@ from lakelog.options.values import WriteOptions
 from lakelog.sdk.html_table import to_html
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
+from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
 from lakelog.sql.query.system_tables import describe_columns
@@ -33,7 +34,6 @@ from lakelog.sql.statements import (
     DropTable,
     Explain,
     Insert,
-    Name,
     Query,
     ShowCreateTable,
     ShowDatabases,
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from lakelog.sdk.catalog import Catalog
     from lakelog.sdk.tables.table import Table
 
 
@@ -108,7 +107,7 @@ class SqlResult:
         return f"<sql result: {self.rows.num_rows} rows, columns {names}; .rows is a pyarrow table>"
 
 
-class SqlSession:
+class SqlSession(NamedTables):
     """Statements one after the other, with a current database. For one thread.
 
     Args:
@@ -116,13 +115,6 @@ class SqlSession:
         database: The current database; None: names of tables must have theirs, until USE.
         is_kept: Whether further statements may come; if not, USE would change nothing and is refused.
     """
-
-    def __init__(self, catalog: Catalog, database: str | None = None, *, is_kept: bool = True) -> None:
-        if database is not None:
-            check_text(database, "database", "shop")
-        self.catalog: Final = catalog
-        self.database = database
-        self._is_kept = is_kept
 
     def execute(self, sql: str, params: Parameters | None = None) -> SqlResult:
         """Runs one statement.
@@ -176,26 +168,6 @@ class SqlSession:
                 return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
-
-    def table(self, name: Name) -> Table:
-        """A table by its name; without a database it is looked up in the current one."""
-        return self.catalog.table(self.full_name(name))
-
-    def full_name(self, name: Name) -> str:
-        """`database.table`.
-
-        Raises:
-            InvalidArgument: There is neither a database in the name nor a current one.
-        """
-        return f"{name.database or self._current_database(f'shop.{name.table}')}.{name.table}"
-
-    def _current_database(self, example: str) -> str:
-        if self.database is None:
-            other = "say USE shop first" if self._is_kept else "give database='shop' with the statement"
-            raise InvalidArgument(
-                f"There is no current database. Name one, for instance {example}, or {other}.", reason="NO_DATABASE"
-            )
-        return self.database
 
     def _run_on_database(self, statement: CreateDatabase | DropDatabase | UseDatabase) -> SqlResult:
         name = statement.name

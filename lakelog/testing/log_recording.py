@@ -159,7 +159,7 @@ def load_table_side(table: Table, *, row: Sequence[str], whole_rows: int) -> Tab
         whole_rows: Snapshots of at most so many rows are published in one transaction.
     """
     listed = [
-        each for each in list_snapshots(table._catalog.metastore, table.uuid, None) if each.log is not LogContent.NONE
+        each for each in list_snapshots(table._context.metastore, table.uuid, None) if each.log is not LogContent.NONE
     ]
     snapshots = pa.table(
         [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakelog.context import Context
 from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.commit.request import Change, Removal, RemovePartitions
 from lakelog.format.tables.files import DataFile
@@ -25,10 +25,7 @@ from lakelog.writes.changelog.lookup_changelog import LookupChangelog
 from lakelog.writes.commit_metadata import CommitMetadata
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.log_rows import LogRows, plan_log_rows
-from lakelog.writes.uncommitted_sending import SentUncommitted, UncommittedRows
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+from lakelog.writes.uncommitted_sending import SentUncommitted, UncommittedRows, UncommittedSenders
 
 
 @dataclass
@@ -101,12 +98,14 @@ class TableWrite:
             log_rows.check(table)
         return table, kinds
 
-    def send_uncommitted(self, catalog: Catalog, attempt_id: str, table: pa.Table, kinds: Kinds | None) -> None:
+    def send_uncommitted(
+        self, senders: UncommittedSenders, attempt_id: str, table: pa.Table, kinds: Kinds | None
+    ) -> None:
         """Has rows sent before their commit, where the table asks for it; never fails."""
         if self.log is LogContent.NONE:
             return
         if not self.has_begun:
-            self.uncommitted = catalog.uncommitted_senders.begin(self.info, attempt_id)
+            self.uncommitted = senders.begin(self.info, attempt_id)
             self.has_begun = True
         if self.uncommitted is not None:
             self.uncommitted.send(table, kinds)
@@ -129,7 +128,7 @@ class TableWrite:
             )
         return self.writer
 
-    def finish(self, catalog: Catalog, attempt_id: str) -> None:
+    def finish(self, context: Context, attempt_id: str) -> None:
         """Makes all that was written durable, merges what is small, and readies the lookup if there is one to make."""
         if self.writer is not None:
             self.files.extend(self.writer.finish())
@@ -141,13 +140,13 @@ class TableWrite:
             self.sent = self.uncommitted.finish()
         if self.producer == "lookup" and self.files:
             self.lookup = LookupChangelog(
-                catalog.metastore,
+                context.metastore,
                 self.store,
                 self.info,
                 attempt_id,
                 self.files,
-                catalog.caches,
-                catalog.clock,
+                context.caches,
+                context.clock,
                 runs=self.runs,
             )
 

@@ -33,7 +33,8 @@ from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import LogCodec
-from lakelog.log.protocol import Log, UncommittedSender
+from lakelog.log.opening import LogOpener
+from lakelog.log.protocol import UncommittedSender
 from lakelog.log.records import EncodedRecords
 from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.table_codec import make_codec
@@ -42,9 +43,6 @@ from lakelog.storage.write.routing import Routing, route_rows, to_routing
 from lakelog.writes.ordered_work import OrderedWork
 
 log = logging.getLogger(__name__)
-
-LogOpener = Callable[[Mapping[str, str]], Log]
-"""Opens the log of a table with these options."""
 
 _WAIT_S: Final = 2.0
 """For brokers to have answered for all of a commit; its files take longer to write where there is much of it."""

@@ -17,7 +17,8 @@ import pyarrow.fs
 from lakelog.clock import Clock
 from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
-from lakelog.storage.objects.store import ObjectStore, open_store
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import open_store
 
 _WAIT_PAUSE_S: Final = 0.5
 _SCHEMES: Final = ("file", "s3")

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError
+from lakelog.reads.streams.batch import Position, Progress
+from lakelog.reads.streams.open_stream import OpenStream
+from lakelog.reads.streams.request import ResumePoint
+from lakelog.reads.streams.wire import RowsEncoder, to_proto_positions, to_proto_resume_point, to_proto_skipped
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.streams.batch import Position, Progress
-from lakelog.streams.open_stream import OpenStream
-from lakelog.streams.request import ResumePoint
-from lakelog.streams.wire import RowsEncoder, to_proto_positions, to_proto_resume_point, to_proto_skipped
 
 from .metrics import SubscriptionMetrics
 from .send_window import SendWindow

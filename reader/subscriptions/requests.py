@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableName
+from lakelog.reads.streams.request import ResumePoint, StreamRequest, check_together
+from lakelog.reads.streams.wire import from_proto_resume_point
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.streams.request import ResumePoint, StreamRequest, check_together
-from lakelog.streams.wire import from_proto_resume_point
 
 _DEFAULT_BYTES = 16 << 20
 _MOST_BYTES = 64 << 20

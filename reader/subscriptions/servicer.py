@@ -19,12 +19,12 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.format.tables.table import TableInfo
+from lakelog.reads.streams.open_stream import open_stream
+from lakelog.reads.streams.wire import from_proto_positions
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.logging_setup import Logger
-from lakelog.streams.open_stream import open_stream
-from lakelog.streams.wire import from_proto_positions
 
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump
@@ -163,7 +163,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                     metadata={"table": str(table.name)},
                 )
         stream = open_stream(
-            self._catalog,
+            self._catalog.context,
             tables,
             start.request,
             holder=self._holder,

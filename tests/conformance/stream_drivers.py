@@ -197,12 +197,12 @@ def _spark_options(case: StreamCase, options: Mapping[str, str]) -> dict[str, An
 
 def compact(table: Table) -> None:
     """Puts merged files into the place of all live ones, bucket by bucket, as a full compaction does."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
     info, options = plan.table, TableOptions(plan.table.options)
     keyed = bool(info.schema.primary_key)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
-    writer = TableWriter(table._catalog.open_store(info), info.schema, options, attempt_id)
+    writer = TableWriter(table._context.open_store(info), info.schema, options, attempt_id)
     writer.write(table.scan().to_arrow())
     outputs: dict[BucketRef, list[DataFile]] = {}
     for file in writer.finish():

@@ -9,11 +9,12 @@ import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, SnapshotExpired
+from lakelog.reads.streams import follow
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.storage.objects.store import ObjectStore, open_store
-from lakelog.streams import follow
-from lakelog.streams.subscription import Subscription
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import open_store
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, append, overwrite, upsert
 from tests.conformance.stream_drivers import SubscriptionDriver, forget

@@ -66,7 +66,7 @@ class Sink:
 
 def as_simulated(catalog: Catalog) -> Catalog:
     """A catalog of which nothing happens by itself: no thread of its own takes part in the order of things."""
-    catalog.leased_reads.close()
+    catalog.context.leased_reads.close()
     return catalog
 
 

@@ -16,7 +16,7 @@ from lakelog.errors import DataCorrupted, NotFound, OutcomeUnknown, SnapshotExpi
 from lakelog.format.commit.request import BucketRef, Change, CommitRequest
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.tables.plan import PlanRequest
-from lakelog.sdk.scan_planning import plan_scan
+from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.store import ObjectStore
 from tests.simulation.actors import RESTORED, TABLE, World, fold_history
@@ -108,7 +108,7 @@ def check_baseline(world: World) -> None:
 
 def _read_baseline(table: Table, number: int) -> dict[int, str]:
     scan = plan_scan(
-        table._catalog,
+        table._context,
         table.info,
         columns=None,
         filter=None,

@@ -221,7 +221,7 @@ def _publish_for_a_while(world: World, log: LogWorld, publisher: TablePublisher,
 def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = False) -> PublisherContext:
     """What a publisher works with; plain: without pauses and faults."""
     scheduler = world.scheduler
-    stores: Any = world.auditing_catalog()._stores if plain else world.stores
+    stores: Any = world.auditing_catalog().stores if plain else world.stores
 
     def open_log(info: LogInfo) -> Any:
         return MemoryLog(log.cluster) if plain else PausingCalls(MemoryLog(log.cluster), world, log)

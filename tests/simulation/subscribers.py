@@ -16,10 +16,10 @@ import pyarrow as pa
 from lakelog.errors import Fenced, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableName
+from lakelog.reads.streams.batch import Position, StreamBatch
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
+from lakelog.reads.streams.request import StreamRequest
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.batch import Position, StreamBatch
-from lakelog.streams.open_stream import OpenStream, open_stream
-from lakelog.streams.request import StreamRequest
 from tests.simulation.actors import TABLE, Sink, World, as_simulated, fold_history
 
 CONSUMER_LIFETIME_S = 10.0
@@ -64,14 +64,16 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     catalog = world.catalog()
     if not world.habits.own_epoch:
         calls: Any = ForwardCalls(catalog.metastore)
-        forwarded = Catalog(calls, world.stores, clock=catalog.clock, rng=catalog.rng, cache_folder=world.cache_folder)
+        forwarded = Catalog(
+            calls, world.stores, clock=catalog.context.clock, rng=catalog.context.rng, cache_folder=world.cache_folder
+        )
         catalog = as_simulated(forwarded)
     table = catalog.metastore.get_table(TableName(*TABLE.split(".")))
     options = {"consumer-id": consumer, "scan.mode": mode, "streaming-read-overwrite": "true"}
     options |= {"scan.snapshot-id": "1"} if mode == "from-snapshot" else {}
     if world.late_readers:
         options["scan.expired-position"] = "full"
-    stream = open_stream(catalog, [table], StreamRequest(options), holder=consumer)
+    stream = open_stream(catalog.context, [table], StreamRequest(options), holder=consumer)
     sink = world.sinks[consumer]
     # Without a position it begins anew, whatever was handled, and with rows where what came next has expired.
     goes_on = bool(stream.positions) and not stream.points[0].from_state

@@ -17,8 +17,9 @@ from lakelog.options.log_rules import check_log
 from lakelog.serving.streams.work_file import to_path
 from lakelog.serving.streams.yaml_section import Section
 
+from .columns import ColumnSource, TextOptions
 from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, KafkaSource, RecordFormat, Start
-from .spec import ColumnSource, Format, TextOptions
+from .spec import Format
 
 _PREFIX: Final = "kafka."
 _LAST_ID: Final = 2**31 - 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakelog.log.codecs.avro.writer_schema import WriterSchema
 
-from .spec import ColumnSource, TextOptions
+from .columns import ColumnSource, TextOptions
 
 DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
 """Some ten seconds of work: long enough that commits cost little, short enough to be repeated."""

@@ -12,22 +12,19 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.serving.streams.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.streams.yaml_section import Section, load_section
 
+from .columns import DEFAULT_MAX_RECORD_BYTES, EPOCH_FORMATS, ColumnSource, TextOptions
 from .kafka_reading import read_kafka_source
 from .kafka_spec import KafkaSource
 from .spec import (
     DEFAULT_FILES_PER_BATCH,
     DEFAULT_INTERVAL_S,
-    DEFAULT_MAX_RECORD_BYTES,
-    EPOCH_FORMATS,
     BadRecords,
-    ColumnSource,
     FileSource,
     Format,
     Mode,
     Order,
     Pipeline,
     RowKindSource,
-    TextOptions,
 )
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)

@@ -22,7 +22,8 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
 
-from ..pipeline.spec import EPOCH_FORMATS, ColumnSource, Format, Mode, RowKindSource, TextOptions
+from ..pipeline.columns import EPOCH_FORMATS, ColumnSource, TextOptions
+from ..pipeline.spec import Format, Mode, RowKindSource
 from .bad_records import BadRecord, FileRefused, Report
 from .blocks import Indices
 from .source_rows import SourceRows

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from ..pipeline.spec import TextOptions
+from ..pipeline.columns import TextOptions
 from .bad_records import BadRecord, FileRefused, Report
 from .blocks import Block, ByteStream, Indices, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records

@@ -19,7 +19,7 @@ import pyarrow.json as pa_json
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.json.members import find_left_out
 
-from ..pipeline.spec import TextOptions
+from ..pipeline.columns import TextOptions
 from .bad_records import BadRecord, Report
 from .blocks import Block, ByteStream, Indices, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records, spread

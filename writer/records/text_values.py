@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from lakelog.format.types.sql_types import to_sql_type
 
-from ..pipeline.spec import EPOCH_FORMATS, TextOptions
+from ..pipeline.columns import EPOCH_FORMATS, TextOptions
 
 Mask = npt.NDArray[np.bool_]
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from lakelog.context import Context
 from lakelog.errors import NotFound
 from lakelog.format.tables.table import TableInfo
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+from lakelog.writes.write_state import WriteState
 
 
 class TableHandle:
     """One table, whatever becomes of its name; see `lakelog.Table`.
 
     Args:
-        catalog: Where it is.
+        context: Where it is.
+        writes: What its writes share with those to other tables of its catalog.
         info: What the catalog knows of it.
     """
 
-    def __init__(self, catalog: Catalog, info: TableInfo) -> None:
-        self._catalog = catalog
+    def __init__(self, context: Context, writes: WriteState, info: TableInfo) -> None:
+        self._context = context
+        self._writes = writes
         self._info = info
 
     def __repr__(self) -> str:
@@ -79,7 +80,7 @@ class TableHandle:
         return dict(self._info.options)
 
     def _refresh(self) -> TableInfo:
-        self._info = self._request(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
+        self._info = self._request(lambda: self._context.metastore.get_table_by_uuid(self.uuid))
         return self._info
 
     def _request(self, question: Callable[[], Any]) -> Any:

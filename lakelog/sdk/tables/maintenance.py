@@ -35,17 +35,17 @@ class TableUpkeep(TableHandle):
         check_flag(repair, "repair")
         older_than_ms = _to_milliseconds(older_than)
         info = self._refresh()
-        catalog = self._catalog
-        store = catalog.open_store(info)
+        context = self._context
+        store = context.open_store(info)
 
         def check() -> FileCheck:
             return check_files(
-                catalog.metastore,
+                context.metastore,
                 store,
                 info,
                 repair=bool(repair),
                 older_than_ms=older_than_ms,
-                clock=catalog.clock,
+                clock=context.clock,
             )
 
         found: FileCheck = self._request(check)
@@ -70,7 +70,7 @@ class TableUpkeep(TableHandle):
         check_flag(dry_run, "dry_run")
         info = self._refresh()
         result: PartitionExpiryResult = self._request(
-            lambda: expire_partitions(self._catalog.metastore, info, dry_run=bool(dry_run))
+            lambda: expire_partitions(self._context.metastore, info, dry_run=bool(dry_run))
         )
         return result
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
 from lakelog.errors import LakelogError
+from lakelog.reads.scan import Scan, check_limit
+from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.html_table import describe_error, to_html
-from lakelog.sdk.scan import Scan, check_limit
-from lakelog.sdk.scan_planning import plan_scan
 from lakelog.sdk.tables.handle import TableHandle
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class TableReads(TableHandle):
         condition = to_condition(filter, params)
         return self._request(
             lambda: plan_scan(
-                self._catalog,
+                self._context,
                 self._info,
                 columns=columns,
                 filter=condition,

@@ -17,6 +17,11 @@ from lakelog.reads.change_plan import check_range, check_raw, name_change_column
 from lakelog.reads.change_range import find_begin, naming_what_is_kept
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.reads.reading import resolve_state
+from lakelog.reads.scan import Scan, check_limit
+from lakelog.reads.scan_planning import plan_changes
+from lakelog.reads.streams.consumers import Consumers
+from lakelog.reads.streams.subscribe import subscribe
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
@@ -25,15 +30,10 @@ from lakelog.sdk.maintenance.compaction_wait import check_timeout as check_compa
 from lakelog.sdk.maintenance.compaction_wait import wait_for_compactions
 from lakelog.sdk.maintenance.expiry import ExpiryResult, expire_snapshots
 from lakelog.sdk.maintenance.tags import Tags
-from lakelog.sdk.scan import Scan, check_limit
-from lakelog.sdk.scan_planning import plan_changes
 from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
-from lakelog.streams.consumers import Consumers
-from lakelog.streams.subscribe import subscribe
-from lakelog.streams.subscription import Subscription
 
 
 class Table(TableReads, TableWrites, TableUpkeep):
@@ -51,7 +51,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
     """
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Table, (self._catalog, self._info))
+        return (Table, (self._context, self._writes, self._info))
 
     def alter(self, *, set: Mapping[str, OptionValue] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
         """Changes options that may change.
@@ -69,9 +69,9 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """
         keys = to_texts(unset, "unset", "keys")
         wanted = to_option_texts({} if set is None else set)
-        alter = self._catalog.metastore.alter_table
+        alter = self._context.metastore.alter_table
         self._info = self._request(lambda: alter(self.uuid, set_options=wanted, unset_options=keys))
-        self._catalog.attempts_ahead.forget(self.uuid)
+        self._writes.attempts_ahead.forget(self.uuid)
         return self
 
     def changes(
@@ -124,7 +124,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         if raw:
             check_raw(self._info, "raw=True")
         if after is None:
-            after = self._request(lambda: find_begin(self._catalog.metastore, self._info, until, raw=raw))
+            after = self._request(lambda: find_begin(self._context.metastore, self._info, until, raw=raw))
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id
@@ -140,7 +140,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
 
         def plan() -> Scan:
             return plan_changes(
-                self._catalog,
+                self._context,
                 self._info,
                 after=after,
                 until=last,
@@ -152,8 +152,8 @@ class Table(TableReads, TableWrites, TableUpkeep):
             )
 
         remedy = "give after={} or more, or read the whole table by scan()"
-        with naming_what_is_kept(self._catalog.metastore, self._info, after, remedy):
-            return self._request(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
+        with naming_what_is_kept(self._context.metastore, self._info, after, remedy):
+            return self._request(lambda: plan_when_complete(self._context.metastore, self._info, last, timeout_s, plan))
 
     def subscribe(
         self,
@@ -196,7 +196,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         info = self._refresh()
         return self._request(
             lambda: subscribe(
-                self._catalog,
+                self._context,
                 [info],
                 scan_mode=scan_mode,
                 consumer_id=consumer_id,
@@ -204,24 +204,24 @@ class Table(TableReads, TableWrites, TableUpkeep):
                 columns={} if columns is None else {str(info.name): columns},
                 filters={} if condition is None else {str(info.name): condition},
                 options=options,
-                reader=self._catalog.reader.resolve(reader),
+                reader=self._context.reader.resolve(reader),
             )
         )
 
     @property
     def consumers(self) -> Consumers:
         """Named readers of the table: `.list()`, `.reset(id, snapshot_id)`, `.delete(id)`."""
-        return Consumers(self._catalog.metastore, self.uuid, self._request)
+        return Consumers(self._context.metastore, self.uuid, self._request)
 
     @property
     def tags(self) -> Tags:
         """Names of snapshots: `.create(name, snapshot_id=None)`, `.list()`, `.delete(name)`."""
-        return Tags(self._catalog.metastore, self.uuid, self._request)
+        return Tags(self._context.metastore, self.uuid, self._request)
 
     @property
     def lookup_metrics(self) -> CacheStatistics:
         """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
-        return replace(self._catalog.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
+        return replace(self._context.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
 
     def compact(
         self,
@@ -264,7 +264,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             check_flag(flag, name)
         timeout_s = check_compaction_timeout(timeout)
         condition = to_condition(where, params)
-        info, metastore = self._refresh(), self._catalog.metastore
+        info, metastore = self._refresh(), self._context.metastore
 
         def compact() -> CompactionResult:
             planned = plan_compaction(metastore, info, full=bool(full), partitions=partitions, where=condition)
@@ -273,7 +273,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             requested = request_compaction(metastore, planned)
             if not wait:
                 return requested.result
-            return wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=self._catalog.clock)[0]
+            return wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=self._context.clock)[0]
 
         found: CompactionResult = self._request(compact)
         return found
@@ -305,7 +305,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """
         return self._request(
             lambda: expire_snapshots(
-                self._catalog.metastore, self._info, older_than=older_than, retain_last=retain_last, dry_run=dry_run
+                self._context.metastore, self._info, older_than=older_than, retain_last=retain_last, dry_run=dry_run
             )
         )
 
@@ -321,7 +321,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             offset to read after it in the external log, by partition; NULL: not published yet, or there is no log).
         """
         check_limit(limit)
-        metastore = self._catalog.metastore
+        metastore = self._context.metastore
 
         def request() -> pa.Table:
             found = list_snapshots(metastore, self.uuid, limit)
@@ -340,5 +340,5 @@ class Table(TableReads, TableWrites, TableUpkeep):
             (as text, cut where they are long), added_snapshot; by partition, bucket and order.
         """
         at = resolve_state(snapshot_id)
-        plan = self._request(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
+        plan = self._request(lambda: self._context.metastore.plan(PlanRequest(self.uuid, at)))
         return to_files_table(plan)

@@ -73,7 +73,7 @@ class TableWrites(TableHandle):
             except (CommitConflict, SnapshotExpired) as error:
                 if tries == MAX_TRIES or not is_resolved_by_a_recheck(error, commit.get("if_unchanged")):
                     raise
-            self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.rng()))
+            self._context.clock.sleep(policy.backoff_s(tries, self._context.rng()))
         raise AssertionError("the last try returns or raises")
 
     def write(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
@@ -135,7 +135,7 @@ class TableWrites(TableHandle):
         self, call: str, write: Callable[[TransactionTable], None], commit: CommitOptions, adds: bool = False
     ) -> WriteResult:
         identity, commit_metadata, guards = read_commit_options(call, commit)
-        transaction = Transaction(self._catalog, identity, commit_metadata)
+        transaction = Transaction(self._context, self._writes, identity, commit_metadata)
 
         def write_all() -> TransactionResult | None:
             with transaction:

@@ -35,7 +35,8 @@ from lakelog.options.values import TableOptions
 from lakelog.results import WriteResult
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.executor.uncommitted import merge_sent
-from lakelog.spark.executor.write import LookupBase, WrittenFiles
+from lakelog.spark.executor.write import LookupBase
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.storage.lookup.bucket_changelog import ChangelogExecutor, emit_in_threads
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.annotations import TimeLike
 from lakelog.arguments import parse_table_name, to_option_texts
-from lakelog.errors import DataCorrupted, InvalidArgument
+from lakelog.client.leased_reads import LeasedReads
+from lakelog.errors import FILE_MISSING, DataCorrupted, InvalidArgument
 from lakelog.format.tables.plan import Plan
 from lakelog.options.values import ScanOptions
-from lakelog.reads.leased_reads import LeasedReads
 from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_sections
 from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
@@ -22,7 +22,6 @@ from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import to_live_files
-from lakelog.storage.parquet.reader import FILE_MISSING
 
 
 def read_table(

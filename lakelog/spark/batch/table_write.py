@@ -40,7 +40,8 @@ from lakelog.spark.batch.write_parameters import (
     resolve_overwrite,
 )
 from lakelog.spark.executor.uncommitted import UncommittedTask, plan_uncommitted
-from lakelog.spark.executor.write import WRITTEN_SCHEMA, LookupBase, WriteTask, WrittenFiles, row_writer
+from lakelog.spark.executor.write import WRITTEN_SCHEMA, LookupBase, WriteTask, row_writer
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.installation import installation_of
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema

@@ -17,26 +17,23 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import LakelogError
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableInfo
-from lakelog.log.opening import open_table_log
+from lakelog.log.opening import LogOpener, open_table_log
 from lakelog.log.settings import read_log_settings
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.writes.uncommitted_sending import (
-    LogOpener,
     RowForm,
     SentUncommitted,
     UncommittedChannel,
     UncommittedPlace,
     UncommittedRows,
 )
-
-if TYPE_CHECKING:
-    from lakelog.spark.executor.write import WrittenFiles
 
 _TASK_BITS: Final = 20
 _ROW_BITS: Final = 36

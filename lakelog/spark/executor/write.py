@@ -27,6 +27,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import TableOptions
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.executor.uncommitted import UncommittedTask, begin_uncommitted
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.storage.lookup.bucket_changelog import BucketChangelogs, BucketLookup, EmittedBucket, to_added, to_lookups
 from lakelog.storage.merging.deletion_vectors import MergePolicy, find_deletion_vectors
@@ -37,7 +38,6 @@ from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.storage.write.table_writer import TableWriter
 from lakelog.writes.log_rows import LogRows
 from lakelog.writes.overwrite import StaticPartition
-from lakelog.writes.uncommitted_sending import SentUncommitted
 
 Words = npt.NDArray[np.int64]
 """A bit for each row of a file, set where the row is superseded: position p is bit p % 64 of word p // 64."""
@@ -203,27 +203,6 @@ class WriteTask:
     base: LookupBase | None = None
     uncommitted: UncommittedTask | None = None
     fill_missing: bool = False
-
-
-@dataclass(frozen=True)
-class WrittenFiles:
-    """What a task wrote, in the order that the commit must list.
-
-    Args:
-        partition_id: The number of the task's partition: the first part of a row's place in the commit.
-        files: Its files.
-        row_count: Rows taken.
-        inputs: The files that hold records as they came.
-        emitted: The changes in its buckets, against the base that the task was given.
-        sent: That all of its rows stand in the external log; None: that is not known.
-    """
-
-    partition_id: int
-    files: tuple[DataFile, ...]
-    row_count: int
-    inputs: tuple[DataFile, ...] = ()
-    emitted: tuple[EmittedBucket, ...] = ()
-    sent: SentUncommitted | None = None
 
 
 def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:

@@ -39,7 +39,7 @@ _IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM; exec \"$@\"", "s
 """Ctrl-C in a terminal, and a SIGTERM to a whole process group, are for Python, which ends Java in good order: it ends
 when its standard input does. What is ignored stays so across exec."""
 
-_running: list[subprocess.Popen[bytes]] = []
+running: list[subprocess.Popen[bytes]] = []
 """Java ends when its standard input does, so whoever started it must hold that for as long as this process lives."""
 
 
@@ -110,7 +110,7 @@ class StartingJava:
             connection = self._answer.read_bytes()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-        _running.append(self._process)
+        running.append(self._process)
         port, length = struct.unpack_from(">ii", connection)
         return JavaProcess(self._process, port, connection[8 : 8 + length].decode())
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from lakelog.spark.class_archive import archive_options
+from lakelog.spark.session.class_files import archive_options
 
 _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 _LOG_PROPERTY: Final = "log4j2.configurationFile"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakelog.embedded.java import java_home
-from lakelog.spark.class_archive import make_in_background
+from lakelog.spark.session.class_files import make_in_background
 from lakelog.spark.session.gateway import StartingJava, find_spark_home, java_for_spark
 
 if TYPE_CHECKING:

@@ -49,7 +49,8 @@ from lakelog.spark.batch.write_parameters import (
 )
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.executor.uncommitted import UncommittedTask, plan_uncommitted
-from lakelog.spark.executor.write import WriteTask, WrittenFiles, write_rows
+from lakelog.spark.executor.write import WriteTask, write_rows
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.source.stream_identity import read_query_id, to_writer_name
 from lakelog.spark.task_errors import errors_to_driver

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
+from lakelog.client.leased_reads import LeasedReads
 from lakelog.client.metastore.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.tables.plan import Plan
@@ -35,7 +36,6 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.options.declared.streams import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
-from lakelog.reads.leased_reads import LeasedReads
 from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.executor.read_changes import ChangeSplit, read_split

@@ -13,6 +13,7 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.options.declared.calls import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.values import ScanOptions
 from lakelog.reads.tag_range import find_tagged
+from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.file_functions import OpenFiles, open_files
 from lakelog.sql.query.information_schema import INFORMATION_SCHEMA, read_information_schema
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
@@ -20,9 +21,8 @@ from lakelog.sql.query.system_tables import read_system_table
 from lakelog.sql.statements import Name
 
 if TYPE_CHECKING:
-    from lakelog.sdk.scan import Scan
+    from lakelog.reads.scan import Scan
     from lakelog.sdk.tables.table import Table
-    from lakelog.sql.session import SqlSession
 
 _MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
 _OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
@@ -31,13 +31,13 @@ _OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
 _MAX_SHOWN: Final = 50
 
 
-def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
+def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
     """Runs a query and returns its rows as a stream, which keeps what it needs open until it is read or dropped.
 
     All places that name one table see one snapshot of it.
 
     Args:
-        session: Knows the tables.
+        names: Knows the tables.
         sql: The query.
         read: Gets the snapshot of each table that is read at its newest one, by uuid; 0: it had none.
 
@@ -52,8 +52,8 @@ def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None)
     files: list[OpenFiles] = []
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        files += _register_files(session, plan, connection, columns)
-        columns |= _register_tables(session, plan, connection, failures, {} if read is None else read)
+        files += _register_files(names, plan, connection, columns)
+        columns |= _register_tables(names, plan, connection, failures, {} if read is None else read)
         # DuckDB itself reads what is registered and nothing else: no files, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
@@ -99,7 +99,7 @@ class DescribedQuery:
         return [self.scans[use.relation] for use in uses]
 
 
-def describe_query(session: SqlSession, sql: str) -> DescribedQuery:
+def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
     """Plans a query as `run_query` does; arguments and errors as there."""
     plan = plan_select(sql)
     duckdb = _import_duckdb()
@@ -109,9 +109,9 @@ def describe_query(session: SqlSession, sql: str) -> DescribedQuery:
     with duckdb.connect(":memory:") as connection:
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            files = _register_files(session, plan, connection, columns)
+            files = _register_files(names, plan, connection, columns)
             for use in plan.tables:
-                source = _find_source(session, plan, use, columns)
+                source = _find_source(names, plan, use, columns)
                 if isinstance(source, pa.Table):
                     connection.register(use.relation, source)
                     continue
@@ -137,12 +137,12 @@ def _import_duckdb() -> Any:
 
 
 def _register_files(
-    session: SqlSession, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
+    names: NamedTables, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
 ) -> list[OpenFiles]:
     """Makes the files known under the names in the plan; adds their columns."""
     opened = []
     for use in plan.files:
-        files = open_files(use, session.catalog.stores)
+        files = open_files(use, names.catalog.stores)
         opened.append(files)
         columns[str(use)] = files.dataset.schema.names
         connection.register(use.relation, files.dataset)
@@ -205,12 +205,12 @@ def _to_own_error(
 
 
 def _register_tables(
-    session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
+    names: NamedTables, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
 ) -> dict[str, list[str]]:
     """Makes the tables known under the names in the plan; returns the columns of each by its full name."""
     columns: dict[str, list[str]] = {}
     for use in plan.tables:
-        relation = _relation(session, plan, use, pinned, failures, columns)
+        relation = _relation(names, plan, use, pinned, failures, columns)
         if plan.reads_once or isinstance(relation, pa.Table):
             connection.register(use.relation, relation)
             continue
@@ -222,14 +222,14 @@ def _register_tables(
 
 
 def _relation(
-    session: SqlSession,
+    names: NamedTables,
     plan: SelectPlan,
     use: TableUse,
     pinned: dict[str, int],
     failures: list[BaseException],
     columns: dict[str, list[str]],
 ) -> pa.Table | pa.RecordBatchReader:
-    source = _find_source(session, plan, use, columns)
+    source = _find_source(names, plan, use, columns)
     if isinstance(source, pa.Table):
         return source
     scan = _plan_scan(source, plan, use, pinned)
@@ -237,7 +237,7 @@ def _relation(
 
 
 def _find_source(
-    session: SqlSession, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
+    names: NamedTables, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
 ) -> Table | pa.Table:
     """The table that is scanned, or the rows of one that the catalog makes; adds its columns."""
     base, _, kind = use.name.table.partition("$")
@@ -250,15 +250,15 @@ def _find_source(
     if is_view:
         if use.snapshot_id is not None or use.tag is not None:
             raise InvalidArgument(f"'{use.name}' tells of now only. Leave AS OF out.")
-        rows = read_information_schema(session.catalog, use.name.table, plan.conditions[use.relation])
+        rows = read_information_schema(names.catalog, use.name.table, plan.conditions[use.relation])
         columns[str(use.name)] = rows.schema.names
         return rows
-    table = session.table(Name(use.name.database, base))
+    table = names.table(Name(use.name.database, base))
     if kind:
         snapshot_id = use.snapshot_id
         if use.tag is not None:
-            snapshot_id = find_tagged(session.catalog.metastore, table.info, use.tag)
-        rows = read_system_table(session.catalog, table, kind, snapshot_id)
+            snapshot_id = find_tagged(names.catalog.metastore, table.info, use.tag)
+        rows = read_system_table(names.catalog, table, kind, snapshot_id)
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
     columns[table.name] = table.schema.names

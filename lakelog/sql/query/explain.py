@@ -13,6 +13,7 @@ from lakelog.format.types.sql_types import to_sql_type
 from lakelog.options.declared.calls import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, MERGE_ENGINE
 from lakelog.options.values import TableOptions, WriteOptions
+from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
@@ -22,9 +23,8 @@ from lakelog.storage.parquet.live_file import LiveFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakelog.sdk.scan import Scan
+    from lakelog.reads.scan import Scan
     from lakelog.sdk.tables.table import Table
-    from lakelog.sql.session import SqlSession
 
 _COLUMNS: Final = pa.schema(
     [
@@ -41,7 +41,7 @@ Step = tuple[str, str, Mapping[str, str]]
 """Operation, object, and facts by name."""
 
 
-def explain(session: SqlSession, statement: Explain) -> pa.Table:
+def explain(names: NamedTables, statement: Explain) -> pa.Table:
     """Returns the steps of a statement, a row for each fact of a step.
 
     Returns:
@@ -57,12 +57,12 @@ def explain(session: SqlSession, statement: Explain) -> pa.Table:
     described: DescribedQuery | None = None
     query = inner if isinstance(inner, Query) else (inner.query if isinstance(inner, CreateTableAs) else inner.rows)
     if isinstance(query, Query):
-        described = describe_query(session, query.sql)
+        described = describe_query(names, query.sql)
         steps += _explain_query(described)
     if isinstance(inner, Insert):
         # As the write itself: of tables that are read at their newest snapshot.
         newest = {} if described is None else {table.name: scan.snapshot_id for table, scan in described.newest}
-        steps.append(_explain_insert(session, inner, newest))
+        steps.append(_explain_insert(names, inner, newest))
     elif isinstance(inner, CreateTableAs):
         assert described is not None
         facts = {
@@ -71,7 +71,7 @@ def explain(session: SqlSession, statement: Explain) -> pa.Table:
             "partitioned by": ", ".join(inner.partition_by) or "nothing",
             "options": ", ".join(f"{key} = {value}" for key, value in inner.options.items()) or "none",
         }
-        steps.append(("create", session.full_name(inner.name), facts))
+        steps.append(("create", names.full_name(inner.name), facts))
     rows = [
         {"step": number, "operation": operation, "object": name, "fact": fact, "value": value}
         for number, (operation, name, facts) in enumerate(steps, 1)
@@ -139,8 +139,8 @@ def _explain_files(files: OpenFiles, plan: SelectPlan) -> Step:
     return "read files", str(files.use), {"files": str(len(files.dataset.files)), "columns": ", ".join(names)}
 
 
-def _explain_insert(session: SqlSession, statement: Insert, read: Mapping[str, int]) -> Step:
-    table = session.table(statement.name)
+def _explain_insert(names: NamedTables, statement: Insert, read: Mapping[str, int]) -> Step:
+    table = names.table(statement.name)
     options = TableOptions(table.info.options)
     facts: dict[str, str] = {}
     if isinstance(statement.rows, Values):

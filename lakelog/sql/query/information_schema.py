@@ -14,7 +14,7 @@ from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.sql.query.system_tables import describe_columns
 
 if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+    from lakelog.sdk.catalog_tables import CatalogTables
 
 INFORMATION_SCHEMA: Final = "information_schema"
 _CATALOG: Final = "lakelog"
@@ -50,7 +50,7 @@ _COLUMNS: Final = pa.schema(
 )
 
 
-def read_information_schema(catalog: Catalog, view: str, conditions: Sequence[exp.Expr]) -> pa.Table:
+def read_information_schema(catalog: CatalogTables, view: str, conditions: Sequence[exp.Expr]) -> pa.Table:
     """Returns one of the views.
 
     Args:
@@ -72,13 +72,13 @@ def read_information_schema(catalog: Catalog, view: str, conditions: Sequence[ex
     return read(catalog, conditions)
 
 
-def _schemata(catalog: Catalog, conditions: Sequence[exp.Expr]) -> pa.Table:
+def _schemata(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table:
     known = catalog.metastore.list_databases()
     rows = [{"catalog_name": _CATALOG, "schema_name": each.name, "comment": each.comment or None} for each in known]
     return pa.Table.from_pylist(rows, schema=_SCHEMATA)
 
 
-def _tables(catalog: Catalog, conditions: Sequence[exp.Expr]) -> pa.Table:
+def _tables(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table:
     rows = [
         _named(info.name)
         | {
@@ -93,7 +93,7 @@ def _tables(catalog: Catalog, conditions: Sequence[exp.Expr]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_TABLES)
 
 
-def _columns(catalog: Catalog, conditions: Sequence[exp.Expr]) -> pa.Table:
+def _columns(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table:
     rows = []
     for info in _list_infos(catalog, conditions):
         for place, column in enumerate(describe_columns(info.schema).to_pylist(), 1):
@@ -115,7 +115,7 @@ def _named(name: TableName) -> dict[str, object]:
     return {"table_catalog": _CATALOG, "table_schema": name.database, "table_name": name.name}
 
 
-def _list_infos(catalog: Catalog, conditions: Sequence[exp.Expr]) -> list[TableInfo]:
+def _list_infos(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> list[TableInfo]:
     """What the metastore knows of the tables; one that is dropped meanwhile is left out."""
     databases, tables = _find_wanted(conditions, "table_schema"), _find_wanted(conditions, "table_name")
     with ThreadPoolExecutor(_REQUESTED_AT_ONCE) as threads:
@@ -123,7 +123,7 @@ def _list_infos(catalog: Catalog, conditions: Sequence[exp.Expr]) -> list[TableI
         return [info for info in found if info is not None]
 
 
-def _list_names(catalog: Catalog, databases: set[str] | None, tables: set[str] | None) -> Iterator[TableName]:
+def _list_names(catalog: CatalogTables, databases: set[str] | None, tables: set[str] | None) -> Iterator[TableName]:
     for database in catalog.databases():
         if databases is not None and database not in databases:
             continue
@@ -134,7 +134,7 @@ def _list_names(catalog: Catalog, databases: set[str] | None, tables: set[str] |
         yield from (TableName(database, name) for name in names if tables is None or name in tables)
 
 
-def _find_info(catalog: Catalog, name: TableName) -> TableInfo | None:
+def _find_info(catalog: CatalogTables, name: TableName) -> TableInfo | None:
     try:
         return catalog.metastore.get_table(name)
     except NotFound:
@@ -158,7 +158,7 @@ def _find_wanted(conditions: Sequence[exp.Expr], column: str) -> set[str] | None
     return wanted
 
 
-_VIEWS: Final[dict[str, Callable[[Catalog, Sequence[exp.Expr]], pa.Table]]] = {
+_VIEWS: Final[dict[str, Callable[[CatalogTables, Sequence[exp.Expr]], pa.Table]]] = {
     "schemata": _schemata,
     "tables": _tables,
     "columns": _columns,

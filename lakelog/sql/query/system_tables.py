@@ -15,7 +15,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
 
 if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+    from lakelog.sdk.catalog_tables import CatalogTables
     from lakelog.sdk.tables.table import Table
 
 _SCHEMA_COLUMNS: Final = pa.schema(
@@ -32,7 +32,7 @@ _SCHEMA_COLUMNS: Final = pa.schema(
 )
 
 
-def read_system_table(catalog: Catalog, table: Table, kind: str, snapshot_id: int | None) -> pa.Table:
+def read_system_table(catalog: CatalogTables, table: Table, kind: str, snapshot_id: int | None) -> pa.Table:
     """Return a system table of a table.
 
     Args:
@@ -85,15 +85,15 @@ def _position(name: str, names: tuple[str, ...]) -> int | None:
     return names.index(name) + 1 if name in names else None
 
 
-def _snapshots(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _snapshots(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     return table.snapshots()
 
 
-def _files(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _files(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     return table.files(snapshot_id)
 
 
-def _partitions(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _partitions(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     files = table.files(snapshot_id)
     partition = files["partition"].combine_chunks()
     # A struct cannot be grouped by, its fields can; a table without partitions is one.
@@ -127,7 +127,7 @@ def _partitions(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.T
     )
 
 
-def _options(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _options(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     options = catalog.table(table.name).options
     keys = sorted(options)
     return pa.table(
@@ -135,19 +135,19 @@ def _options(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Tabl
     )
 
 
-def _tags(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _tags(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     return table.tags.list()
 
 
-def _consumers(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _consumers(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     return table.consumers.list()
 
 
-def _schemas(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+def _schemas(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     return pa.concat_tables([describe_columns(schema) for schema in catalog.metastore.list_schemas(table.uuid)])
 
 
-_SYSTEM_TABLES: Final[dict[str, Callable[[Catalog, Table, int | None], pa.Table]]] = {
+_SYSTEM_TABLES: Final[dict[str, Callable[[CatalogTables, Table, int | None], pa.Table]]] = {
     "snapshots": _snapshots,
     "files": _files,
     "partitions": _partitions,

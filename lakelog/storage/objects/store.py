@@ -1,8 +1,8 @@
 """The object store as lakelog sees it: whole objects under one location, made once and never changed.
 
-What belongs here: the protocol, the rules for paths, and which implementation a location means. Implementations are
-`local.py`, `s3.py` and `memory.py`; one contract suite (`tests/contract/storage`) runs over all of them. Foreign errors
-are translated there, so that callers see only those of `lakelog.errors`.
+What belongs here: the protocol and the rules for paths. Implementations are `local.py`, `s3.py` and `memory.py`, and
+`stores.py` knows which of them a location means; one contract suite (`tests/contract/storage`) runs over all of them.
+Foreign errors are translated there, so that callers see only those of `lakelog.errors`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
@@ -22,7 +21,6 @@ MAX_PATH_LENGTH: Final = 900
 """S3 takes keys of 1024 bytes; the location's own prefix needs some of them."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,254}")
-_STORE_SETTINGS: Final = ("endpoint", "region")
 
 
 @dataclass(frozen=True)
@@ -117,52 +115,6 @@ class S3Settings:
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
-
-
-def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
-    """Returns the store of a location; does not touch it.
-
-    Args:
-        location: `file:///folder/` or `s3://bucket/prefix/`, where the latter may say `?endpoint=...&region=...`.
-        s3: How to reach S3; what the location says goes before it.
-
-    Raises:
-        InvalidArgument: The location is none of these.
-    """
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        from lakelog.storage.objects.local import LocalStore
-
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise InvalidArgument(f"Location '{location}' is not a local folder; write it as file:///absolute/folder/.")
-        return LocalStore(unquote(parts.path))
-    if parts.scheme == "s3":
-        from lakelog.storage.objects.s3 import S3Store
-
-        if not parts.netloc or "@" in parts.netloc or parts.fragment:
-            raise InvalidArgument(
-                "A location on S3 is s3://bucket/prefix/ without credentials; give those by LAKELOG_S3_* or AWS_*."
-            )
-        return S3Store(parts.netloc, parts.path.strip("/"), _merge_settings(parts.query, s3 or S3Settings()))
-    raise InvalidArgument(
-        f"Location '{location}' has the scheme '{parts.scheme}'; lakelog stores files under file:/// or s3://."
-    )
-
-
-def _merge_settings(query: str, given: S3Settings) -> S3Settings:
-    said = dict(parse_qsl(query))
-    unknown = sorted(said.keys() - set(_STORE_SETTINGS))
-    if unknown:
-        raise InvalidArgument(
-            f"A location on S3 takes the settings {', '.join(_STORE_SETTINGS)} behind '?', not {', '.join(unknown)}."
-        )
-    return S3Settings(
-        said.get("endpoint", given.endpoint),
-        said.get("region", given.region),
-        given.access_key_id,
-        given.secret_access_key,
-        given.session_token,
-    )
 
 
 def check_path(path: str) -> str:

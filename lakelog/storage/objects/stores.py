@@ -1,18 +1,22 @@
-"""The stores of many tables: one for each location, made when it is first needed."""
+"""Which store a location means, and the stores of many tables: one for each location, made when it is first needed."""
 
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from lakelog.storage.objects.store import ObjectStore, S3Settings, open_store
+from lakelog.errors import InvalidArgument
+from lakelog.storage.objects.store import ObjectStore, S3Settings
+
+_STORE_SETTINGS: Final = ("endpoint", "region")
 
 
 class Stores(Protocol):
     """Gives the store of a table's location; may be called from several threads."""
 
     def open(self, location: str) -> ObjectStore:
-        """The store of a location, as of `lakelog.storage.objects.store.open_store`."""
+        """The store of a location, as of `open_store`."""
         ...
 
 
@@ -38,3 +42,49 @@ class LocationStores:
             if store is None:
                 store = self._open[location] = open_store(location, self._s3)
             return store
+
+
+def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
+    """Returns the store of a location; does not touch it.
+
+    Args:
+        location: `file:///folder/` or `s3://bucket/prefix/`, where the latter may say `?endpoint=...&region=...`.
+        s3: How to reach S3; what the location says goes before it.
+
+    Raises:
+        InvalidArgument: The location is none of these.
+    """
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        from lakelog.storage.objects.local import LocalStore
+
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
+            raise InvalidArgument(f"Location '{location}' is not a local folder; write it as file:///absolute/folder/.")
+        return LocalStore(unquote(parts.path))
+    if parts.scheme == "s3":
+        from lakelog.storage.objects.s3 import S3Store
+
+        if not parts.netloc or "@" in parts.netloc or parts.fragment:
+            raise InvalidArgument(
+                "A location on S3 is s3://bucket/prefix/ without credentials; give those by LAKELOG_S3_* or AWS_*."
+            )
+        return S3Store(parts.netloc, parts.path.strip("/"), _merge_settings(parts.query, s3 or S3Settings()))
+    raise InvalidArgument(
+        f"Location '{location}' has the scheme '{parts.scheme}'; lakelog stores files under file:/// or s3://."
+    )
+
+
+def _merge_settings(query: str, given: S3Settings) -> S3Settings:
+    said = dict(parse_qsl(query))
+    unknown = sorted(said.keys() - set(_STORE_SETTINGS))
+    if unknown:
+        raise InvalidArgument(
+            f"A location on S3 takes the settings {', '.join(_STORE_SETTINGS)} behind '?', not {', '.join(unknown)}."
+        )
+    return S3Settings(
+        said.get("endpoint", given.endpoint),
+        said.get("region", given.region),
+        given.access_key_id,
+        given.secret_access_key,
+        given.session_token,
+    )

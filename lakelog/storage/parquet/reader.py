@@ -17,16 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.errors import FILE_MISSING, DataCorrupted, LakelogError, NotFound, ResourceExhausted
 from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping, map_columns
 from lakelog.storage.parquet.writer import PATH_KEY
-
-FILE_MISSING: Final = "FILE_MISSING"
-"""The reason of a DataCorrupted for a file that is not there; it may have expired since it was planned."""
 
 BATCH_ROWS: Final = 65_536
 """Rows decoded at once."""

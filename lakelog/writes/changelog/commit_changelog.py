@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from lakelog.client.connection.retry import RetryPolicy
 from lakelog.clock import Clock
-from lakelog.errors import CommitConflict, DataCorrupted
+from lakelog.errors import FILE_MISSING, CommitConflict, DataCorrupted
 from lakelog.format.commit.request import CommitResult
 from lakelog.format.commit.rules import TIME_PASSED
 from lakelog.format.tables.snapshot import ChangelogState
@@ -20,7 +20,6 @@ from lakelog.options.declared.tables import (
     WRITE_ONLY,
 )
 from lakelog.options.values import TableOptions
-from lakelog.storage.parquet.reader import FILE_MISSING
 
 _MAX_LOOKUPS: Final = 20
 """Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""

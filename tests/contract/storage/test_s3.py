@@ -6,7 +6,8 @@ import pytest
 
 from lakelog.errors import NotFound, PermissionDenied, Unavailable
 from lakelog.storage.objects.s3 import S3Store
-from lakelog.storage.objects.store import S3Settings, open_store
+from lakelog.storage.objects.store import S3Settings
+from lakelog.storage.objects.stores import open_store
 
 
 def test_wrong_credentials_are_refused_without_showing_them(s3_settings: S3Settings) -> None:

@@ -79,7 +79,7 @@ def to_values(lines: list[dict[str, str]]) -> set[str]:
 def drain(table: Table) -> None:
     give_up_s = time.monotonic() + WAIT_S
     while True:
-        state = table._catalog.metastore.get_publish_state(table.uuid)
+        state = table._context.metastore.get_publish_state(table.uuid)
         if state.snapshot_id == state.latest_snapshot_id:
             return
         assert time.monotonic() < give_up_s, state

@@ -239,9 +239,9 @@ def test_a_metastore_that_is_frozen_for_longer_than_a_lease_changes_nothing(
 
 def verify(lab: FaultLab, table: Table) -> LogFindings:
     """What `lakelog log verify` finds."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     log = open_kafka_log({"kafka.bootstrap.servers": lab.stack.kafka}, Secrets({}))
-    store = table._catalog.open_store(table.info)
+    store = table._context.open_store(table.info)
     return verify_log(metastore, metastore.get_log(table.uuid), log, store, SystemClock())
 
 
@@ -272,7 +272,7 @@ def metastore_is_down(lab: FaultLab) -> Iterator[psycopg.Connection[tuple[object
 
 def wait_for_problem(table: Table) -> str:
     give_up_s = time.monotonic() + WAIT_S
-    while not (problem := table._catalog.metastore.get_publish_state(table.uuid).problem):
+    while not (problem := table._context.metastore.get_publish_state(table.uuid).problem):
         assert time.monotonic() < give_up_s, "nobody noticed"
         time.sleep(0.05)
     return problem

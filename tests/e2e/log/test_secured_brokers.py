@@ -73,14 +73,14 @@ class Lab:
 
     def read(self, table: Table, count: int) -> list[str]:
         """The values of so many records, as a consumer without credentials sees them."""
-        topic = table._catalog.metastore.get_log(table.uuid).topic
+        topic = table._context.metastore.get_log(table.uuid).topic
         settings: dict[str, Any] = {"bootstrap.servers": self.kafka.bootstrap_servers, "group.id": "plain"}
         consumer = Consumer({**settings, "isolation.level": "read_committed"})
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         found: list[str] = []
         give_up_s = time.monotonic() + WAIT_S
         while len(found) < count:
-            assert time.monotonic() < give_up_s, f"{found}; {table._catalog.metastore.get_publish_state(table.uuid)}"
+            assert time.monotonic() < give_up_s, f"{found}; {table._context.metastore.get_publish_state(table.uuid)}"
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
                 found.append((message.value() or b"").decode())
@@ -89,7 +89,7 @@ class Lab:
 
     def wait_for_problem(self, table: Table) -> str:
         give_up_s = time.monotonic() + WAIT_S
-        while not (problem := table._catalog.metastore.get_publish_state(table.uuid).problem):
+        while not (problem := table._context.metastore.get_publish_state(table.uuid).problem):
             assert time.monotonic() < give_up_s, "nobody was told"
             time.sleep(0.05)
         return problem

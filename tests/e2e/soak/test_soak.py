@@ -12,8 +12,8 @@ import pytest
 from bench.soak.machine import soak
 from bench.soak.readers import SoakError
 from lakelog.format.commit.order import Commit
-from lakelog.streams.batch import Progress
-from lakelog.streams.follow import TablesFollower
+from lakelog.reads.streams.batch import Progress
+from lakelog.reads.streams.follow import TablesFollower
 
 SECONDS = 30.0
 

@@ -10,10 +10,10 @@ from lakelog.errors import CommitConflict
 from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.compaction_result import CompactionState
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.subscription import Subscription
 from metastore.testing import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown

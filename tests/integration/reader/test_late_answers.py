@@ -16,11 +16,11 @@ from lakelog.client.connection.retry import RetryPolicy
 from lakelog.errors import Unavailable
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
+from lakelog.reads.streams.batch import Position
+from lakelog.reads.streams.open_stream import OpenStream
+from lakelog.reads.streams.remote_stream import open_remote_stream
+from lakelog.reads.streams.request import StreamRequest
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.streams.batch import Position
-from lakelog.streams.open_stream import OpenStream
-from lakelog.streams.remote_stream import open_remote_stream
-from lakelog.streams.request import StreamRequest
 
 WAIT_S = 20.0
 TABLE = TableInfo(

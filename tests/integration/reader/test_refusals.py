@@ -13,10 +13,10 @@ import lakelog
 from lakelog.client.connection.reader_target import parse_reader_targets
 from lakelog.client.connection.target import TlsFiles
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
+from lakelog.reads.streams.remote_stream import open_remote_stream
+from lakelog.reads.streams.request import StreamRequest
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.remote_stream import open_remote_stream
-from lakelog.streams.request import StreamRequest
 from tests.integration.server.certificates import TestAuthority
 
 from .conftest import Replica

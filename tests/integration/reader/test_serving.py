@@ -63,7 +63,7 @@ def test_it_shows_what_a_subscription_without_it_shows(
             assert far.ended == near.ended
     monkeypatch.setenv("LAKELOG_READER", target)
     with lakelog.connect(str(catalog.metastore._connection.target)) as other:  # type: ignore[attr-defined]
-        assert str(other.reader) == target
+        assert str(other.context.reader) == target
         with other.table(append.name).subscribe(options={"scan.snapshot-id": 3}) as stream:
             assert take(stream, 3) == [(append.name, n + 1, n, f"x{n}") for n in (2, 3, 4)]
 

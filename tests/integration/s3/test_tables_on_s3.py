@@ -11,8 +11,8 @@ from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, DataCorrupted, NotFound
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
-from lakelog.storage.objects.store import S3Settings, open_store
-from lakelog.storage.objects.stores import LocationStores
+from lakelog.storage.objects.store import S3Settings
+from lakelog.storage.objects.stores import LocationStores, open_store
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process

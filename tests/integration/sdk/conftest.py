@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lakelog.clock import SystemClock
+from lakelog.reads.streams.log import tail as log_tail
+from lakelog.reads.streams.uncommitted import follow as uncommitted_follow
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.log import tail as log_tail
-from lakelog.streams.uncommitted import follow as uncommitted_follow
 from metastore.jobs.due_work import WorkPlanner
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore

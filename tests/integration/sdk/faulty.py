@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lakelog.format.commit.request import CommitRequest, CommitResult
-from lakelog.storage.objects.store import ObjectStore, open_store
+from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.stores import open_store
 from lakelog.testing.faulty_store import FaultyStore
 from metastore.testing import InProcessMetastore
 

@@ -14,10 +14,10 @@ from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import TopicState
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.subscription import Subscription
 from metastore.logs.brokers import Brokers
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.subscription import Subscription
 
 from .shop import make_orders, orders
 

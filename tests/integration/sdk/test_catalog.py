@@ -149,5 +149,5 @@ def test_options_altered_elsewhere_hold_for_the_next_write(catalog: Catalog) -> 
 def test_catalog_and_table_say_what_they_are_and_a_stores_settings_pickle(catalog: Catalog) -> None:
     assert "lakelog catalog of" in repr(catalog)
     assert "inside a transaction" in repr(catalog.transaction().write_to(make_orders(catalog).uuid))
-    copied = pickle.loads(pickle.dumps(catalog._stores))
+    copied = pickle.loads(pickle.dumps(catalog.stores))
     assert copied.open("file:///tmp/x/").location == "file:///tmp/x/"

@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import CommitConflict, DataCorrupted, InvalidArgument
+from lakelog.errors import FILE_MISSING, CommitConflict, DataCorrupted, InvalidArgument
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.storage.parquet.reader import FILE_MISSING
 from lakelog.writes.latest_deletes import LatestDeletes
 
 SCHEMA = pa.schema(
@@ -132,7 +131,7 @@ def test_a_repeat_answers_with_the_first_result(catalog: Catalog) -> None:
 
 def commit_after(table: Table, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
     """Another writer brings a newer row of key 1 between the look and the commit of the next so many commits."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     commit = metastore.commit
     done: list[int] = []
     busy: list[bool] = []

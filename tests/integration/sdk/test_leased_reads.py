@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
 import pytest
 
+from lakelog.client.leased_reads import LeasedReads
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import DataCorrupted, SnapshotExpired
 from lakelog.format.retention.expiry import SnapshotLeaseKind
-from lakelog.reads.leased_reads import LeasedReads
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
@@ -42,8 +43,8 @@ def expire(metastore: InProcessMetastore, table: Table) -> None:
 def soon(catalog: Catalog, metastore: InProcessMetastore) -> Iterator[LeasedReads]:
     """What lasts a moment counts as long."""
     held = LeasedReads(metastore, long_s=0.05, lease_s=1.0)
-    catalog.leased_reads.close()
-    catalog.leased_reads = held  # type: ignore[misc]
+    catalog.context.leased_reads.close()
+    catalog.context = replace(catalog.context, leased_reads=held)  # type: ignore[misc]
     yield held
     held.close()
 

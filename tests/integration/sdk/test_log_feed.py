@@ -18,9 +18,9 @@ from lakelog.log.records import FetchedRecords
 from lakelog.reads.log import stall as log_stall
 from lakelog.reads.log.changes import LogChanges
 from lakelog.reads.log.sources import LOG_TOO_SHORT
+from lakelog.reads.streams.log import table as log_table
+from lakelog.reads.streams.log.feed import LogFeed
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.log import table as log_table
-from lakelog.streams.log.feed import LogFeed
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all
 from writer.publishing.transactions import TransactionLimits
@@ -75,7 +75,7 @@ def test_a_subscription_that_is_closed_leaves_no_reader_open(world: World, reade
 def test_what_was_handed_out_in_part_is_found_again(world: World, readers: Readers) -> None:
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     begun = feed.read(snapshots)
     first = [snapshot.snapshot_id for snapshot, _ in next(begun)]
     assert first[0] == 1
@@ -90,7 +90,7 @@ def test_what_was_handed_out_in_part_is_found_again(world: World, readers: Reade
 def test_who_goes_back_is_given_the_same_again(world: World) -> None:
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     for asked in (snapshots, snapshots[1:3], snapshots[3:], snapshots[:1]):
         assert [snapshot for reported in feed.read(asked) for snapshot, _ in reported] == list(asked)
     feed.leave()
@@ -100,7 +100,7 @@ def test_what_was_before_the_log_restarted_is_not_in_it(world: World, readers: R
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
     world.metastore.restart_log(table.uuid)
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     with pytest.raises(SnapshotExpired, match="begins behind snapshot 4") as caught:
         next(feed.read(snapshots))
     assert caught.value.reason == LOG_TOO_SHORT
@@ -111,7 +111,7 @@ def test_a_log_whose_first_records_are_gone_hands_out_no_part_of_them(world: Wor
     table = make_filled(world)
     snapshots = world.metastore.list_snapshots(table.uuid).snapshots
     world.cluster.cut(world.metastore.get_log(table.uuid).topic, {0: 1})
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     with pytest.raises(SnapshotExpired, match="begins at offset 1, and snapshot 1 may begin at 0") as caught:
         next(feed.read(snapshots))
     assert caught.value.reason == LOG_TOO_SHORT
@@ -147,7 +147,7 @@ def test_a_slow_reader_is_not_warned_of_a_publisher_that_stands_still(
     publisher.publish(until=1)
     busy_s = 0.0
     monkeypatch.setattr(log_stall, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     with closing(feed.read(world.metastore.list_snapshots(table.uuid).snapshots)) as reported:
         assert [snapshot.snapshot_id for snapshot, _ in next(reported)] == [1]
         busy_s = 60.0
@@ -188,7 +188,7 @@ def test_a_partition_that_stands_still_is_given_up_however_much_comes_of_others(
 
     monkeypatch.setattr(MemoryReader, "fetch", fetch)
     monkeypatch.setattr(log_stall, "time", SimpleNamespace(monotonic=lambda: waited_s))
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     with pytest.raises(Unavailable, match="Snapshot 1 is not in the log"):
         list(feed.read(wanted))
     feed.leave()
@@ -236,7 +236,7 @@ def test_what_is_not_wanted_is_not_fetched_because_it_is_still_being_published(
     table.append(rows(*((number, number) for number in range(50))))
     table.append(rows((1, 1)))
     publisher = HandPublisher(world.metastore, world.cluster, table, limits=TransactionLimits(snapshots=1))
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
     soon = threading.Timer(0.3, publisher.publish, [2])
     soon.start()
@@ -258,7 +258,7 @@ def test_who_waits_for_what_stands_in_front_gives_up_and_receives_that_it_is_clo
     for number in range(2):
         table.append(rows((number, number)))
     wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
-    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.context.open_log)
     monkeypatch.setattr(log_stall, "STALL_S", 0.1)
     with pytest.raises(Unavailable) as caught:
         list(feed.read(wanted))
@@ -274,7 +274,7 @@ def test_partitions_that_were_added_are_read_from_the_log(world: World, monkeypa
     publisher.publish()
     with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
         assert read_all(stream, 1)
-        monkeypatch.setattr("lakelog.streams.table.plan_changes", None)
+        monkeypatch.setattr("lakelog.reads.streams.table.plan_changes", None)
         table.alter(set={"log.system.partitions": "3"})
         publisher.publisher.see(world.metastore.get_log(table.uuid))
         for number in range(2, 6):

@@ -6,9 +6,9 @@ import pytest
 
 from lakelog.errors import PermissionDenied
 from lakelog.log.memory import Fault, Step
+from lakelog.reads.streams.open_stream import open_stream
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
 from lakelog.sdk.tables.table import Table
-from lakelog.streams.open_stream import open_stream
-from lakelog.streams.request import ResumePoint, StreamRequest
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
 
@@ -184,7 +184,12 @@ def test_who_goes_on_after_the_first_one_leaves_none_out(world: World) -> None:
     request = StreamRequest({"scan.mode": "from-timestamp", "scan.timestamp-millis": "4500"})
     for after in (1, 2):
         opened = open_stream(
-            world.catalog, [info], request, holder="test", points=[ResumePoint(table.uuid, after)], on_begin=print
+            world.catalog.context,
+            [info],
+            request,
+            holder="test",
+            points=[ResumePoint(table.uuid, after)],
+            on_begin=print,
         )
         found = []
         for progress in opened.follower.follow():

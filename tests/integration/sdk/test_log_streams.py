@@ -17,11 +17,11 @@ from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, Step
 from lakelog.log.records import FetchedRecords, TopicSpec
 from lakelog.reads.log import stall as log_stall
+from lakelog.reads.streams.log import feed as log_feed
+from lakelog.reads.streams.log import table as log_table
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.log import feed as log_feed
-from lakelog.streams.log import table as log_table
 from metastore.testing import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 
@@ -184,7 +184,7 @@ def test_rows_come_as_they_are_published(
     publisher.publish()
     with table.subscribe() as stream:
         assert stream.read(10) is not None
-        monkeypatch.setattr("lakelog.streams.table.plan_changes", NoFiles())
+        monkeypatch.setattr("lakelog.reads.streams.table.plan_changes", NoFiles())
         for number in range(2, 6):
             table.upsert(
                 pa.table({"day": [7], "k": [7], "v": [number], "name": [None], "price": [None]}, schema=SCHEMA)

@@ -64,7 +64,7 @@ def test_readers_merge_nothing(catalog: Catalog, engine: str, monkeypatch: pytes
         raise AssertionError("rows are merged")
 
     monkeypatch.setattr(deletion_vectors, "find_deleted_rows", refuse)
-    catalog.caches.deletion_vectors.clear()
+    catalog.context.caches.deletion_vectors.clear()
     assert [shown(table), [emitted(table, number) for number in range(3)]] == expected
     assert table.scan().count() == len(expected[0])
     # One commit that looks nothing up, and readers merge again.

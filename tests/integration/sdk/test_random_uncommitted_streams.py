@@ -14,12 +14,12 @@ import pytest
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.memory.producing import MemoryUncommittedSender
 from lakelog.log.records import EncodedRecords
+from lakelog.reads.streams.subscription import Subscription
+from lakelog.reads.streams.uncommitted import follow as uncommitted_follow
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.subscription import Subscription
-from lakelog.streams.uncommitted import follow as uncommitted_follow
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 from tests.integration.sdk.uncommitted_streams import SCHEMA, Folder, make, read_rows
 

@@ -12,10 +12,10 @@ import pytest
 
 from lakelog.client.metastore.metastore import SnapshotPage
 from lakelog.errors import HistoryDiverged
+from lakelog.reads.streams.open_stream import open_stream
+from lakelog.reads.streams.request import StreamRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.open_stream import open_stream
-from lakelog.streams.request import StreamRequest
 from metastore.testing import InProcessMetastore
 
 from .faulty import FaultyMetastore
@@ -41,14 +41,14 @@ class RestoredMetastore(FaultyMetastore):
 def test_a_reader_ahead_of_a_restored_metastore_is_refused(
     catalog: Catalog, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.streams.follow.MAX_KNOWN", 2)
+    monkeypatch.setattr("lakelog.reads.streams.follow.MAX_KNOWN", 2)
     table = make_log(catalog)
     for number in range(4):
         table.append(pa.table({"n": [number], "t": ["x"]}, NUMBERS))
     restored = RestoredMetastore(metastore)
     reader = Catalog(restored, LocationStores())
     request = StreamRequest({"scan.mode": "from-snapshot", "scan.snapshot-id": "1"})
-    follower = open_stream(reader, [table.info], request, holder="test").follower
+    follower = open_stream(reader.context, [table.info], request, holder="test").follower
     # Who asks such a metastore for what comes next again and again never hears of it.
     guard = threading.Timer(HANGS_S, follower.close)
     guard.start()

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import Fenced
+from lakelog.reads.streams import follow as follow_module
+from lakelog.reads.streams.batch import Progress
+from lakelog.reads.streams.follow import TablesFollower
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams import follow as follow_module
-from lakelog.streams.batch import Progress
-from lakelog.streams.follow import TablesFollower
-from lakelog.streams.open_stream import OpenStream, open_stream
-from lakelog.streams.request import ResumePoint, StreamRequest
 
 from .shop import NUMBERS, make_orders, orders
 
@@ -43,7 +43,7 @@ def open_at(catalog: Catalog, mode: str, points: Sequence[ResumePoint] = (), con
     if consumer:
         options["consumer-id"] = consumer
     tables = [catalog.table(name).info for name in NAMES]
-    return open_stream(catalog, tables, StreamRequest(options), holder="test", points=points)
+    return open_stream(catalog.context, tables, StreamRequest(options), holder="test", points=points)
 
 
 def follow(stream: OpenStream, until: Sequence[int]) -> Iterator[Progress]:

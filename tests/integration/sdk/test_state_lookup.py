@@ -47,7 +47,7 @@ def make_rows(draw: Random, count: int) -> pa.Table:
 def to_lookup(catalog: Catalog, table: Table, metastore: Metastore | None = None) -> StateLookup:
     info = table.info
     return StateLookup(
-        metastore or catalog.metastore, catalog.open_store(info), info, ["day", "k", "w"], catalog.caches
+        metastore or catalog.metastore, catalog.open_store(info), info, ["day", "k", "w"], catalog.context.caches
     )
 
 

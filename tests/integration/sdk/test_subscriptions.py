@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lakelog.errors import Fenced, InvalidArgument, NotFound
+from lakelog.reads.streams import follow
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams import follow
-from lakelog.streams.subscription import Subscription
 
 from .shop import make_orders, orders
 from .streaming import WAIT_S, is_silent, make_appended, make_history, rows

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import Fenced, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.subscription import Subscription
 from metastore.testing import InProcessMetastore
 
 from .shop import NUMBERS, make_orders, orders
@@ -215,7 +215,7 @@ def test_a_reader_that_is_slow_holds_some_batches_of_each_table(catalog: Catalog
 
 def test_what_comes_is_whole_also_when_little_of_it_is_kept(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots that find no room are asked for again, page by page."""
-    monkeypatch.setattr("lakelog.streams.follow.MAX_KNOWN", 3)
+    monkeypatch.setattr("lakelog.reads.streams.follow.MAX_KNOWN", 3)
     make_shop(catalog)
     for number in range(10):
         catalog.table("shop.orders").upsert(orders((number, "x", None)))

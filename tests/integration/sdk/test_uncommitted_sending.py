@@ -151,7 +151,7 @@ def test_a_catalog_that_is_closed_closes_what_sent(
     table = make(catalog)
     table.upsert(rows(1))
     info = catalog.metastore.get_table_by_uuid(table.uuid)
-    catalog.uncommitted_senders.close()
+    catalog._writes.uncommitted_senders.close()
     assert closed.wait(10)
     # Nor is anything opened again.
-    assert catalog.uncommitted_senders.begin(info, "0" * 32) is None
+    assert catalog._writes.uncommitted_senders.begin(info, "0" * 32) is None

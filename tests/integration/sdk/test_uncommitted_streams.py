@@ -17,10 +17,10 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.log.memory.producing import MemoryUncommittedSender
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords
+from lakelog.reads.streams.uncommitted import keyed_table as uncommitted_keyed_table
+from lakelog.reads.streams.uncommitted.attempts import OpenAttempts
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.uncommitted import keyed_table as uncommitted_keyed_table
-from lakelog.streams.uncommitted.attempts import OpenAttempts
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.logging_tables import open_metastore
@@ -65,7 +65,7 @@ def test_rows_are_emitted_before_their_commit(catalog: Catalog, monkeypatch: pyt
         assert table.scan().count() == 2
         emitted.emitted.clear()
         # All keys of the commit are known, so no changes are read for it.
-        monkeypatch.setattr("lakelog.streams.table.plan_changes", None)
+        monkeypatch.setattr("lakelog.reads.streams.table.plan_changes", None)
         tx.commit()
         emitted.read_until(lambda: stream.position == 2)
         assert emitted.emitted == [], "nothing is left to tell"

@@ -36,7 +36,7 @@ def send_by_tasks(
 ) -> Transaction:
     """Writes parts by a task each, of which the first runs twice; the commit is held back."""
     tx = catalog.transaction()
-    monkeypatch.setattr(catalog.uncommitted_senders, "begin", lambda *_: None)
+    monkeypatch.setattr(catalog._writes.uncommitted_senders, "begin", lambda *_: None)
     channels = TaskChannels(brokers.open, SystemClock(), wait_s=60)
     task = plan_uncommitted(catalog.metastore, table.info)
     assert task is not None

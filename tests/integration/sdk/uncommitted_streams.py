@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
-from lakelog.streams.subscription import Subscription
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.string())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2"}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import AlreadyExists, DataCorrupted, InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
 from lakelog.sql import SqlSession, create_sql_of
 from lakelog.sql.query.query import needed_columns, plan_select, pushed_filter
 
@@ -114,6 +115,7 @@ def test_insert_and_select(session: SqlSession) -> None:
 
 def test_a_catalog_runs_single_statements(session: SqlSession) -> None:
     catalog = session.catalog
+    assert isinstance(catalog, Catalog)
     assert catalog.sql(ORDERS, database="shop").message == "Table shop.orders created."
     assert catalog.sql("SELECT count(*) AS n FROM shop.orders").rows == pa.table({"n": [0]})
     with pytest.raises(InvalidArgument, match="no current database"):

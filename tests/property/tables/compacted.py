@@ -72,7 +72,7 @@ class CompactedHistory(History):
 
 def compact_some(table: Table, random: Random) -> CommitRequest | None:
     """Does what is planned for a bucket, as it is now; what comes of it can be committed at any time."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     everything = metastore.plan(PlanRequest(table.uuid))
     if not everything.files.num_rows:
         return None
@@ -84,21 +84,21 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
     if isinstance(work, NoPlan):
         return None
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
-    store = table._catalog.open_store(work.info)
+    store = table._context.open_store(work.info)
     done = [run_rewrite_task(store, work.info, attempt_id, rewrite_task) for rewrite_task in work.rewrite_tasks]
     return CommitRequest("compactor", next(identifiers), (to_work_change(work, done, work.moved),), attempt_id)
 
 
 def commit_once(table: Table, request: CommitRequest) -> CommitResult:
     """Commits what nobody has committed before."""
-    result = table._catalog.metastore.commit(request)
+    result = table._context.metastore.commit(request)
     assert result.attempt_id == request.attempt_id, f"identifier {request.identifier} was another commit's"
     return result
 
 
 def build_some(table: Table, random: Random) -> CommitRequest | None:
     """Finds which rows of a bucket are superseded, as it is now; what comes of it can be committed at any time."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
     info, options = plan.table, TableOptions(plan.table.options)
     if not info.schema.primary_key:
@@ -110,7 +110,7 @@ def build_some(table: Table, random: Random) -> CommitRequest | None:
         return None
     (partition, number), sections = random.choice(unmarked)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
-    store = table._catalog.open_store(info)
+    store = table._context.open_store(info)
     path = f"data/{attempt_id}/deletion-vectors-{number}.parquet"
     vectors = build_deletion_vectors(store, info.schema, options, path, sections, lambda: None)
     change = to_deletion_vector_change(info, BucketRef(partition, number), vectors)
@@ -119,7 +119,7 @@ def build_some(table: Table, random: Random) -> CommitRequest | None:
 
 def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
     """Rewrites some files of a bucket, as they are now; what comes of it can be committed at any time."""
-    metastore = table._catalog.metastore
+    metastore = table._context.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
     files = to_live_files(plan.files)
     if not files:
@@ -137,7 +137,7 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
     if options.bucket_count(has_key) < 0:
         inputs = sorted(random.sample(bucket, len(inputs)), key=bucket.index)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
-    store = table._catalog.open_store(info)
+    store = table._context.open_store(info)
     made: tuple[DataFile, ...]
     level = random.randrange(1, 6) if has_key else 0
     if has_key:

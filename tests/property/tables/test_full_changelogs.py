@@ -24,8 +24,8 @@ from lakelog.format.commit import rebase as commit_rebase
 from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.scan_planning import plan_scan
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.lookup.bucket_changes import group_by_bucket
 from lakelog.storage.objects.stores import LocationStores
@@ -135,7 +135,7 @@ class History:
 
     @property
     def metastore(self) -> Metastore:
-        return self.table._catalog.metastore
+        return self.table._context.metastore
 
     def step(self) -> None:
         what = self.random.random()
@@ -206,7 +206,7 @@ class History:
         if isinstance(work, NoPlan):
             return
         attempt_id = self.metastore.stage_attempt([self.table.uuid], "compactor").attempt_id
-        store = self.table._catalog.open_store(work.info)
+        store = self.table._context.open_store(work.info)
         done = [run_rewrite_task(store, work.info, attempt_id, piece) for piece in work.rewrite_tasks]
         change = to_work_change(work, done, work.moved)
         self._waiting.append(CommitRequest("compactor", next(identifiers), (change,), attempt_id))
@@ -250,7 +250,7 @@ class History:
     def _read(self, number: int, *, baseline: bool = False) -> Rows:
         info = self.metastore.get_table_by_uuid(self.table.uuid)
         scan = plan_scan(
-            self.table._catalog,
+            self.table._context,
             info,
             columns=None,
             filter=None,

@@ -42,7 +42,7 @@ class VectoredHistory(RolledBackHistory):
             self.commit_rewritten(self._found.pop(0))
         self._note_states()
         # Else reads would go by what they have found before.
-        self.table._catalog.caches.deletion_vectors.clear()
+        self.table._context.caches.deletion_vectors.clear()
 
 
 @pytest.fixture

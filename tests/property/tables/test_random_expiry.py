@@ -83,7 +83,7 @@ class LeasedHistory(ExpiringHistory):
         self.earliest = bound
         paths = self._metastore.list_expired_files(self.table.uuid, 10_000)
         if paths:
-            self.table._catalog.open_store(self.table.info).delete_many(paths)
+            self.table._context.open_store(self.table.info).delete_many(paths)
             self._metastore.forget_expired_files(self.table.uuid, paths)
 
     def note_files(self) -> None:
@@ -110,7 +110,7 @@ class LeasedHistory(ExpiringHistory):
         live = find_paths(self._metastore.plan(PlanRequest(self.table.uuid)).files)
         at = InRange(newest - 1, newest)
         live |= find_paths(self._metastore.plan(PlanRequest(self.table.uuid, at, changelog=True)).files)
-        stored = {each.path for each in self.table._catalog.open_store(self.table.info).list_objects()}
+        stored = {each.path for each in self.table._context.open_store(self.table.info).list_objects()}
         assert stored & self.referred == live
         found = self.table.scan().to_arrow().to_pylist()
         assert sorted_rows(found) == sorted_rows(self.model.snapshots[-1].rows)

@@ -51,10 +51,10 @@ class ExpiringHistory(RolledBackHistory):
         assert found.first_kept is not None
         self.earliest = found.first_kept
         assert self.earliest == max(len(self.model.snapshots) + 1 - kept, self.earliest)
-        metastore = self.table._catalog.metastore
+        metastore = self.table._context.metastore
         paths = metastore.list_expired_files(self.table.uuid, 10_000)
         if paths:
-            self.table._catalog.open_store(self.table.info).delete_many(paths)
+            self.table._context.open_store(self.table.info).delete_many(paths)
             metastore.forget_expired_files(self.table.uuid, paths)
 
     def check_what_is_retained(self) -> None:

@@ -13,8 +13,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.subscription import Subscription
 from tests.property.tables.history import History, sorted_rows
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 

@@ -18,8 +18,8 @@ import pytest
 from lakelog.client.metastore.metastore import LatestSnapshot
 from lakelog.format.commit.order import CommitOrder
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from lakelog.streams.subscription import Subscription
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
 ROUNDS = int(os.environ.get("LAKELOG_RANDOM_TABLES", "6"))

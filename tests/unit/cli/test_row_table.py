@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.cli.commands.rows.sql import StatementRunner
+from lakelog.cli.commands.rows.statement_runner import StatementRunner
 from lakelog.cli.commands.rows.statements import split_statements
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.output.output_format import OutputFormat

@@ -17,6 +17,7 @@ from dev.checks import (
     file_sizes,
     formatting,
     generated_pages,
+    import_circles,
     import_rules,
     lint,
     lock_file,
@@ -142,6 +143,40 @@ def test_an_exception_that_nothing_needs_any_more_is_reported(tree: Path) -> Non
     assert any("lakelog.sdk.catalog -> lakelog.sql" in problem for problem in import_rules.find_problems(tree))
 
 
+@pytest.mark.parametrize("tree_of", ["lakelog", "metastore", "writer", "reader", "compactor"])
+def test_a_module_at_the_root_stands_in_a_layer(tree: Path, tree_of: str) -> None:
+    write_rooms(tree)
+    write(tree, f"{tree_of}/__init__.py", "")
+    assert not [problem for problem in import_rules.find_problems(tree) if "new_room" in problem]
+    write(tree, f"{tree_of}/new_room.py", "")
+    assert any(f"{tree_of}.new_room" in problem for problem in import_rules.find_problems(tree))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import lakelog.sdk.catalog",
+        "from lakelog.sdk import catalog",
+        "from lakelog.sdk.catalog import Catalog",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from lakelog.sdk.catalog import Catalog",
+        "def find():\n    from lakelog.sdk.catalog import Catalog",
+        "from ..sdk.catalog import Catalog",
+    ],
+)
+def test_import_circles(tree: Path, line: str) -> None:
+    write(tree, "lakelog/__init__.py", "")
+    write(tree, "lakelog/sdk/__init__.py", "")
+    write(tree, "lakelog/sdk/catalog.py", "import lakelog.sdk.table\nclass Catalog: ...\n")
+    write(tree, "lakelog/sdk/table.py", "from lakelog.reads.scan import Scan\n")
+    write(tree, "lakelog/reads/scan.py", "import lakelog.errors\nclass Scan: ...\n")
+    write(tree, "lakelog/errors.py", "import logging\n")
+    assert import_circles.find_problems(tree) == []
+    write(tree, "lakelog/reads/scan.py", f"import lakelog.errors\n{line}\nclass Scan: ...\n")
+    (problem,) = import_circles.find_problems(tree)
+    loop = "lakelog.reads.scan -> lakelog.sdk.catalog -> lakelog.sdk.table -> lakelog.reads.scan"
+    assert problem == f"3 modules import each other in a loop: {loop}"
+
+
 def write_rooms(tree: Path) -> None:
     """Rooms that keep the rules, with every import that the rules except."""
     shutil.copy(dev.check.ROOT / "pyproject.toml", tree)
@@ -166,6 +201,9 @@ def write_rooms(tree: Path) -> None:
     write(tree, "lakelog/log/kafka/log.py", "import confluent_kafka\n")
     write(tree, "lakelog/demo/kafka_consumers/delays.py", "import confluent_kafka\n")
     write(tree, "lakelog/testing/plain_consumer.py", "import confluent_kafka\n")
+    write(tree, "lakelog/serving/streams/leased_stream.py", "import pyspark\n")
+    write(tree, "lakelog/serving/__init__.py", "")
+    write(tree, "lakelog/serving/streams/__init__.py", "")
     write(tree, "lakelog/__init__.py", "")
     write(tree, "metastore/__init__.py", "import lakelog.format.commit.request\nimport sqlalchemy\n")
     write(tree, "writer/__init__.py", "import lakelog.client.channel\nimport pyspark\n")
@@ -173,6 +211,7 @@ def write_rooms(tree: Path) -> None:
     write(tree, "lakelog/embedded/java.py", "")
     write(tree, "lakelog/spark/session/session.py", "import pyspark\nimport lakelog.embedded.java\n")
     write(tree, "lakelog/spark/class_archive.py", "import lakelog.embedded.java\n")
+    write(tree, "lakelog/spark/session/class_files.py", "import lakelog.embedded.java\n")
     write(tree, "lakelog/format/commit/request.py", "")
     write(tree, "lakelog/client/channel.py", "import lakelog.format.commit.request\n")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from lakelog.reads.scan import Scan
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.scan import Scan
 from lakelog.sdk.tables.table import Table
 
 _ROOT = Path(__file__).parents[3]

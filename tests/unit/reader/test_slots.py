@@ -15,11 +15,11 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from lakelog.clock import RandomIds, SystemClock
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.streams.open_stream import OpenStream, open_stream
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process

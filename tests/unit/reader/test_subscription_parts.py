@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.wire import RowsDecoder, RowsEncoder
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.wire import RowsDecoder, RowsEncoder
 from reader.config import RunConfig, ServeConfig, parse_config
 from reader.subscriptions.requests import to_start
 from reader.subscriptions.send_window import SendWindow

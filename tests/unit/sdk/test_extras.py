@@ -30,7 +30,7 @@ def test_data_frames_without_their_package_name_it(package: str) -> None:
     program = (
         f"import sys; sys.modules['{package}'] = None\n"
         "import lakelog, pyarrow as pa\n"
-        "from lakelog.sdk.scan import Scan\n"
+        "from lakelog.reads.scan import Scan\n"
         "class Rows(Scan):\n"
         "    def __init__(self): pass\n"
         "    def to_arrow(self): return pa.table({'a': [1]})\n"

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from lakelog.client import leased_reads
+from lakelog.client.leased_reads import LeasedReads
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.tables.table import TableInfo
-from lakelog.reads import leased_reads
-from lakelog.reads.leased_reads import LeasedReads
 
 TABLE = cast(TableInfo, SimpleNamespace(table_uuid="t", name="shop.t"))
 

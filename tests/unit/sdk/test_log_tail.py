@@ -18,9 +18,9 @@ from lakelog.format.log.state import LogInfo, SnapshotOffsets
 from lakelog.format.tables.table import TableName
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.log.records import EncodedRecords, TopicSpec
-from lakelog.streams.log import tail as log_tail
-from lakelog.streams.log.tail import Arrived, LogTail
-from lakelog.streams.uncommitted.events import END, UncommittedEvents
+from lakelog.reads.streams.log import tail as log_tail
+from lakelog.reads.streams.log.tail import Arrived, LogTail
+from lakelog.reads.streams.uncommitted.events import END, UncommittedEvents
 
 ATTEMPT = "a" * 32
 

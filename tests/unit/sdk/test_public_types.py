@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 import lakelog
+from lakelog.reads.streams.consumers import Consumers
 from lakelog.sdk.maintenance.tags import Tags
 from lakelog.sdk.transaction import TransactionTable
 from lakelog.sql import SqlSession
-from lakelog.streams.consumers import Consumers
 from tests.unit.sdk import typed_program
 
 _CLASSES = (

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.reads.scan import Scan
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.scan import Scan
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.parquet import reader as parquet_reader
 

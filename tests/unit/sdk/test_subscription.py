@@ -14,9 +14,9 @@ import pytest
 
 from lakelog.client.connection.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, Unavailable
+from lakelog.reads.streams.batch import Position, Progress, StreamBatch
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.storage.parquet.read_counts import ReadMetrics
-from lakelog.streams.batch import Position, Progress, StreamBatch
-from lakelog.streams.subscription import Subscription
 
 WAIT_S = 20.0
 

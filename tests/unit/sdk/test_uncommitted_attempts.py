@@ -14,7 +14,7 @@ from lakelog.format.commit.facts import AttemptState
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.records import FetchedRecords
-from lakelog.streams.uncommitted.attempts import OpenAttempts
+from lakelog.reads.streams.uncommitted.attempts import OpenAttempts
 from tests.unit.cli.conftest import make_snapshot
 from tests.unit.log.codecs.fetched import make_fetched
 

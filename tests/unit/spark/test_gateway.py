@@ -53,7 +53,7 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     # Other tests of this process may have a Spark session, whose Java must live on.
     monkeypatch.setattr(SparkContext, "_gateway", None)
     started: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(gateway, "_running", started)
+    monkeypatch.setattr(gateway, "running", started)
     yield tmp_path
     for process in started:
         process.communicate()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.spark import class_archive
-from lakelog.spark.session import java_options
+from lakelog.spark.session import class_files, java_options
 from lakelog.spark.session.java_options import spark_submit_options
 
 
@@ -42,9 +42,9 @@ def test_what_is_being_made_or_has_failed_is_not_begun_again(tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     begun: list[list[str]] = []
     monkeypatch.setattr("subprocess.Popen", lambda command, **_: begun.append(command))
-    class_archive.make_in_background(tmp_path)
-    class_archive.archive_folder(tmp_path).mkdir(parents=True)
-    class_archive.make_in_background(tmp_path)
+    class_files.make_in_background(tmp_path)
+    class_files.archive_folder(tmp_path).mkdir(parents=True)
+    class_files.make_in_background(tmp_path)
     assert len(begun) == 1
 
 

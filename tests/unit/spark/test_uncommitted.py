@@ -21,9 +21,9 @@ from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import FetchedRecords, TopicSpec
 from lakelog.log.settings import read_log_settings
+from lakelog.reads.streams.uncommitted.attempts import _COUNTED
 from lakelog.spark.executor.uncommitted import _MAX_CHANNELS, TaskChannels, UncommittedTask, merge_sent, to_place
-from lakelog.spark.executor.write import WrittenFiles
-from lakelog.streams.uncommitted.attempts import _COUNTED
+from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.writes.uncommitted_sending import RowForm, SentUncommitted, UncommittedRows
 
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "kafka.bootstrap.servers": "kafka:1"}

@@ -10,7 +10,8 @@ from lakelog.errors import InvalidArgument, PermissionDenied, ResourceExhausted,
 from lakelog.storage.objects import local
 from lakelog.storage.objects.local import LocalStore, translate_os_error
 from lakelog.storage.objects.s3 import S3Store, translate_s3_error
-from lakelog.storage.objects.store import S3Settings, open_store
+from lakelog.storage.objects.store import S3Settings
+from lakelog.storage.objects.stores import open_store
 
 
 @pytest.mark.parametrize(

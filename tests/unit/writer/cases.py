@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from writer.files.tasks import TakenFile
-from writer.pipeline.spec import ColumnSource, Format, Mode, RowKindSource, TextOptions
+from writer.pipeline.columns import ColumnSource, TextOptions
+from writer.pipeline.spec import Format, Mode, RowKindSource
 from writer.records.coercion import Coercion
 from writer.records.tasks import ReadTask, read_file
 

@@ -16,8 +16,9 @@ from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from writer.kafka.header_kinds import HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.kafka.values import read_json_values
+from writer.pipeline.columns import ColumnSource, TextOptions
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
-from writer.pipeline.spec import ColumnSource, Mode, TextOptions
+from writer.pipeline.spec import Mode
 from writer.records.coercion import Coercion
 
 from .kafka_records import FIELDS, Case, change, show

@@ -12,8 +12,9 @@ from lakelog.format.tables.table import TableName
 from metastore.testing import InProcessMetastore
 from writer.__main__ import main
 from writer.exit_status import ExitStatus, to_exit_status
+from writer.pipeline.columns import ColumnSource
 from writer.pipeline.reading import read_pipeline
-from writer.pipeline.spec import BadRecords, ColumnSource, FileSource, Format, Mode, Order
+from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order
 from writer.wiring import check_pipeline
 
 GOOD = """\

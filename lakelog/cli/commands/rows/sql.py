@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 import click
-import pyarrow as pa
 
+from lakelog.cli.commands.rows.statement_runner import TABLE_LIMIT, StatementRunner
 from lakelog.cli.commands.rows.statements import split_statements
 from lakelog.cli.input.arguments import takes_limit
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.output.row_output import print_json, print_table
-from lakelog.cli.output.text import clean_text, plural
 from lakelog.errors import InvalidArgument, NotFound
-
-if TYPE_CHECKING:
-    from lakelog.sql import SqlSession
-
-TABLE_LIMIT: Final = 1000
-"""Rows of one statement that people see unless they ask for more."""
 
 
 @click.command(
@@ -65,75 +54,6 @@ def sql(
         files = ("-",)
     for statement in _statements([*(_read(file) for file in files), *texts]):
         runner.run(statement)
-
-
-class StatementRunner:
-    """Runs statements one after the other and prints what comes of them.
-
-    Args:
-        invocation: Whose printer is used.
-        session: Remembers the current database.
-        limit: At most so many rows a statement, 0 for all; None: the default of the output.
-    """
-
-    def __init__(self, invocation: Invocation, session: SqlSession, limit: int | None) -> None:
-        self._invocation = invocation
-        self._session = session
-        default = 0 if invocation.printer.is_json else TABLE_LIMIT
-        self._limit = default if limit is None else limit
-
-    def run(self, text: str) -> None:
-        """Runs one statement; rows are printed while they are read. Raises what the session does."""
-        from lakelog.sql import parse_statement
-        from lakelog.sql.query.duckdb_query import run_query
-        from lakelog.sql.statements import Query, ShowCreateTable
-
-        began_s = time.monotonic()
-        statement = parse_statement(text)
-        printer = self._invocation.printer
-        row_count: int | None = None
-        if isinstance(statement, Query):
-            row_count = self._print(run_query(self._session, statement.sql))
-        else:
-            result = self._session.run(statement)
-            if isinstance(statement, ShowCreateTable) and result.rows is not None and not printer.is_json:
-                self._print_script(result.rows.column(0)[0].as_py())
-            elif result.rows is not None:
-                row_count = self._print(result.rows.to_batches())
-            elif result.table is not None and printer.is_json:
-                written = {"table": result.table, "snapshot_id": result.snapshot_id}
-                printer.raw(json.dumps(written, ensure_ascii=False) + "\n")
-            else:
-                printer.say(result.message)
-        if printer.is_terminal:
-            rows = "" if row_count is None else f"{plural(row_count, 'row')}, "
-            printer.note(f"{rows}{time.monotonic() - began_s:.2f} s")
-
-    def _print_script(self, statement: str) -> None:
-        """Prints a statement as it is typed, so that it can be kept in a file for `lakelog sql -f`."""
-        printer = self._invocation.printer
-        if printer.is_terminal:
-            statement = "\n".join(clean_text(line) for line in statement.split("\n"))
-        printer.raw(statement + ";\n")
-
-    def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Prints rows and counts those that were printed."""
-        if not self._invocation.printer.is_json:
-            return print_table(self._invocation, batches, self._limit, empty="No rows.")
-        row_count = 0
-        for batch in _first_rows(batches, self._limit):
-            print_json(self._invocation, batch)
-            row_count += batch.num_rows
-        return row_count
-
-
-def _first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches:
-        yield batch.slice(0, left) if limit else batch
-        left -= batch.num_rows
-        if limit and left <= 0:
-            return
 
 
 def _statements(scripts: Iterable[str]) -> Iterator[str]:

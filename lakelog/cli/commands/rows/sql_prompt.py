@@ -7,18 +7,16 @@ import os
 import readline
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 import lakelog
+from lakelog.cli.commands.rows.statement_runner import StatementRunner
 from lakelog.cli.commands.rows.statements import split_statements
 from lakelog.cli.failures import describe_error
 from lakelog.cli.invocation import Invocation
 from lakelog.errors import LakelogError
-
-if TYPE_CHECKING:
-    from lakelog.cli.commands.rows.sql import StatementRunner
 
 _PROMPT: Final = "lakelog> "
 _CONTINUED: Final = "    ...> "

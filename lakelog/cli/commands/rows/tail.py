@@ -26,8 +26,8 @@ from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_reached
+from lakelog.reads.streams.subscription import Subscription
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.subscription import Subscription
 
 TABLE_LIMIT: Final = 100
 """Rows that people see without `--follow` unless they ask for more."""

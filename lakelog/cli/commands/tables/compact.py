@@ -111,7 +111,7 @@ def compact(
     count = sum(len(each.jobs) for each in requested)
     if count and not no_wait:
         printer.note(f"Waiting for {plural(count, 'bucket')} to be compacted; Ctrl-C only ends the wait.")
-        clock = invocation.catalog.clock
+        clock = invocation.catalog.context.clock
         progress = _Progress(printer, clock)
         results = watch_compactions(metastore, requested, timeout_s=timeout, clock=clock, report=progress.report)
     # What was done is told also where not all was.

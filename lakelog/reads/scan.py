@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakelog.context import Context
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.plan import Plan
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import find_overwrites
+from lakelog.reads.row_source import RowSource
 from lakelog.storage.merging.deletion_vectors import MergePolicy, to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
-from lakelog.writes.row_source import RowSource
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-    from lakelog.sdk.catalog import Catalog
 
 
 class Scan:
@@ -32,7 +31,7 @@ class Scan:
     pickles, with the list of files it reads.
 
     Args:
-        catalog: Where the table is.
+        context: Where the table is.
         plan: What to read.
         rows: How to read it.
         limit: At most so many rows; None: all.
@@ -44,7 +43,7 @@ class Scan:
 
     def __init__(
         self,
-        catalog: Catalog,
+        context: Context,
         plan: Plan,
         rows: RowSource,
         limit: int | None,
@@ -54,7 +53,7 @@ class Scan:
         reads_from: int | None = None,
         of_changelogs: bool = False,
     ) -> None:
-        self._catalog = catalog
+        self._context = context
         self._plan = plan
         self._counts = counts or ReadCounts()
         self._rows = rows.counted_by(self._counts)
@@ -69,7 +68,7 @@ class Scan:
         # A cache is of one process; where the scan arrives it takes that catalog's.
         rows = self._rows.with_caches(None)
         more = (self._with_overwrites, self._reads_from, self._of_changelogs)
-        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, *more))
+        return (_rebuild_scan, (self._context, self._plan, rows, self._limit, *more))
 
     def __repr__(self) -> str:
         at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
@@ -171,7 +170,7 @@ class Scan:
             return nullcontext()
         first = plan.range_snapshots[0] if plan.range_snapshots else plan.snapshot
         needed = first.snapshot_id if self._reads_from is None else self._reads_from
-        return self._catalog.leased_reads.reading(
+        return self._context.leased_reads.reading(
             plan.table, max(needed, 1), is_range=bool(plan.range_snapshots), of_changelogs=self._of_changelogs
         )
 
@@ -188,7 +187,7 @@ def check_limit(limit: int | None, name: str = "limit") -> None:
 
 
 def _rebuild_scan(
-    catalog: Catalog,
+    context: Context,
     plan: Plan,
     rows: RowSource,
     limit: int | None,
@@ -197,9 +196,9 @@ def _rebuild_scan(
     of_changelogs: bool,
 ) -> Scan:
     return Scan(
-        catalog,
+        context,
         plan,
-        rows.with_caches(catalog.caches),
+        rows.with_caches(context.caches),
         limit,
         with_overwrites=with_overwrites,
         reads_from=reads_from,

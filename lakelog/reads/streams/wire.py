@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from lakelog.errors import ResourceExhausted
+from lakelog.reads.streams.batch import Position, StreamBatch
+from lakelog.reads.streams.request import ResumePoint
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.streams.batch import Position, StreamBatch
-from lakelog.streams.request import ResumePoint
 
 
 def to_proto_resume_point(point: ResumePoint) -> reader_pb2.ResumePoint:

@@ -12,8 +12,9 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakelog.context import Context
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
@@ -22,14 +23,11 @@ from lakelog.reads.changes import EMITTED_ROWS, MetastoreStates
 from lakelog.reads.log.changes import LogChanges
 from lakelog.reads.log.sources import ChangeSource, ChangeSources, can_do_without_log
 from lakelog.reads.reading import make_parser
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.log.feed import LogFeed
+from lakelog.reads.streams.table import StreamTable, StreamView
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.log.feed import LogFeed
-from lakelog.streams.table import StreamTable, StreamView
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class LogStreamTable(StreamTable):
     """Implements `StreamTable` by the table's log.
 
     Args:
-        catalog: Where the table is.
+        context: Where the table is.
         table: With a log.
         view: What to show.
         counts: Told of what is read.
@@ -57,7 +55,7 @@ class LogStreamTable(StreamTable):
 
     def __init__(
         self,
-        catalog: Catalog,
+        context: Context,
         table: TableInfo,
         view: StreamView,
         counts: ReadCounts,
@@ -65,18 +63,18 @@ class LogStreamTable(StreamTable):
         requires_log: bool,
         since_ms: int | None = None,
     ) -> None:
-        super().__init__(catalog, table, view, counts)
+        super().__init__(context, table, view, counts)
         self._requires_log = requires_log
         self._since_ms = since_ms
-        self._feed = LogFeed(catalog.metastore, table.table_uuid, catalog.open_log)
+        self._feed = LogFeed(context.metastore, table.table_uuid, context.open_log)
         self._change_sources = ChangeSources.of(table)
         self._changes = LogChanges(
             table,
             tuple(self._columns()),
             make_parser(view.filter)(table.schema),
-            catalog.open_store(table),
-            MetastoreStates(catalog.metastore),
-            catalog.caches,
+            context.open_store(table),
+            MetastoreStates(context.metastore),
+            context.caches,
         )
         self._rests_until_s = 0.0
 
@@ -129,7 +127,7 @@ class LogStreamTable(StreamTable):
         # Of the oldest one that is still to be told, perhaps without a record that is left.
         oldest = next((each for each in snapshots if each.snapshot_id > done), None)
         if oldest is not None:
-            self._change_sources.check_age(oldest, self._catalog.clock.now_ms())
+            self._change_sources.check_age(oldest, self._context.clock.now_ms())
 
     def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
         if self._since_ms is not None:

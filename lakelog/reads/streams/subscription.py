@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from lakelog.client.connection.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
+from lakelog.reads.streams.batch import Position, Progress, SnapshotChanges, StreamBatch
 from lakelog.storage.parquet.read_counts import ReadMetrics
-from lakelog.streams.batch import Position, Progress, SnapshotChanges, StreamBatch
 
 _QUEUED: Final = 2
 """Batches that wait for their reader."""

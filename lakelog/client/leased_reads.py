@@ -20,10 +20,9 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
-from lakelog.errors import DataCorrupted, LakelogError, SnapshotExpired
+from lakelog.errors import FILE_MISSING, DataCorrupted, LakelogError, SnapshotExpired
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.tables.table import TableInfo
-from lakelog.storage.parquet.reader import FILE_MISSING
 
 _log = logging.getLogger(__name__)
 

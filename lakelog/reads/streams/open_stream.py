@@ -6,8 +6,10 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.context import Context
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
@@ -30,21 +32,17 @@ from lakelog.reads.change_plan import check_raw
 from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
+from lakelog.reads.streams.batch import Position
+from lakelog.reads.streams.follow import TablesFollower
+from lakelog.reads.streams.leased_start import LeasedStart
+from lakelog.reads.streams.log.table import LogStreamTable
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
+from lakelog.reads.streams.subscription import Follower
+from lakelog.reads.streams.table import StreamTable, StreamView, to_dropped
+from lakelog.reads.streams.uncommitted.follow import UncommittedFollower
+from lakelog.reads.streams.uncommitted.opening import open_uncommitted_table
+from lakelog.reads.streams.uncommitted.table import UncommittedStreamTable
 from lakelog.storage.parquet.read_counts import ReadCounts
-from lakelog.streams.batch import Position
-from lakelog.streams.follow import TablesFollower
-from lakelog.streams.leased_start import LeasedStart
-from lakelog.streams.log.table import LogStreamTable
-from lakelog.streams.request import ResumePoint, StreamRequest
-from lakelog.streams.subscription import Follower
-from lakelog.streams.table import StreamTable, StreamView, to_dropped
-from lakelog.streams.uncommitted.follow import UncommittedFollower
-from lakelog.streams.uncommitted.opening import open_uncommitted_table
-from lakelog.streams.uncommitted.table import UncommittedStreamTable
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
-
 
 _KEEP_EVERY_MS: Final = 15_000
 """How often a reader that waits says that it is there."""
@@ -63,7 +61,7 @@ class OpenStream:
         positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
         keep: Keeps positions of the consumer; without any it says that the reader is there. Does nothing where there
             is no consumer.
-        keep_every_s: See `lakelog.streams.subscription.Subscription`.
+        keep_every_s: See `lakelog.reads.streams.subscription.Subscription`.
     """
 
     follower: Follower
@@ -74,7 +72,7 @@ class OpenStream:
 
 
 def open_stream(
-    catalog: Catalog,
+    context: Context,
     tables: Sequence[TableInfo],
     request: StreamRequest,
     *,
@@ -85,7 +83,7 @@ def open_stream(
     """Opens a stream of tables, each named once; blocks on the metastore.
 
     Args:
-        catalog: Where the tables are.
+        context: Where the tables are.
         tables: At least one.
         request: What to show.
         holder: Who reads, for whoever looks at the consumer.
@@ -102,14 +100,16 @@ def open_stream(
         _to_view(table, parsed, request.columns.get(name), request.filters.get(name))
         for table, name in zip(tables, names, strict=True)
     ]
-    consumers = _open_consumers(catalog, tables, parsed.get(CONSUMER_ID), holder, points)
-    leased = LeasedStart(catalog.leased_reads)
+    consumers = _open_consumers(context.metastore, tables, parsed.get(CONSUMER_ID), holder, points)
+    leased = LeasedStart(context.leased_reads)
     saver = (
-        _PositionSaver(catalog, dict(zip(names, consumers, strict=True)), leased, holder[:256]) if consumers else None
+        _PositionSaver(context.metastore, dict(zip(names, consumers, strict=True)), leased, holder[:256])
+        if consumers
+        else None
     )
     close = leased.end if saver is None else saver.close
     try:
-        return _begin(catalog, tables, parsed, views, consumers, points, leased, saver, close, on_begin)
+        return _begin(context, tables, parsed, views, consumers, points, leased, saver, close, on_begin)
     except BaseException:
         # Nobody reads then: the consumer is not to be shown as if somebody did.
         close()
@@ -117,7 +117,7 @@ def open_stream(
 
 
 def _begin(
-    catalog: Catalog,
+    context: Context,
     tables: Sequence[TableInfo],
     parsed: StreamOptions,
     views: Sequence[StreamView],
@@ -137,13 +137,13 @@ def _begin(
     }
     if points:
         starts = [_go_on(point, parsed) for point in points]
-        starts = _place_in_log(catalog, tables, views, starts, parsed, go_on_by_log)
+        starts = _place_in_log(context, tables, views, starts, parsed, go_on_by_log)
     elif positions:
         _check_positions(consumers, names)
-        starts = resume(catalog.metastore, tables, parsed, consumers)
+        starts = resume(context.metastore, tables, parsed, consumers)
     else:
-        starts = find_starts(catalog.metastore, tables, parsed)
-        starts = _place_in_log(catalog, tables, views, starts, parsed, begin_by_log)
+        starts = find_starts(context.metastore, tables, parsed)
+        starts = _place_in_log(context, tables, views, starts, parsed, begin_by_log)
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
     restarts = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
@@ -182,12 +182,12 @@ def _begin(
     # Several tables are shown commit by commit, and a reader that goes on within one counts its rows.
     shows_uncommitted = len(tables) == 1 and on_begin is None and not points
     opened = [
-        _open_table(catalog, table, view, counts, parsed, start, shows_uncommitted=shows_uncommitted)
+        _open_table(context, table, view, counts, parsed, start, shows_uncommitted=shows_uncommitted)
         for table, view, start in zip(tables, views, starts, strict=True)
     ]
     kind = UncommittedFollower if isinstance(opened[0], UncommittedStreamTable) else TablesFollower
     follower = kind(
-        catalog.metastore,
+        context.metastore,
         list(zip(opened, starts, strict=True)),
         counts,
         last_watermark_ms=parsed.get(SCAN_BOUNDED_WATERMARK),
@@ -215,7 +215,7 @@ def _find_log(table: TableInfo, view: StreamView, options: StreamOptions) -> Log
 
 
 def _open_table(
-    catalog: Catalog,
+    context: Context,
     table: TableInfo,
     view: StreamView,
     counts: ReadCounts,
@@ -226,18 +226,18 @@ def _open_table(
 ) -> StreamTable:
     settings = _find_log(table, view, options)
     if settings is None:
-        return StreamTable(catalog, table, view, counts)
+        return StreamTable(context, table, view, counts)
     requires_log = options.get(STREAM_READ_MODE) is not None
     if not settings.is_eventual:
-        return LogStreamTable(catalog, table, view, counts, requires_log=requires_log, since_ms=start.first_record_ms)
+        return LogStreamTable(context, table, view, counts, requires_log=requires_log, since_ms=start.first_record_ms)
     # Records that were sent before their commit name no snapshot. Those behind an end that a commit sets are not shown.
     if not shows_uncommitted or options.get(SCAN_BOUNDED_WATERMARK) is not None:
-        return StreamTable(catalog, table, view, counts)
-    return open_uncommitted_table(catalog, table, view, counts, requires_log=requires_log)
+        return StreamTable(context, table, view, counts)
+    return open_uncommitted_table(context, table, view, counts, requires_log=requires_log)
 
 
 def _place_in_log(
-    catalog: Catalog,
+    context: Context,
     tables: Sequence[TableInfo],
     views: Sequence[StreamView],
     starts: list[StreamStart],
@@ -253,12 +253,12 @@ def _place_in_log(
     settings = _find_log(tables[0], views[0], options)
     if settings is None or settings.is_eventual or not comes_from_log(tables[0], settings):
         return starts
-    access = LogAccess(catalog.metastore, catalog.open_log)
+    access = LogAccess(context.metastore, context.open_log)
     return [place_by_log(access, tables[0], starts[0], options, place)]
 
 
 def _open_consumers(
-    catalog: Catalog,
+    metastore: Metastore,
     tables: Sequence[TableInfo],
     consumer_id: str | None,
     holder: str,
@@ -267,10 +267,10 @@ def _open_consumers(
     if consumer_id is None:
         return []
     if not points:
-        return catalog.metastore.open_consumer(consumer_id, [table.table_uuid for table in tables], holder[:256])
+        return metastore.open_consumer(consumer_id, [table.table_uuid for table in tables], holder[:256])
     found = []
     for table, point in zip(tables, points, strict=True):
-        known = {each.consumer_id: each for each in catalog.metastore.list_consumers(table.table_uuid)}
+        known = {each.consumer_id: each for each in metastore.list_consumers(table.table_uuid)}
         consumer = known.get(consumer_id)
         if consumer is None or consumer.epoch != point.epoch:
             # Not opened anew: whoever has taken over meanwhile is to stay.
@@ -302,14 +302,16 @@ class _PositionSaver:
     """Keeps a reader's positions in the metastore.
 
     Args:
-        catalog: Where it is.
+        metastore: Which keeps them.
         consumers: By the table's name.
         leased: What they begin with; not any more once they have positions.
         holder: Who reads.
     """
 
-    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], leased: LeasedStart, holder: str) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, metastore: Metastore, consumers: Mapping[str, Consumer], leased: LeasedStart, holder: str
+    ) -> None:
+        self._metastore = metastore
         self._consumers = consumers
         self._leased = leased
         self._holder = holder
@@ -328,7 +330,7 @@ class _PositionSaver:
             if not moved:
                 self._renew(self._holder)
                 return
-            self._catalog.metastore.advance_consumer(consumer_id, moved)
+            self._metastore.advance_consumer(consumer_id, moved)
         except NotFound as error:
             # The metastore no longer knows more of it than its uuid.
             names = {each.table_uuid: name for name, each in self._consumers.items()}
@@ -357,7 +359,7 @@ class _PositionSaver:
     def _renew(self, holder: str) -> None:
         consumers = list(self._consumers.values())
         epochs = {each.table_uuid: each.epoch for each in consumers}
-        self._catalog.metastore.renew_consumer(consumers[0].consumer_id, epochs, holder)
+        self._metastore.renew_consumer(consumers[0].consumer_id, epochs, holder)
 
 
 def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:

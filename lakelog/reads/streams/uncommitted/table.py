@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from lakelog.context import Context
 from lakelog.errors import LakelogError
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
@@ -24,15 +25,12 @@ from lakelog.log.columns import take_fetched
 from lakelog.log.table_codec import make_codec
 from lakelog.reads.change_plan import to_change_columns
 from lakelog.reads.reading import make_parser
+from lakelog.reads.streams.batch import NO_SNAPSHOT, StreamBatch
+from lakelog.reads.streams.log.tail import Arrived, LogTail
+from lakelog.reads.streams.table import StreamTable, StreamView
+from lakelog.reads.streams.uncommitted.attempts import OpenAttempts, RowIndices
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
-from lakelog.streams.batch import NO_SNAPSHOT, StreamBatch
-from lakelog.streams.log.tail import Arrived, LogTail
-from lakelog.streams.table import StreamTable, StreamView
-from lakelog.streams.uncommitted.attempts import OpenAttempts, RowIndices
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ class UncommittedStreamTable(StreamTable, ABC):
     """A `StreamTable` that also tells what open attempts have sent. One thread uses it.
 
     Args:
-        catalog: Where the table is.
+        context: Where the table is.
         table: With a log that is `eventual`.
         view: What to show.
         counts: Told of what is read.
@@ -51,17 +49,17 @@ class UncommittedStreamTable(StreamTable, ABC):
     """
 
     def __init__(
-        self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
+        self, context: Context, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
     ) -> None:
-        super().__init__(catalog, table, view, counts)
+        super().__init__(context, table, view, counts)
         self.tail: Final = LogTail(
-            catalog.metastore, table.table_uuid, str(table.name), catalog.open_log, requires_log=requires_log
+            context.metastore, table.table_uuid, str(table.name), context.open_log, requires_log=requires_log
         )
-        self.clock: Final = catalog.clock
-        self._attempts: Final = OpenAttempts(catalog.metastore, table, counts=not table.schema.primary_key)
+        self.clock: Final = context.clock
+        self._attempts: Final = OpenAttempts(context.metastore, table, counts=not table.schema.primary_key)
         self._codec: Final = make_codec(table, table.schema)
         self._condition: Final = make_parser(view.filter)(table.schema)
-        self._store: Final = catalog.open_store(table)
+        self._store: Final = context.open_store(table)
 
     @property
     def has_open(self) -> bool:

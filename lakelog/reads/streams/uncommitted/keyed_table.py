@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.context import Context
 from lakelog.format.keys.ordering import single_array
 from lakelog.format.merge.changelog import ChangelogRules
 from lakelog.format.merge.uncommitted_overlay import KEY_COLUMN, UncommittedOverlay, UncommittedRows
@@ -19,16 +20,13 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import has_changelog_producer
 from lakelog.reads.reading import to_scan_columns
 from lakelog.reads.state_lookup import StateLookup
+from lakelog.reads.streams.batch import StreamBatch
+from lakelog.reads.streams.log.tail import Arrived
+from lakelog.reads.streams.table import StreamView
+from lakelog.reads.streams.uncommitted.table import Picked, UncommittedStreamTable
 from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
-from lakelog.streams.log.tail import Arrived
-from lakelog.streams.table import StreamView
-from lakelog.streams.uncommitted.table import Picked, UncommittedStreamTable
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
@@ -44,16 +42,16 @@ class KeyedUncommittedTable(UncommittedStreamTable):
     """
 
     def __init__(
-        self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
+        self, context: Context, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
     ) -> None:
-        super().__init__(catalog, table, view, counts, requires_log=requires_log)
+        super().__init__(context, table, view, counts, requires_log=requires_log)
         policy = to_merge_policy(table.schema, TableOptions(table.options))
         names = tuple(name for name in self._columns() if name not in (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN))
         self._shown = to_scan_columns(names, table.schema, self._condition)
         read = [each.name for each in self._shown.read]
         needed = {*table.schema.primary_key, *policy.sequence, *read}
         wanted = [name for name in table.schema.arrow.names if name in needed]
-        self._lookup = StateLookup(catalog.metastore, self._store, table, wanted, catalog.caches)
+        self._lookup = StateLookup(context.metastore, self._store, table, wanted, context.caches)
         self._rules = ChangelogRules(
             policy.key,
             policy.sequence,
@@ -147,7 +145,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
             uncommitted.append(UncommittedRows(attempt_id, rows.slice(start, len(indices))))
             start += len(indices)
         found = self._lookup.find(self._overlay.find_unknown(uncommitted), base)
-        return list(self._show(self._overlay.add(uncommitted, found, self._catalog.clock.now_ms())))
+        return list(self._show(self._overlay.add(uncommitted, found, self._context.clock.now_ms())))
 
     def _take_back(self, attempt_ids: Sequence[str]) -> list[pa.RecordBatch]:
         return list(self._show(self._overlay.drop(attempt_ids)))

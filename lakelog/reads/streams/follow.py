@@ -15,10 +15,10 @@ from lakelog.format.commit.order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import StreamStart, start_over
+from lakelog.reads.streams.batch import Position, Progress, StreamBatch
+from lakelog.reads.streams.table import StreamTable
 from lakelog.storage.parquet.batches import join_small_batches
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
-from lakelog.streams.batch import Position, Progress, StreamBatch
-from lakelog.streams.table import StreamTable
 
 _MAX_ROWS: Final = 1 << 17
 _MAX_BYTES: Final = 32 << 20
@@ -26,7 +26,7 @@ _MAX_BYTES: Final = 32 << 20
 
 
 class TablesFollower:
-    """Implements `lakelog.streams.subscription.Follower` for one table or several.
+    """Implements `lakelog.reads.streams.subscription.Follower` for one table or several.
 
     Commits are put in order by `CommitOrder`. Of each answer of it, the snapshots of a table are planned and read
     together, and what they show is handed out commit by commit.

@@ -5,24 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakelog.context import Context
 from lakelog.errors import NotFound
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.reads.change_plan import describe_skipped, has_changelog_producer, is_overwrite
-from lakelog.sdk.scan_planning import plan_changes, plan_scan
+from lakelog.reads.scan_planning import plan_changes, plan_scan
+from lakelog.reads.streams.batch import StreamBatch
 from lakelog.storage.parquet.batches import join_small_batches
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.streams.batch import StreamBatch
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
@@ -63,14 +60,14 @@ class StreamTable:
     """One table as a subscription shows it.
 
     Args:
-        catalog: Where the table is.
+        context: Where the table is.
         table: The table.
         view: What to show.
         counts: Told of what is read.
     """
 
-    def __init__(self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts) -> None:
-        self._catalog = catalog
+    def __init__(self, context: Context, table: TableInfo, view: StreamView, counts: ReadCounts) -> None:
+        self._context = context
         self._table = table
         self._view = view
         self._counts = counts
@@ -95,7 +92,7 @@ class StreamTable:
             files_since_ms: Of files committed at or after this time; None: of all.
         """
         scan = plan_scan(
-            self._catalog,
+            self._context,
             self._table,
             columns=self._view.columns,
             filter=self._view.filter,
@@ -127,7 +124,7 @@ class StreamTable:
     def _read_files(self, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What some snapshots changed by their files, in these columns, with the snapshot's id."""
         scan = plan_changes(
-            self._catalog,
+            self._context,
             self._table,
             after=snapshots[0].snapshot_id - 1,
             until=snapshots[-1].snapshot_id,

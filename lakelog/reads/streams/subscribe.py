@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakelog.arguments import check_flag
 from lakelog.client.connection.reader_target import ReaderTarget
+from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
-from lakelog.streams.open_stream import OpenStream, open_stream
-from lakelog.streams.request import to_request
-from lakelog.streams.subscription import Subscription
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
+from lakelog.reads.streams.open_stream import OpenStream, open_stream
+from lakelog.reads.streams.request import to_request
+from lakelog.reads.streams.subscription import Subscription
 
 
 def subscribe(
-    catalog: Catalog,
+    context: Context,
     tables: Sequence[TableInfo],
     *,
     scan_mode: str | None,
@@ -33,7 +31,7 @@ def subscribe(
     """Subscribes to tables, each named once.
 
     Args:
-        catalog: Where they are.
+        context: Where they are.
         tables: At least one.
         scan_mode: As of `lakelog.Table.subscribe`, and so are the others.
         consumer_id: Of all tables together.
@@ -50,9 +48,9 @@ def subscribe(
     holder = f"{socket.gethostname()}:{os.getpid()}"
     stream: OpenStream
     if reader is None:
-        stream = open_stream(catalog, tables, request, holder=holder)
+        stream = open_stream(context, tables, request, holder=holder)
     else:
-        from lakelog.streams.remote_stream import open_remote_stream
+        from lakelog.reads.streams.remote_stream import open_remote_stream
 
         stream = open_remote_stream(reader, tables, request)
     return Subscription(

@@ -33,13 +33,10 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.change_plan import describe_skipped
-from lakelog.rpc.messages import build
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
-from lakelog.streams.batch import Position, Progress
-from lakelog.streams.open_stream import OpenStream
-from lakelog.streams.request import ResumePoint, StreamRequest
-from lakelog.streams.wire import (
+from lakelog.reads.streams.batch import Position, Progress
+from lakelog.reads.streams.open_stream import OpenStream
+from lakelog.reads.streams.request import ResumePoint, StreamRequest
+from lakelog.reads.streams.wire import (
     RowsDecoder,
     from_proto_positions,
     from_proto_resume_point,
@@ -47,6 +44,9 @@ from lakelog.streams.wire import (
     to_proto_positions,
     to_proto_resume_point,
 )
+from lakelog.rpc.messages import build
+from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def open_remote_stream(
     """Opens a stream at a reader service; blocks until it is open.
 
     Raises:
-        InvalidArgument: Something is not possible; as `lakelog.streams.open_stream.open_stream`.
+        InvalidArgument: Something is not possible; as `lakelog.reads.streams.open_stream.open_stream`.
         Unavailable: No replica answers.
         ResourceExhausted: All replicas have as many subscriptions as they take.
     """
@@ -125,7 +125,7 @@ def _to_columns(names: Sequence[str] | None) -> reader_pb2.StreamColumns | None:
 
 
 class RemoteFollower:
-    """Implements `lakelog.streams.subscription.Follower` by a reader service.
+    """Implements `lakelog.reads.streams.subscription.Follower` by a reader service.
 
     Args:
         reader: Its replicas.

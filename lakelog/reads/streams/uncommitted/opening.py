@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
+from lakelog.reads.streams.table import StreamTable, StreamView
+from lakelog.reads.streams.uncommitted.keyed_table import KeyedUncommittedTable
+from lakelog.reads.streams.uncommitted.table import AppendUncommittedTable
 from lakelog.storage.parquet.read_counts import ReadCounts
-from lakelog.streams.table import StreamTable, StreamView
-from lakelog.streams.uncommitted.keyed_table import KeyedUncommittedTable
-from lakelog.streams.uncommitted.table import AppendUncommittedTable
-
-if TYPE_CHECKING:
-    from lakelog.sdk.catalog import Catalog
 
 
 def open_uncommitted_table(
-    catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
+    context: Context, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
 ) -> StreamTable:
     """What shows a table whose log is `eventual`.
 
@@ -25,16 +21,16 @@ def open_uncommitted_table(
     makes, which nobody knows before it.
 
     Args:
-        catalog: Where the table is.
+        context: Where the table is.
         table: The table.
         view: What to show.
         counts: Told of what is read.
         requires_log: The log was asked for.
     """
     if view.columns == ():
-        return StreamTable(catalog, table, view, counts)
+        return StreamTable(context, table, view, counts)
     if not table.schema.primary_key:
-        return AppendUncommittedTable(catalog, table, view, counts, requires_log=requires_log)
+        return AppendUncommittedTable(context, table, view, counts, requires_log=requires_log)
     if TableOptions(table.options).get(CHANGELOG_PRODUCER) in ("none", "lookup"):
-        return KeyedUncommittedTable(catalog, table, view, counts, requires_log=requires_log)
-    return StreamTable(catalog, table, view, counts)
+        return KeyedUncommittedTable(context, table, view, counts, requires_log=requires_log)
+    return StreamTable(context, table, view, counts)

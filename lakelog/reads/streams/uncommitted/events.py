@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from lakelog.client.metastore.metastore import Watch, WatchEvent
-from lakelog.streams.log.tail import Arrived, LogTail
+from lakelog.reads.streams.log.tail import Arrived, LogTail
 
 _QUEUED: Final = 2
 """Of each kind; whoever brings more waits, so that a slow reader stops both."""

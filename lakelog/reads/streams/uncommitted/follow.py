@@ -8,11 +8,11 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Watch, WatchEvent
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.streams.batch import Progress
-from lakelog.streams.follow import TablesFollower
-from lakelog.streams.log.tail import Arrived
-from lakelog.streams.uncommitted.events import END, UncommittedEvents
-from lakelog.streams.uncommitted.table import UncommittedStreamTable
+from lakelog.reads.streams.batch import Progress
+from lakelog.reads.streams.follow import TablesFollower
+from lakelog.reads.streams.log.tail import Arrived
+from lakelog.reads.streams.uncommitted.events import END, UncommittedEvents
+from lakelog.reads.streams.uncommitted.table import UncommittedStreamTable
 
 _POLL_S: Final = 1.0
 """Between questions what has become of open attempts: one that was given up is taken back so late."""

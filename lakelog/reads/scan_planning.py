@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.annotations import OptionValue, TimeLike
 from lakelog.arguments import to_option_texts
+from lakelog.context import Context
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
@@ -29,20 +30,19 @@ from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.reads.reading import check_columns, make_parser, plan_files, resolve_state, to_names, to_scan_columns
+from lakelog.reads.row_source import RowSource, SuccessiveRows
+from lakelog.reads.scan import Scan, check_limit, find_policy
 from lakelog.reads.tag_range import ResolvedRange, resolve_range
-from lakelog.sdk.scan import Scan, check_limit, find_policy
 from lakelog.storage.parquet.live_file import to_live_files
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
-from lakelog.writes.row_source import RowSource, SuccessiveRows
 
 if TYPE_CHECKING:
     from lakelog.format.tables.table import TableInfo
-    from lakelog.sdk.catalog import Catalog
 
 
 def plan_scan(
-    catalog: Catalog,
+    context: Context,
     info: TableInfo,
     *,
     columns: Sequence[str] | None,
@@ -72,13 +72,13 @@ def plan_scan(
                 "given with it. Leave one out.",
                 reason="CONTRADICTING_OPTIONS",
             )
-        resolved = resolve_range(catalog.metastore, info, between)
+        resolved = resolve_range(context.metastore, info, between)
         mode = resolve_range_mode(given, info, by_tags=resolved.by_tags)
         if mode == "diff":
-            return _plan_between(catalog, info, resolved, mode, columns, filter, limit)
-        with naming_what_is_kept(catalog.metastore, info, resolved.after, BEGIN_BETWEEN):
-            return _plan_between(catalog, info, resolved, mode, columns, filter, limit)
-    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter), baseline=baseline)
+            return _plan_between(context, info, resolved, mode, columns, filter, limit)
+        with naming_what_is_kept(context.metastore, info, resolved.after, BEGIN_BETWEEN):
+            return _plan_between(context, info, resolved, mode, columns, filter, limit)
+    plan, parsed = plan_files(context.metastore, info, at, make_parser(filter), baseline=baseline)
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -87,18 +87,18 @@ def plan_scan(
         # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
         live = [file for file in live if file.order_time_ms >= files_since_ms]
     files = FileScan(
-        catalog.open_store(plan.table),
+        context.open_store(plan.table),
         live,
         schema,
         to_scan_columns(names, schema, parsed),
         policy,
-        catalog.caches.deletion_vectors,
+        context.caches.deletion_vectors,
     )
-    return Scan(catalog, plan, files, limit, counts=counts)
+    return Scan(context, plan, files, limit, counts=counts)
 
 
 def _plan_between(
-    catalog: Catalog,
+    context: Context,
     info: TableInfo,
     between: ResolvedRange,
     mode: str,
@@ -110,7 +110,7 @@ def _plan_between(
     names = to_names(columns) if columns is not None else info.schema.arrow.names
     if mode == "delta":
         return plan_changes(
-            catalog,
+            context,
             info,
             after=after,
             until=until,
@@ -123,12 +123,12 @@ def _plan_between(
     if mode == "changelog" or after == until:
         overwrites = TableOptions(info.options).get(STREAMING_READ_OVERWRITE)
         return plan_when_complete(
-            catalog.metastore,
+            context.metastore,
             info,
             until,
             DEFAULT_TIMEOUT_S,
             lambda: plan_changes(
-                catalog,
+                context,
                 info,
                 after=after,
                 until=until,
@@ -139,28 +139,28 @@ def _plan_between(
                 overwrites=overwrites,
             ),
         )
-    plan, parsed = plan_files(catalog.metastore, info, AtSnapshot(until), make_parser(condition))
+    plan, parsed = plan_files(context.metastore, info, AtSnapshot(until), make_parser(condition))
     if after:
         # A state that is not kept any more is told of now, not with the first row.
-        catalog.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
+        context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
     policy = find_policy(plan)
     assert policy is not None, "the table has a key"
     rows = NormalizedChanges(
-        ComparedStates(MetastoreStates(catalog.metastore), after, until),
-        catalog.open_store(plan.table),
+        ComparedStates(MetastoreStates(context.metastore), after, until),
+        context.open_store(plan.table),
         dataclasses.replace(plan.table, schema=plan.schema),
         (),
         (until,),
         to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
         policy,
-        catalog.caches,
+        context.caches,
         overwrites=True,
     )
-    return Scan(catalog, plan, rows, limit, with_overwrites=True, reads_from=after)
+    return Scan(context, plan, rows, limit, with_overwrites=True, reads_from=after)
 
 
 def plan_changes(
-    catalog: Catalog,
+    context: Context,
     info: TableInfo,
     *,
     after: int,
@@ -181,31 +181,31 @@ def plan_changes(
     (semantics 3.3). Snapshots that compacted show nothing, and so do those that overwrote, unless `overwrites` asks
     for their difference, or for their new rows where there is no key (semantics 5.2).
     """
-    changes = plan_range(catalog.metastore, info, after, until, make_parser(filter), raw=raw)
+    changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw)
     plan, policy = changes.plan, find_policy(changes.plan)
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
     names = check_columns(columns, plan.schema, str(info.name), own)
     if columns is None:
         names = (*names, *own)
     as_written = to_change_columns(names, plan.schema, changes.condition, without_deletes)
-    store = catalog.open_store(plan.table)
+    store = context.open_store(plan.table)
     rows: RowSource
     of_changelogs = False
     if policy is not None and not raw:
         of_changelogs = not changes.data
         columns_read = to_scan_columns(names, plan.schema, changes.condition)
         table = dataclasses.replace(plan.table, schema=plan.schema)
-        states = MetastoreStates(catalog.metastore)
+        states = MetastoreStates(context.metastore)
         sources: list[RowSource] = []
         for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(changes.expects, [])]:
             if has_changelog:
                 files = pick_shown_files(changes.changelog, snapshots, overwrites=overwrites, changelog=True)
-                sources.append(FileScan(store, files, plan.schema, as_written, None, catalog.caches.deletion_vectors))
+                sources.append(FileScan(store, files, plan.schema, as_written, None, context.caches.deletion_vectors))
                 continue
             files = pick_shown_files(changes.data, snapshots)
             breaks = find_overwrites(snapshots)
             sources.append(
-                NormalizedChanges(states, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites)
+                NormalizedChanges(states, store, table, files, breaks, columns_read, policy, context.caches, overwrites)
             )
         if not changes.expects and not changes.changelog and len(sources) == 1:
             rows = sources[0]
@@ -220,6 +220,6 @@ def plan_changes(
             plan.schema,
             as_written,
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
-            catalog.caches.deletion_vectors,
+            context.caches.deletion_vectors,
         )
-    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites, counts=counts, of_changelogs=of_changelogs)
+    return Scan(context, plan, rows, limit, with_overwrites=overwrites, counts=counts, of_changelogs=of_changelogs)

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
 
+from lakelog.client.leased_reads import LeasedReads
 from lakelog.format.tables.table import TableInfo
-from lakelog.reads.leased_reads import LeasedReads
 from lakelog.reads.stream_start import StreamStart
 
 
