@@ -59,15 +59,6 @@ def open_memory(request: pytest.FixtureRequest) -> Iterator[Metastore]:
 
 
 @contextmanager
-def open_postgres(request: pytest.FixtureRequest) -> Iterator[Metastore]:
-    metastore = open_in_process(request.getfixturevalue("migrated_url"))
-    try:
-        yield metastore
-    finally:
-        metastore.close()
-
-
-@contextmanager
 def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
     with serving(request.getfixturevalue("migrated_url"), make_use_cases) as target:
@@ -80,7 +71,6 @@ def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
 
 FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Metastore]]] = {
     "memory": open_memory,
-    "postgres": open_postgres,
     "grpc": open_grpc,
 }
 

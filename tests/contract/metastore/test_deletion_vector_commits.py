@@ -29,17 +29,10 @@ from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import to_live_files
 
 from .compacting import BUCKET, bounds, commit, files, name, place, shown, stage
-from .conftest import FACTORIES, open_memory
+from .conftest import open_memory
 from .making import append, compaction, make_change, make_file, make_table, rewrite
 from .test_baseline import baseline, emitting, make_deferring
 from .test_restores import restore
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def metastore(request: pytest.FixtureRequest) -> Iterator[Metastore]:
-    """Both stores; that groups come over the wire is shown by `tests/unit/rpc`."""
-    with FACTORIES[request.param](request) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -107,10 +107,11 @@ def append_many(metastore: Metastore, table: TableInfo, number: int) -> None:
 
 def read_packed(metastore: InProcessMetastore) -> Sequence[str]:
     """What is live, planned from chunks that were packed before what has expired was removed."""
+    # Nothing else packs, before or meanwhile.
+    metastore.stop_background()
     table = make_table(metastore)
     for number in range(1, 6):
         append_many(metastore, table, number)
-    # Unless it was packed in the background already.
     metastore.run(Packer(metastore.store, min_unpacked=1).step())
     replace_all(metastore, table, 1, "z")
     for number in range(6, 9):
