@@ -10,14 +10,15 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.convert import find_mismatch
 from lakelog.options.declared.tables import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
+from lakelog.records.bad_records import FileRefused
+from lakelog.records.text_options import EPOCH_FORMATS
+from lakelog.records.text_values import is_parsable
 from lakelog.serving.streams.mismatches import Mismatches
 
 from .kafka.header_kinds import KIND_COLUMN
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
-from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
-from .records.bad_records import FileRefused
+from .pipeline.spec import FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.coercion import Coercion, check_format
-from .records.text_values import is_parsable
 
 
 def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -> Coercion:

@@ -16,14 +16,14 @@ from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavail
 from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
+from lakelog.records.bad_records import BadRecord, FileRefused
+from lakelog.records.source_rows import SourceRows
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..pipeline.kafka_spec import KafkaSource, RecordFormat
-from ..records.bad_records import BadRecord, FileRefused
 from ..records.coercion import Coercion
 from ..records.dead_letters import LetterFile, letter_name
 from ..records.sink import BadRecordSink
-from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
 from .avro_values import read_avro_values

@@ -15,11 +15,11 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.codecs.json.members import find_left_out
+from lakelog.records.bad_records import BadRecord, Report
+from lakelog.records.blocks import Block, Indices
+from lakelog.records.json_records import read_json_block
+from lakelog.records.source_rows import SourceRows, spread
 
-from ..records.bad_records import BadRecord, Report
-from ..records.blocks import Block, Indices
-from ..records.json_records import read_json_block
-from ..records.source_rows import SourceRows, spread
 from .debezium_faults import find_faults
 from .header_kinds import KIND_COLUMN
 

@@ -14,11 +14,12 @@ from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from lakelog.options import KAFKA_SERVERS, KAFKA_TOPIC, LOG_SYSTEM, Scope, check_options
 from lakelog.options.declared.log import KAFKA
 from lakelog.options.log_rules import check_log
+from lakelog.records.text_options import TextOptions
 from lakelog.serving.streams.work_file import to_path
 from lakelog.serving.streams.yaml_section import Section
 
 from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, KafkaSource, RecordFormat, Start
-from .spec import ColumnSource, Format, TextOptions
+from .spec import ColumnSource, Format
 
 _PREFIX: Final = "kafka."
 _LAST_ID: Final = 2**31 - 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.format.types.rowkind import RowKind
+from lakelog.records.text_options import DEFAULT_MAX_RECORD_BYTES, EPOCH_FORMATS, TextOptions
 from lakelog.serving.streams.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.streams.yaml_section import Section, load_section
 
@@ -17,8 +18,6 @@ from .kafka_spec import KafkaSource
 from .spec import (
     DEFAULT_FILES_PER_BATCH,
     DEFAULT_INTERVAL_S,
-    DEFAULT_MAX_RECORD_BYTES,
-    EPOCH_FORMATS,
     BadRecords,
     ColumnSource,
     FileSource,
@@ -27,7 +26,6 @@ from .spec import (
     Order,
     Pipeline,
     RowKindSource,
-    TextOptions,
 )
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)

@@ -13,9 +13,10 @@ import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records import blocks
+from lakelog.records.text_options import TextOptions
 from writer.files.tasks import TakenFile
-from writer.pipeline.spec import ColumnSource, Format, Mode, RowKindSource, TextOptions
-from writer.records import blocks
+from writer.pipeline.spec import ColumnSource, Format, Mode, RowKindSource
 from writer.records.coercion import Coercion
 from writer.records.tasks import ReadTask, read_file
 

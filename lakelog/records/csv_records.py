@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from ..pipeline.spec import TextOptions
-from .bad_records import BadRecord, FileRefused, Report
-from .blocks import Block, ByteStream, Indices, read_blocks
-from .source_rows import ParsedRecords, SourceRows, parse_records
+from lakelog.records.bad_records import BadRecord, FileRefused, Report
+from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
+from lakelog.records.source_rows import ParsedRecords, SourceRows, parse_records
+from lakelog.records.text_options import TextOptions
 
 _NOT_CLOSED: Final = (
     "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.log.codecs.byte_columns import Mask
-
-from .blocks import Block, Indices
+from lakelog.records.blocks import Block, Indices
 
 FindLeftOut = Callable[[Sequence[str], Mask], list[Mask]]
 """Which of the rows of a mask are of records that leave a column out: a mask over all rows for each name."""

@@ -18,11 +18,10 @@ import pyarrow.json as pa_json
 
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.json.members import find_left_out
-
-from ..pipeline.spec import TextOptions
-from .bad_records import BadRecord, Report
-from .blocks import Block, ByteStream, Indices, read_blocks
-from .source_rows import ParsedRecords, SourceRows, parse_records, spread
+from lakelog.records.bad_records import BadRecord, Report
+from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
+from lakelog.records.source_rows import ParsedRecords, SourceRows, parse_records, spread
+from lakelog.records.text_options import TextOptions
 
 _OPEN: Final = ord("{")
 _CLOSE: Final = ord("}")

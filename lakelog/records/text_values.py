@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.format.types.sql_types import to_sql_type
-
-from ..pipeline.spec import EPOCH_FORMATS, TextOptions
+from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
 
 Mask = npt.NDArray[np.bool_]
 

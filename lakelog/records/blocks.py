@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .bad_records import FileRefused
+from lakelog.records.bad_records import FileRefused
 
 Indices = npt.NDArray[np.int64]
 
