@@ -31,6 +31,9 @@ class TextOptions:
         timezone: Of instants that are written without an offset; None: such a record is bad.
         encoding: Of the text, a codec that Python knows.
         max_record_bytes: A longer record makes its whole file bad.
+        loose_quotes: Whether lines are records where `max_record_bytes` end without the quote that closes a value.
+        hexadecimal: Whether whole numbers may be written as `0x1F`.
+        settings: Where people set these, for messages; None: nowhere.
     """
 
     header: bool = True
@@ -46,3 +49,10 @@ class TextOptions:
     timezone: str | None = None
     encoding: str = "utf-8"
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+    loose_quotes: bool = False
+    hexadecimal: bool = False
+    settings: str | None = "source.options"
+
+    def advise(self, name: str, words: str) -> str:
+        """`words` with the full name of an option for their `{}`; nothing where nobody can set it. Pure."""
+        return "" if self.settings is None else words.format(f"{self.settings}.{name}")

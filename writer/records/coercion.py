@@ -21,11 +21,12 @@ from lakelog.format.types.convert import ValueLost, convert_values, find_mismatc
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
+from lakelog.log.codecs.casts import cast_or_null
 from lakelog.records.bad_records import BadRecord, FileRefused, Report
 from lakelog.records.blocks import Indices
 from lakelog.records.source_rows import SourceRows
 from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
-from lakelog.records.text_values import Mask, cast_or_null, is_parsable, parse_text
+from lakelog.records.text_values import Mask, is_parsable, parse_text
 
 from ..pipeline.spec import ColumnSource, Format, Mode, RowKindSource
 

@@ -18,9 +18,10 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.base64_text import from_base64
 from lakelog.log.codecs.byte_columns import Mask, fill_with_any, take_spans, to_bounds
+from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json import scan as json_scan
 from lakelog.log.codecs.json.scan import JsonScan, Tokens
-from lakelog.log.codecs.json.strings import cast_where_possible, to_strings, unescape_texts
+from lakelog.log.codecs.json.strings import to_strings, unescape_texts
 from lakelog.log.codecs.time_texts import from_iso_texts
 
 NOTHING: Final = 0
