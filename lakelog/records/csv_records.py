@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from typing import Final
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc_csv
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+from pyarrow import types as pt
 
 from lakelog.records.bad_records import BadRecord, FileRefused, Report
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
@@ -22,6 +25,13 @@ _NOT_CLOSED: Final = (
 
 
 def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterator[SourceRows]:
+    """Reads the records of a CSV file as texts, as `open_csv`."""
+    yield from open_csv(stream, options, report)[1]
+
+
+def open_csv(
+    stream: ByteStream, options: TextOptions, report: Report, types: Mapping[str, pa.DataType] | None = None
+) -> tuple[list[str], Iterator[SourceRows]]:
     """Reads the records of a CSV file (RFC 4180; empty lines are passed over). Runs on executors.
 
     A file without any line that is not empty holds no rows: whoever had none to write often leaves such a file.
@@ -30,21 +40,35 @@ def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterat
         stream: UTF-8 text.
         options: How it is written.
         report: Told of records that are no CSV, or have more or fewer values than the header.
+        types: By column: as what it is read where all records of a block can be, which is much faster than texts.
+
+    Returns:
+        The names of the columns, none where the file has no line; and the rows, which are read as they are asked for.
+        Columns are texts, but for those of `types`; bytes are never texts.
 
     Raises:
         FileRefused: The header cannot be read, it names a column twice, or a record is longer than allowed.
     """
+    blocks = read_blocks(stream, options, quote=options.quote if options.multiline else None)
+    filled = ((block, np.flatnonzero(block.ends > block.starts).astype(np.int64)) for block in blocks)
+    parts = ((block, records) for block, records in filled if len(records))
     names = list(options.names)
-    quote = options.quote if options.multiline else None
-    for block in read_blocks(stream, quote=quote, max_record_bytes=options.max_record_bytes):
-        records = np.flatnonzero(block.ends > block.starts).astype(np.int64)
-        if not names and len(records):
-            names = _read_header(block.raw(int(records[0])), options)
-            records = records[1:]
-        if options.quote is not None and not options.multiline:
-            records = _leave_out_unclosed(block, records, options.quote, report)
-        if len(records):
-            yield from _read_block(block, records, names, options, report)
+    first = next(parts, None)
+    if first is None:
+        return names, iter(())
+    block, records = first
+    if not names:
+        names = _read_header(block.raw(int(records[0])), options)
+        records = records[1:]
+
+    def rows() -> Iterator[SourceRows]:
+        for each, some in itertools.chain([(block, records)], parts):
+            if options.quote is not None and not options.multiline:
+                some = _leave_out_unclosed(each, some, options.quote, report)
+            if len(some):
+                yield from _read_block(each, some, names, options, types or {}, report)
+
+    return names, rows()
 
 
 def _leave_out_unclosed(block: Block, records: Indices, quote: str, report: Report) -> Indices:
@@ -75,50 +99,104 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
 
 
 def _read_block(
-    block: Block, records: Indices, names: list[str], options: TextOptions, report: Report
+    block: Block,
+    records: Indices,
+    names: list[str],
+    options: TextOptions,
+    types: Mapping[str, pa.DataType],
+    report: Report,
 ) -> Iterator[SourceRows]:
-    for part in parse_records(block, records, lambda some: _parse(block, some, names, options)):
+    if types:
+        table = _parse_typed(block.join(records), names, options, types)
+        if table is not None:
+            # Where quotes stand within values there may be more rows than records that quotes tell apart.
+            places = records if len(table) == len(records) else np.repeat(records[:1], len(table))
+            yield _rows(block, places, table)
+            return
+    texts = {name: pa.binary() if pt.is_binary(types.get(name, pa.string())) else pa.string() for name in names}
+    if options.multiline:
+        block, records = _align(block, records, options, texts)
+    for part in parse_records(block, records, lambda some: _parse(block, some, options, texts)):
         for record, reason in part.bad:
             report(BadRecord(int(block.lines[record]), None, reason, block.raw(record)))
         if part.table.num_rows:
-            columns = {name: _single(part.table.column(name)) for name in names}
-            yield _rows(block, part.records, columns)
+            yield _rows(block, part.records, part.table)
 
 
-def _rows(block: Block, records: Indices, columns: dict[str, pa.Array]) -> SourceRows:
+def _align(
+    block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]
+) -> tuple[Block, Indices]:
+    """SUBTLE: a quote within a value begins none, so such quotes need not pair up, and lines are the records then."""
+    try:
+        parsed = _parse(block, records, options, texts)
+    except pa.ArrowException:
+        return block, records
+    if len(parsed.table) == len(parsed.records):
+        return block, records
+    lines = block.split_lines(int(records[0]))
+    full = np.flatnonzero(lines.ends > lines.starts).astype(np.int64)
+    return (lines, full) if len(parsed.table) + len(parsed.bad) == len(full) else (block, records)
+
+
+def _rows(block: Block, records: Indices, table: pa.Table) -> SourceRows:
+    columns = {name: _single(table.column(name)) for name in table.column_names}
     return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])))
 
 
-def _parse(block: Block, records: Indices, names: list[str], options: TextOptions) -> ParsedRecords:
-    skipped: list[tuple[int, str]] = []
+def _parse_typed(
+    data: pa.Buffer, names: list[str], options: TextOptions, types: Mapping[str, pa.DataType]
+) -> pa.Table | None:
+    """The records' values; None where not all of them are certain to be what was written."""
+    columns = {name: types.get(name, pa.string()) for name in names}
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(data), parse_options=_dialect(options), **_settings(data, options, columns)
+        )
+    except pa.ArrowException:
+        return None
+    floats = [table.column(name) for name, type_ in columns.items() if pt.is_floating(type_)]
+    # A number beyond the type's range becomes infinite, which nobody wrote.
+    return None if any(pc.any(pc.is_inf(column)).as_py() for column in floats) else table
 
-    def skip(row: pc_csv.InvalidRow) -> str:
-        # `number` counts records from 1, since the parser sees neither header nor empty lines.
-        reason = f"it has {row.actual_columns} values, but there are {row.expected_columns} columns"
-        skipped.append((int(records[row.number - 1]), reason))
-        return "skip"
 
-    data = block.join(records)
-    table = pc_csv.read_csv(
-        pa.BufferReader(data),
+def _settings(data: pa.Buffer, options: TextOptions, columns: Mapping[str, pa.DataType]) -> dict[str, Any]:
+    return {
         # One block of the parser, so that a value never lies across two.
-        read_options=pc_csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
-        parse_options=pc_csv.ParseOptions(
-            delimiter=options.delimiter,
-            quote_char=options.quote or False,
-            newlines_in_values=options.multiline,
-            invalid_row_handler=skip,
-            ignore_empty_lines=False,
-        ),
-        convert_options=pc_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
+        "read_options": pa_csv.ReadOptions(use_threads=False, column_names=list(columns), block_size=len(data) + 1),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=columns,
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=list(options.null_values),
         ),
+    }
+
+
+def _parse(block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]) -> ParsedRecords:
+    skipped: list[tuple[int, str]] = []
+
+    def skip(row: pa_csv.InvalidRow) -> str:
+        # `number` counts records from 1, since the parser sees neither header nor empty lines.
+        reason = f"it has {row.actual_columns} values, but there are {row.expected_columns} columns"
+        skipped.append((int(records[min(row.number, len(records)) - 1]), reason))
+        return "skip"
+
+    data = block.join(records)
+    table = pa_csv.read_csv(
+        pa.BufferReader(data), parse_options=_dialect(options, skip), **_settings(data, options, texts)
     )
     kept = records[~np.isin(records, [record for record, _ in skipped])] if skipped else records
     return ParsedRecords(table, kept, tuple(skipped))
+
+
+def _dialect(options: TextOptions, skip: Callable[[pa_csv.InvalidRow], str] | None = None) -> pa_csv.ParseOptions:
+    return pa_csv.ParseOptions(
+        delimiter=options.delimiter,
+        quote_char=options.quote or False,
+        newlines_in_values=options.multiline,
+        invalid_row_handler=skip,
+        ignore_empty_lines=False,
+    )
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -1,31 +1,39 @@
-"""Records of JSON files, an object a line.
+"""Records of JSON, an object a line or an object a record of a topic.
 
-Arrow's parser reads a block straight into the table's types. Records that it refuses are looked at one by one: what
-fits after all (a number as text, for instance) is kept, the others get a reason that names the field.
+Arrow's parser reads them straight into the table's types. What it does not know (bytes, maps, times inside of others)
+or refuses (a number as text, for instance) is read by the codecs' scan, which knows which record is wrong. Both are
+without a loop over records; only bad ones are looked at one by one, for the reason.
 """
 
 from __future__ import annotations
 
-import decimal
-import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
+from pyarrow import types as pt
 
+from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.json.members import find_left_out
 from lakelog.records.bad_records import BadRecord, Report
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
-from lakelog.records.source_rows import ParsedRecords, SourceRows, parse_records, spread
+from lakelog.records.json_scan import scan_records
+from lakelog.records.source_rows import SourceRows, spread
 from lakelog.records.text_options import TextOptions
 
 _OPEN: Final = ord("{")
 _CLOSE: Final = ord("}")
 _BLANKS: Final = b" \t"
+_SCANNED_AT_ONCE: Final = 1024
+"""Fewer records are not halved further to find those that Arrow refuses: a scan of them costs as little."""
+_LONGEST_SHOWN: Final = 100
+_MOST_NAMES: Final = 30
+_NOT_UTF8: Final = "it is not valid UTF-8 text"
 
 
 def read_json(
@@ -36,7 +44,7 @@ def read_json(
     Args:
         stream: UTF-8 text.
         options: How it is written.
-        types: By field of the source: as what it is read; string for what is parsed later.
+        types: By field of the source: as what it is read. What Arrow does not read as such comes as text.
         ignore_unknown: Whether other fields are passed over; else their record is bad.
         report: Told of records that are no JSON objects, or whose fields do not fit.
 
@@ -46,31 +54,33 @@ def read_json(
     Raises:
         FileRefused: A record is longer than allowed.
     """
-    for block in read_blocks(stream, quote=None, max_record_bytes=options.max_record_bytes):
-        yield from read_json_block(block, types, ignore_unknown, report)
+    for block in read_blocks(stream, options, quote=None):
+        yield from read_json_block(block, options, types, ignore_unknown, report)
 
 
 def read_json_block(
     block: Block,
+    options: TextOptions,
     types: Mapping[str, pa.DataType],
     ignore_unknown: bool,
     report: Report,
     *,
-    no_object: str = "it is not one JSON object in one line",
+    no_object: str = 'it is not one JSON object in one line, such as {"id": 1}',
 ) -> Iterator[SourceRows]:
     """Reads the records of a block, as `read_json`; `no_object` is the reason of those that are none."""
-    schema = pa.schema(list(types.items()))
-    records = _objects(block, report, no_object)
-    parse = functools.partial(_parse, block, schema, ignore_unknown)
-    for part in parse_records(block, records, parse):
-        if part.bad:
-            record = part.bad[0][0]
-            rows = _read_single(block, record, types, ignore_unknown, report)
-            if rows is not None:
-                yield rows
-        elif part.table.num_rows:
-            columns = {name: _single(part.table.column(name)) for name in types}
-            yield _rows(block, part.records, columns)
+    plain = _to_plain_schema(types)
+    stack = [_objects(block, report, no_object)]
+    while stack:
+        part = stack.pop()
+        if not len(part):
+            continue
+        table = None if plain is None else _parse(block.join(part), plain, ignore_unknown)
+        if table is not None and len(table) == len(part):
+            yield _rows(block, part, {name: _single(table.column(name)) for name in types})
+        elif plain is not None and len(part) > _SCANNED_AT_ONCE:
+            stack += [part[len(part) // 2 :], part[: len(part) // 2]]
+        else:
+            yield from _scan(block, part, options, types, ignore_unknown, report)
 
 
 def _objects(block: Block, report: Report, no_object: str) -> Indices:
@@ -91,96 +101,127 @@ def _objects(block: Block, report: Report, no_object: str) -> Indices:
     return np.flatnonzero(looks_right).astype(np.int64)
 
 
-def _parse(block: Block, schema: pa.Schema, ignore_unknown: bool, records: Indices) -> ParsedRecords:
-    data = block.join(records)
-    table = pa_json.read_json(
-        pa.BufferReader(data),
-        read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pa_json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="ignore" if ignore_unknown else "error"
-        ),
-    )
-    return ParsedRecords(table, records)
+def _to_plain_schema(types: Mapping[str, pa.DataType]) -> pa.Schema | None:
+    """As what Arrow's parser is to read the fields; None: there is one that it cannot read."""
+    plain = {name: pa.string() if pt.is_temporal(type_) else type_ for name, type_ in types.items()}
+    return pa.schema(list(plain.items())) if all(_is_plain(type_) for type_ in plain.values()) else None
 
 
-def _read_single(
-    block: Block, record: int, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
-) -> SourceRows | None:
-    """Reads a record that Arrow refused, by Python's parser."""
-    raw, line = block.raw(record), int(block.lines[record])
+def _is_plain(type_: pa.DataType) -> bool:
+    if pt.is_struct(type_):
+        return all(_is_plain(field.type) and not pt.is_float32(field.type) for field in type_.fields)
+    if pt.is_list(type_):
+        return _is_plain(type_.value_type) and not pt.is_float32(type_.value_type)
+    return not (pt.is_map(type_) or pt.is_binary(type_) or pt.is_temporal(type_))
+
+
+def _parse(data: pa.Buffer, schema: pa.Schema, ignore_unknown: bool) -> pa.Table | None:
+    """The records' fields; None where they are not certain to be what was written."""
     try:
-        fields = json.loads(raw, parse_float=decimal.Decimal, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        reason = "it is not valid UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"it is not JSON: {error}"
-        report(BadRecord(line, None, reason[:300], raw))
+        table = pa_json.read_json(
+            pa.BufferReader(data),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore" if ignore_unknown else "error"
+            ),
+        )
+        # Arrow's parser takes any bytes for a string.
+        table.validate(full=True)
+    except pa.ArrowException:
         return None
+    for field in schema:
+        # A number beyond the range of 32 bits becomes infinite, which nobody wrote. Of 64 bits it is an error.
+        if pt.is_float32(field.type) and pc.any(pc.is_inf(table.column(field.name))).as_py():
+            return None
+    return table
+
+
+def _scan(
+    block: Block,
+    records: Indices,
+    options: TextOptions,
+    types: Mapping[str, pa.DataType],
+    ignore_unknown: bool,
+    report: Report,
+) -> Iterator[SourceRows]:
+    found = scan_records(_take(block, records), options, types, ignore_unknown=ignore_unknown)
+    # Loops over bad records, of which there are few.
+    for place in np.flatnonzero(found.damaged):
+        raw = block.raw(int(records[place]))
+        report(BadRecord(int(block.lines[records[place]]), None, _explain(raw, types, ignore_unknown), raw))
+    bad = found.damaged
+    for name, wrong in found.wrong.items():
+        for place in np.flatnonzero(wrong & ~bad):
+            raw = block.raw(int(records[place]))
+            report(BadRecord(int(block.lines[records[place]]), name, _explain_value(raw, name, types[name]), raw))
+        bad = bad | wrong
+    if not bad.all():
+        fine = pa.array(~bad)
+        yield _rows(block, records[~bad], {name: column.filter(fine) for name, column in found.columns.items()})
+
+
+def _explain(raw: bytes, types: Mapping[str, pa.DataType], ignore_unknown: bool) -> str:
+    """Why a record cannot be read."""
+    try:
+        fields = json.loads(raw, object_pairs_hook=_unique, strict=False)
+    except UnicodeDecodeError:
+        return _NOT_UTF8
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"[:300]
     unknown = [name for name in fields if name not in types]
     if unknown and not ignore_unknown:
-        report(BadRecord(line, None, f"the table has no column for its field '{unknown[0][:100]}'", raw))
-        return None
-    columns: dict[str, pa.Array] = {}
-    for name, type_ in types.items():
-        value = fields.get(name)
-        try:
-            columns[name] = _to_array(value, type_)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            wanted = "is no text" if pa.types.is_string(type_) else f"does not fit {type_}"
-            reason = f"its field '{name}' holds {json.dumps(value, default=str)[:100]}, which {wanted}"
-            report(BadRecord(line, name, reason, raw))
-            return None
-    return _rows(block, np.array([record], np.int64), columns)
+        known = ", ".join(list(types)[:_MOST_NAMES])
+        return f"the table has no column for its field '{unknown[0][:_LONGEST_SHOWN]}'; it has {known}"
+    return "it is not JSON: it is nested too deeply, or a text in it is no valid Unicode"
 
 
-def _to_array(value: Any, type_: pa.DataType) -> pa.Array:
-    """One value; text where the type is a number, so that fitting parses it as it does in CSV files."""
-    if value is None:
-        return pa.nulls(1, type_)
-    if pa.types.is_nested(type_):
-        return pa.array([_plain(value, type_)], type_)
-    if isinstance(value, str):
-        return pa.array([value], pa.string())
-    if isinstance(value, bool):
-        if not pa.types.is_boolean(type_):
-            raise TypeError
-        return pa.array([value])
-    if isinstance(value, int | decimal.Decimal) and not pa.types.is_string(type_) and not pa.types.is_boolean(type_):
-        return pa.array([str(value)], pa.string())
-    raise TypeError
-
-
-def _plain(value: Any, type_: pa.DataType) -> Any:
-    """A nested value as Arrow takes it without bending it: it would make a list of a text's letters, for instance."""
-    if value is None:
-        return None
-    if pa.types.is_struct(type_):
-        if not isinstance(value, dict) or any(type_.get_field_index(name) < 0 for name in value):
-            raise TypeError
-        fields = [type_.field(place) for place in range(type_.num_fields)]
-        return {field.name: _plain(value.get(field.name), field.type) for field in fields}
-    if pa.types.is_list(type_):
-        if not isinstance(value, list):
-            raise TypeError
-        return [_plain(item, type_.value_type) for item in value]
-    return float(value) if isinstance(value, decimal.Decimal) and pa.types.is_floating(type_) else value
+def _explain_value(raw: bytes, name: str, type_: pa.DataType) -> str:
+    """Why a record's field is no value of its type."""
+    try:
+        shown = _show(json.loads(raw, strict=False).get(name))
+    except UnicodeDecodeError:
+        return _NOT_UTF8
+    except (ValueError, RecursionError):
+        shown = "a value that cannot be shown"
+    return f"column '{name}' has {shown}, but needs {_needed(type_)}"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(
-            f"the field '{next(name for name in names if names.count(name) > 1)[:100]}' stands there twice"
-        )
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field '{doubled[:_LONGEST_SHOWN]}' stands there twice")
     return fields
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
+
+
+def _needed(type_: pa.DataType) -> str:
+    name = to_sql_type(type_)
+    name = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "..."
+    kinds: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+        (pt.is_string, "a text of valid Unicode"),
+        (pt.is_boolean, "true or false"),
+        (pt.is_binary, "bytes in base64"),
+        (pt.is_struct, "an object"),
+        (pt.is_map, "an object, or a list of [key, value],"),
+        (pt.is_list, "a list"),
+    )
+    return f"{next((words for is_kind, words in kinds if is_kind(type_)), 'a single value')} ({name})"
+
+
+def _take(block: Block, records: Indices) -> pa.Array:
+    starts = block.starts[records]
+    return take_spans(np.frombuffer(block.data, np.uint8), starts, block.ends[records] - starts)
 
 
 def _rows(block: Block, records: Indices, columns: dict[str, pa.Array]) -> SourceRows:
     def find(names: Sequence[str], rows: Mask) -> list[Mask]:
-        chosen = records[rows]
-        texts = take_spans(
-            np.frombuffer(block.data, np.uint8), block.starts[chosen], block.ends[chosen] - block.starts[chosen]
-        )
-        return spread(rows, find_left_out(texts, names))
+        return spread(rows, find_left_out(_take(block, records[rows]), names))
 
     return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])), find)
 

@@ -63,6 +63,12 @@ def parse_text(texts: pa.Array, type_: pa.DataType, options: TextOptions, format
     """
     if pt.is_string(type_):
         return Parsed(texts, np.zeros(len(texts), bool), "text")
+    formats = formats or (options.date_formats if pt.is_date(type_) else options.timestamp_formats)
+    if pt.is_temporal(type_) and not formats:
+        # The quick way, without a look at blanks.
+        values, wrong = from_iso_texts(texts, type_, needs_zone=True)
+        if not wrong.any():
+            return Parsed(values, wrong, "")
     texts = pc.utf8_trim_whitespace(texts)
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     values, wanted = _parse(texts, type_, options, tuple(formats))
@@ -87,12 +93,11 @@ def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: t
     if pt.is_boolean(type_):
         return _parse_booleans(texts, options)
     if pt.is_date(type_):
-        formats = formats or options.date_formats
         if not formats:
-            return from_iso_texts(texts, type_)[0], "a date as 2013-01-31"
+            return from_iso_texts(texts, type_)[0], "a date as 2013-01-31 (DATE)"
         parsed = [_parse_time(texts, format_, None).cast(pa.date32(), safe=False) for format_ in formats]
         return pc.coalesce(*parsed), f"a date as {' or '.join(formats)}"
-    return _parse_timestamps(texts, type_, options, formats or options.timestamp_formats)
+    return _parse_timestamps(texts, type_, options, formats)
 
 
 def _parse_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -131,11 +136,12 @@ def _parse_timestamps(
 def _parse_iso(texts: pa.Array, type_: pa.DataType, options: TextOptions, zone: str | None) -> tuple[pa.Array, str]:
     if type_ == _LOCAL:
         # "Z" says that it is an instant, which the column does not hold.
-        return from_iso_texts(texts, type_)[0], "a time without zone as 2013-01-31 23:59:59.123456"
+        wanted = "a time without zone or offset, as 2013-01-31 23:59:59.123456 (TIMESTAMP_NTZ)"
+        return from_iso_texts(texts, type_)[0], wanted
     instants, wrong = from_iso_texts(texts, type_, needs_zone=True)
     if zone is None:
         advice = options.advise("timezone", " (or say {})")
-        return instants, f"a time with offset as 2013-01-31T23:59:59Z or +02:00{advice}"
+        return instants, f"a time with its offset, as 2013-01-31T23:59:59Z or +02:00 (TIMESTAMP){advice}"
     others = pc.if_else(pa.array(wrong), texts, pa.scalar(None, pa.string()))
     naive = _in_zone(from_iso_texts(others, _LOCAL)[0], zone)
     return pc.coalesce(instants, naive), f"a time as 2013-01-31 23:59:59 that exists in {zone}"

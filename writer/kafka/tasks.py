@@ -222,7 +222,7 @@ def _read_format(
             del types[KIND_COLUMN]
         # A key is a JSON object of its columns as well.
         values = pc.if_else(pa.array(said.deletes), records.keys, records.values)
-        yield from read_json_values(values, offsets, types, coercion.ignore_unknown, sink.report)
+        yield from read_json_values(values, offsets, coercion.text, types, coercion.ignore_unknown, sink.report)
         return
     if source.avro is not None:
         found = read_avro_values(

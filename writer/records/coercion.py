@@ -86,12 +86,8 @@ class Coercion:
         for field in self.schema.arrow:
             source = self.sources[field.name]
             formats = source.formats or self.text.timestamp_formats
-            if pt.is_timestamp(field.type) and formats and all(item in EPOCH_FORMATS for item in formats):
-                types[source.name] = pa.int64()
-            elif pt.is_temporal(field.type):
-                types[source.name] = pa.string()
-            else:
-                types[source.name] = field.type
+            is_number = pt.is_timestamp(field.type) and formats and all(item in EPOCH_FORMATS for item in formats)
+            types[source.name] = pa.int64() if is_number else field.type
         if self.row_kind is not None:
             types[self.row_kind.column] = pa.string()
         return types

@@ -103,7 +103,7 @@ def test_one_commit_takes_all_files_or_none(insert: Insert, log: Table, folder: 
     code, _, err = insert(folder, "--one-commit")
     assert (code, err) == (
         2,
-        f"Error: {bad}, line 2: column 'id' has 'x', but needs a value of BIGINT.\n"
+        f"Error: {bad}, line 2: column 'id' has 'x', but needs a whole number (BIGINT).\n"
         "Nothing was written: the 8 files are one commit.\n",
     )
     assert ids(log) == []
