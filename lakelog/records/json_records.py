@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as pa_json
 from pyarrow import types as pt
 
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs.byte_columns import Mask, take_spans
+from lakelog.log.codecs.json.blocks import can_read, read_lines
 from lakelog.log.codecs.json.members import find_left_out
 from lakelog.records.bad_records import BadRecord, Report
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
@@ -68,16 +67,19 @@ def read_json_block(
     no_object: str = 'it is not one JSON object in one line, such as {"id": 1}',
 ) -> Iterator[SourceRows]:
     """Reads the records of a block, as `read_json`; `no_object` is the reason of those that are none."""
-    plain = _to_plain_schema(types)
+    plain = pa.schema([(name, pa.string() if pt.is_temporal(type_) else type_) for name, type_ in types.items()])
+    is_readable = can_read(plain)
     stack = [_objects(block, report, no_object)]
     while stack:
         part = stack.pop()
         if not len(part):
             continue
-        table = None if plain is None else _parse(block.join(part), plain, ignore_unknown)
+        table = (
+            read_lines(block.join(part), plain, ignore_unknown=ignore_unknown, needs_zone=True) if is_readable else None
+        )
         if table is not None and len(table) == len(part):
-            yield _rows(block, part, {name: _single(table.column(name)) for name in types})
-        elif plain is not None and len(part) > _SCANNED_AT_ONCE:
+            yield _rows(block, part, {name: table.column(name).chunk(0) for name in types})
+        elif is_readable and len(part) > _SCANNED_AT_ONCE:
             stack += [part[len(part) // 2 :], part[: len(part) // 2]]
         else:
             yield from _scan(block, part, options, types, ignore_unknown, report)
@@ -99,41 +101,6 @@ def _objects(block: Block, report: Report, no_object: str) -> Indices:
             continue
         report(BadRecord(int(block.lines[record]), None, no_object, raw))
     return np.flatnonzero(looks_right).astype(np.int64)
-
-
-def _to_plain_schema(types: Mapping[str, pa.DataType]) -> pa.Schema | None:
-    """As what Arrow's parser is to read the fields; None: there is one that it cannot read."""
-    plain = {name: pa.string() if pt.is_temporal(type_) else type_ for name, type_ in types.items()}
-    return pa.schema(list(plain.items())) if all(_is_plain(type_) for type_ in plain.values()) else None
-
-
-def _is_plain(type_: pa.DataType) -> bool:
-    if pt.is_struct(type_):
-        return all(_is_plain(field.type) and not pt.is_float32(field.type) for field in type_.fields)
-    if pt.is_list(type_):
-        return _is_plain(type_.value_type) and not pt.is_float32(type_.value_type)
-    return not (pt.is_map(type_) or pt.is_binary(type_) or pt.is_temporal(type_))
-
-
-def _parse(data: pa.Buffer, schema: pa.Schema, ignore_unknown: bool) -> pa.Table | None:
-    """The records' fields; None where they are not certain to be what was written."""
-    try:
-        table = pa_json.read_json(
-            pa.BufferReader(data),
-            read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=pa_json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore" if ignore_unknown else "error"
-            ),
-        )
-        # Arrow's parser takes any bytes for a string.
-        table.validate(full=True)
-    except pa.ArrowException:
-        return None
-    for field in schema:
-        # A number beyond the range of 32 bits becomes infinite, which nobody wrote. Of 64 bits it is an error.
-        if pt.is_float32(field.type) and pc.any(pc.is_inf(table.column(field.name))).as_py():
-            return None
-    return table
 
 
 def _scan(
@@ -224,7 +191,3 @@ def _rows(block: Block, records: Indices, columns: dict[str, pa.Array]) -> Sourc
         return spread(rows, find_left_out(_take(block, records[rows]), names))
 
     return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])), find)
-
-
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

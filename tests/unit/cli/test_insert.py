@@ -70,7 +70,7 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     lines = tmp_path / "lines.json"
     lines.write_text('{"id": 1, "item": null}\n{"id": "x", "item": null}\n')
     refused = lake.run("insert", "shop.orders", str(lines))
-    assert refused.err == f"""Error: {lines}, line 2: column 'id' has "x", but needs a whole number (BIGINT).\n"""
+    assert refused.err == f"Error: {lines}, line 2: column 'id' has 'x', but needs a whole number (BIGINT).\n"
     lines.write_text('{"id": 1, "item": null}\n{"id": 2}\n')
     refused = lake.run("insert", "shop.orders", str(lines))
     assert refused.err == (
