@@ -28,7 +28,7 @@ from lakelog.records.source_rows import SourceRows
 from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
 from lakelog.records.text_values import Mask, is_parsable, parse_text
 
-from ..pipeline.spec import ColumnSource, Format, Mode, RowKindSource
+from ..pipeline.spec import ColumnSource, Mode, RowKindSource
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)
 Offences = list[tuple[str, Mask, str, pa.Array | None]]
@@ -264,28 +264,14 @@ class Coercion:
         return kinds
 
 
-def check_format(coercion: Coercion, format_: Format, remedy: str = "use Parquet files") -> list[str]:
-    """Says which of the table's columns cannot be read from a format, a sentence each with the remedy. Pure."""
-    problems = []
-    for field in coercion.schema.arrow:
-        if format_ is Format.PARQUET or is_parsable(field.type):
-            continue
-        if format_ is Format.JSON and _is_json_type(field.type):
-            continue
-        what = "CSV text" if format_ is Format.CSV else "JSON"
-        problems.append(
-            f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from {what}; {remedy}"
-            + ("." if format_ is Format.JSON or not _is_json_type(field.type) else " or JSON.")
-        )
-    return problems
-
-
-def _is_json_type(type_: pa.DataType) -> bool:
-    if pt.is_list(type_):
-        return _is_json_type(type_.value_type)
-    if pt.is_struct(type_):
-        return all(_is_json_type(type_.field(place).type) for place in range(type_.num_fields))
-    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
+def check_csv(schema: TableSchema) -> list[str]:
+    """Says which of the table's columns cannot be read from CSV, a sentence each with the remedy. Pure."""
+    return [
+        f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from CSV text; use JSON or Parquet "
+        "files."
+        for field in schema.arrow
+        if not is_parsable(field.type)
+    ]
 
 
 def _plain_text(given: pa.Array) -> pa.Array:
