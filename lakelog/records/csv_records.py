@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +17,21 @@ from pyarrow import types as pt
 
 from lakelog.records.bad_records import BadRecord, FileRefused, Report
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
-from lakelog.records.source_rows import ParsedRecords, SourceRows, parse_records
+from lakelog.records.source_rows import SourceRows
 from lakelog.records.text_options import TextOptions
 
 _NOT_CLOSED: Final = (
     "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"
 )
+
+
+@dataclass(frozen=True)
+class _ParsedRecords:
+    """What a parser made of some records: its table's rows belong to `records`, and `bad` have a reason each."""
+
+    table: pa.Table
+    records: Indices
+    bad: tuple[tuple[int, str], ...] = ()
 
 
 def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterator[SourceRows]:
@@ -83,7 +93,9 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileRefused(f"its header is not text in {options.encoding} (source.options.encoding)") from error
+        raise FileRefused(
+            f"its header is not text in {options.encoding}{options.advise('encoding', ' ({})')}"
+        ) from error
     try:
         lines = io.StringIO(text)
         if options.quote is None:
@@ -114,28 +126,65 @@ def _read_block(
             yield _rows(block, places, table)
             return
     texts = {name: pa.binary() if pt.is_binary(types.get(name, pa.string())) else pa.string() for name in names}
-    if options.multiline:
-        block, records = _align(block, records, options, texts)
-    for part in parse_records(block, records, lambda some: _parse(block, some, options, texts)):
+    parts = _parse_records(block, records, options, texts)
+    if options.multiline and any(part.bad and not len(part.records) for part in parts):
+        block, records = _split_lines(block, records, options, texts)
+        parts = _parse_records(block, records, options, texts)
+    for part in parts:
         for record, reason in part.bad:
             report(BadRecord(int(block.lines[record]), None, reason, block.raw(record)))
         if part.table.num_rows:
             yield _rows(block, part.records, part.table)
 
 
-def _align(
+def _parse_records(
+    block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]
+) -> list[_ParsedRecords]:
+    """Parses records of a block; those that cannot be parsed are found by halving.
+
+    Returns:
+        Parts in order. A part without rows and with one bad record is one that could not be parsed alone.
+    """
+    done: list[_ParsedRecords] = []
+    stack = [records]
+    while stack:
+        part = stack.pop()
+        if len(part) == 0:
+            continue
+        try:
+            parsed = _parse(block, part, options, texts)
+            reason = "its values and quotes do not pair up" if parsed.table.num_rows != len(parsed.records) else ""
+        except pa.ArrowException as error:
+            reason = _explain(error, options)
+        if not reason:
+            done.append(parsed)
+        elif len(part) == 1:
+            done.append(_ParsedRecords(pa.table({}), part[:0], ((int(part[0]), reason),)))
+        else:
+            middle = len(part) // 2
+            stack += [part[middle:], part[:middle]]
+    return done
+
+
+def _explain(error: Exception, options: TextOptions) -> str:
+    """Says in a few words what Arrow's parser found."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "UTF8" in text or "UTF-8" in text:
+        return f"it is not valid UTF-8 text{options.advise('encoding', '; say in {} what it is')}"
+    return f"it cannot be parsed: {text.removeprefix('CSV parse error: ')[:200]}"
+
+
+def _split_lines(
     block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]
 ) -> tuple[Block, Indices]:
     """SUBTLE: a quote within a value begins none, so such quotes need not pair up, and lines are the records then."""
-    try:
-        parsed = _parse(block, records, options, texts)
-    except pa.ArrowException:
-        return block, records
-    if len(parsed.table) == len(parsed.records):
-        return block, records
     lines = block.split_lines(int(records[0]))
     full = np.flatnonzero(lines.ends > lines.starts).astype(np.int64)
-    return (lines, full) if len(parsed.table) + len(parsed.bad) == len(full) else (block, records)
+    try:
+        parsed = _parse(lines, full, options, texts)
+    except pa.ArrowException:
+        return block, records
+    return (lines, full) if len(parsed.table) == len(parsed.records) else (block, records)
 
 
 def _rows(block: Block, records: Indices, table: pa.Table) -> SourceRows:
@@ -172,7 +221,7 @@ def _settings(data: pa.Buffer, options: TextOptions, columns: Mapping[str, pa.Da
     }
 
 
-def _parse(block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]) -> ParsedRecords:
+def _parse(block: Block, records: Indices, options: TextOptions, texts: Mapping[str, pa.DataType]) -> _ParsedRecords:
     skipped: list[tuple[int, str]] = []
 
     def skip(row: pa_csv.InvalidRow) -> str:
@@ -186,7 +235,7 @@ def _parse(block: Block, records: Indices, options: TextOptions, texts: Mapping[
         pa.BufferReader(data), parse_options=_dialect(options, skip), **_settings(data, options, texts)
     )
     kept = records[~np.isin(records, [record for record, _ in skipped])] if skipped else records
-    return ParsedRecords(table, kept, tuple(skipped))
+    return _ParsedRecords(table, kept, tuple(skipped))
 
 
 def _dialect(options: TextOptions, skip: Callable[[pa_csv.InvalidRow], str] | None = None) -> pa_csv.ParseOptions:

@@ -23,7 +23,9 @@ Open = Callable[..., pa.RecordBatchReader]
 
 
 def read(open_file: Open, text: str | bytes, schema: pa.Schema) -> pa.Table:
-    return open_file(io.BytesIO(text if isinstance(text, bytes) else text.encode()), "f", schema).read_all()
+    return open_file(
+        io.BytesIO(text if isinstance(text, bytes) else text.encode(errors="surrogateescape")), "f", schema
+    ).read_all()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,7 @@ def test_a_value_that_does_not_fit_is_reported_with_line_and_column(
         ('{"v": 1', "it is not one JSON object in one line"),
         ('{"v": 1,}', "it is not JSON: "),
         ('{"v": nul}', "it is not JSON: "),
+        ('{"v": "\udcff"}', "it is not valid UTF-8 text"),
         ('{"v": NaN}', "column 'v' has 'NaN', but needs a whole number (BIGINT)"),
         ('{"v": 1, "v": 2}', "it is not JSON: the field 'v' stands there twice"),
     ],
@@ -143,6 +146,8 @@ SHOP = pa.schema({"id": pa.int64(), "item": pa.string()})
         ('id,item\n1,"two\nlines"\n\nx,tea\n', "f, line 5: column 'id' has 'x', but needs a whole number (BIGINT)."),
         ("id,item\n1,tea\n2,cup,3\n", "f, line 3: it has 3 values, but there are 2 columns."),
         ("\n\nitem,id\ntea,1\ntea,1.5\n", "f, line 5: column 'id' has '1.5', but needs a whole number (BIGINT)."),
+        ("id,item\n1,tea\n2,\udcff\n", "f, line 3: it is not valid UTF-8 text."),
+        ("\udcff,item\n", "f: its header is not text in utf-8."),
         ("\n", "f is empty: a CSV file begins with a line that names its columns."),
     ],
 )
