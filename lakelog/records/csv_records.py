@@ -231,11 +231,23 @@ def _parse(block: Block, records: Indices, options: TextOptions, texts: Mapping[
         return "skip"
 
     data = block.join(records)
-    table = pa_csv.read_csv(
-        pa.BufferReader(data), parse_options=_dialect(options, skip), **_settings(data, options, texts)
-    )
+    settings = _settings(data, options, texts)
+    try:
+        table = pa_csv.read_csv(pa.BufferReader(data), parse_options=_dialect(options), **settings)
+    except pa.ArrowInvalid:
+        if not _is_text(data):
+            # Arrow cannot say which records have too few or too many values.
+            raise
+        table = pa_csv.read_csv(pa.BufferReader(data), parse_options=_dialect(options, skip), **settings)
     kept = records[~np.isin(records, [record for record, _ in skipped])] if skipped else records
     return _ParsedRecords(table, kept, tuple(skipped))
+
+
+def _is_text(data: pa.Buffer) -> bool:
+    try:
+        return bool(str(memoryview(data), "utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _dialect(options: TextOptions, skip: Callable[[pa_csv.InvalidRow], str] | None = None) -> pa_csv.ParseOptions:

@@ -114,17 +114,23 @@ def _scan(
     found = scan_records(_take(block, records), options, types, ignore_unknown=ignore_unknown)
     # Loops over bad records, of which there are few.
     for place in np.flatnonzero(found.damaged):
-        raw = block.raw(int(records[place]))
-        report(BadRecord(int(block.lines[records[place]]), None, _explain(raw, types, ignore_unknown), raw))
+        record = int(records[place])
+        report(_to_bad(block, record, None, _explain(block.raw(record), types, ignore_unknown)))
     bad = found.damaged
     for name, wrong in found.wrong.items():
         for place in np.flatnonzero(wrong & ~bad):
-            raw = block.raw(int(records[place]))
-            report(BadRecord(int(block.lines[records[place]]), name, _explain_value(raw, name, types[name]), raw))
+            record = int(records[place])
+            report(_to_bad(block, record, name, _explain_value(block.raw(record), name, types[name])))
         bad = bad | wrong
     if not bad.all():
         fine = pa.array(~bad)
         yield _rows(block, records[~bad], {name: column.filter(fine) for name, column in found.columns.items()})
+
+
+def _to_bad(block: Block, record: int, column: str | None, reason: str) -> BadRecord:
+    # Half a surrogate pair, which JSON can escape, is no text that could be written anywhere.
+    reason = reason.encode("utf-8", "backslashreplace").decode("utf-8")
+    return BadRecord(int(block.lines[record]), column, reason, block.raw(record))
 
 
 def _explain(raw: bytes, types: Mapping[str, pa.DataType], ignore_unknown: bool) -> str:

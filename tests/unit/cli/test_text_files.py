@@ -100,6 +100,7 @@ def test_times_may_have_an_offset_and_decimals_be_numbers() -> None:
         (pa.float64(), "1e999", "needs a number"),
         (pa.decimal128(4, 2), "1.125", "needs a number that fits DECIMAL(4,2)"),
         (pa.string(), "7", "needs a text"),
+        (pa.string(), '"\\ud800x"', 'has "\\ud800x", but needs a text'),
         (pa.binary(), '"tea!"', "needs bytes in base64 (BINARY)"),
         (INSTANT, '"2013-01-01T10:00:00"', "needs a time with its offset, as"),
         (pa.timestamp("us"), '"2013-01-01T10:00:00Z"', "needs a time without zone or offset, as"),
@@ -121,6 +122,7 @@ def test_a_value_that_does_not_fit_is_reported_with_line_and_column(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
+        ('{"\\ud800": 1}', "the table has no column for its field '\\ud800'; it has v"),
         ('{"w": 1}', "the table has no column for its field 'w'; it has v"),
         ("[1]", 'it is not one JSON object in one line, such as {"id": 1}'),
         ('{"v": 1', "it is not one JSON object in one line"),
