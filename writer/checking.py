@@ -10,15 +10,15 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.convert import find_mismatch
 from lakelog.options.declared.tables import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
+from lakelog.records.bad_records import FileRefused
+from lakelog.records.text_options import EPOCH_FORMATS
+from lakelog.records.text_values import is_parsable
 from lakelog.serving.streams.mismatches import Mismatches
 
 from .kafka.header_kinds import KIND_COLUMN
-from .pipeline.columns import EPOCH_FORMATS
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
 from .pipeline.spec import FileSource, Format, Mode, Pipeline, RowKindSource
-from .records.bad_records import FileRefused
-from .records.coercion import Coercion, check_format
-from .records.text_values import is_parsable
+from .records.coercion import Coercion, check_csv
 
 
 def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -> Coercion:
@@ -41,7 +41,8 @@ def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -
     )
     problems = []
     if isinstance(source, FileSource):
-        problems += [f"table: {problem}" for problem in check_format(coercion, source.format)]
+        if source.format is Format.CSV:
+            problems += [f"table: {problem}" for problem in check_csv(schema)]
     elif source.avro is not None:
         keys = [f"source.{name}" for name in ("schema_file", "schemas", "schema")]
         key = next((key for key in keys if key in pipeline.marks), keys[-1])
@@ -52,9 +53,6 @@ def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -
         problems += [
             f"{key}: {problem}" for problem in _unlike_problems([form.schema.arrow for form in source.avro.all])
         ]
-    elif not says_kinds:
-        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
-        problems += [f"table: {problem}" for problem in check_format(coercion, Format.JSON, remedy)]
     if says_kinds:
         problems += _debezium_problems(pipeline, info)
     if pipeline.mode is not Mode.APPEND and not schema.primary_key:

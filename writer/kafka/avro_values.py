@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from lakelog.log.codecs import read_debezium_keys
 from lakelog.log.codecs.avro.writer_records import read_writer_records
 from lakelog.log.codecs.byte_columns import Mask
+from lakelog.records.bad_records import BadRecord, Report
+from lakelog.records.blocks import Indices
+from lakelog.records.source_rows import SourceRows
 
 from ..pipeline.kafka_spec import AvroForm
-from ..records.bad_records import BadRecord, Report
-from ..records.blocks import Indices
-from ..records.source_rows import SourceRows
 
 _MOST_BYTES: Final = 2**31 - 1
 _NO_VALUE: Final = "it has no value (as a tombstone), so it says no row"

@@ -17,9 +17,8 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import read_header_sequences
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.records import FetchedRecords
-
-from ..records.blocks import Indices
-from ..records.source_rows import SourceRows
+from lakelog.records.blocks import Indices
+from lakelog.records.source_rows import SourceRows
 
 KIND_COLUMN: Final = "_row_kind"
 """The source's column that says what each row does, where no field of its records does."""

@@ -16,14 +16,14 @@ from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavail
 from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
+from lakelog.records.bad_records import BadRecord, FileRefused
+from lakelog.records.source_rows import SourceRows
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..pipeline.kafka_spec import KafkaSource, RecordFormat
-from ..records.bad_records import BadRecord, FileRefused
 from ..records.coercion import Coercion
 from ..records.dead_letters import LetterFile, letter_name
 from ..records.sink import BadRecordSink
-from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
 from .avro_values import read_avro_values
@@ -222,7 +222,7 @@ def _read_format(
             del types[KIND_COLUMN]
         # A key is a JSON object of its columns as well.
         values = pc.if_else(pa.array(said.deletes), records.keys, records.values)
-        yield from read_json_values(values, offsets, types, coercion.ignore_unknown, sink.report)
+        yield from read_json_values(values, offsets, coercion.text, types, coercion.ignore_unknown, sink.report)
         return
     if source.avro is not None:
         found = read_avro_values(

@@ -15,11 +15,12 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.codecs.json.members import find_left_out
+from lakelog.records.bad_records import BadRecord, Report
+from lakelog.records.blocks import Block, Indices
+from lakelog.records.json_records import read_json_block
+from lakelog.records.source_rows import SourceRows, spread
+from lakelog.records.text_options import TextOptions
 
-from ..records.bad_records import BadRecord, Report
-from ..records.blocks import Block, Indices
-from ..records.json_records import read_json_block
-from ..records.source_rows import SourceRows, spread
 from .debezium_faults import find_faults
 from .header_kinds import KIND_COLUMN
 
@@ -33,14 +34,20 @@ _KINDS: Final = pa.array([kind.text for kind in RowKind])
 
 
 def read_json_values(
-    values: pa.Array, offsets: Indices, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
+    values: pa.Array,
+    offsets: Indices,
+    options: TextOptions,
+    types: Mapping[str, pa.DataType],
+    ignore_unknown: bool,
+    report: Report,
 ) -> Iterator[SourceRows]:
     """Reads values that are a JSON object each.
 
     Args:
         values: Binary.
         offsets: Of the records.
-        types: By field: as what it is read; string for what is parsed later.
+        options: How text is to be understood.
+        types: By field: as what it is read.
         ignore_unknown: Whether other fields are passed over; else their record is bad.
         report: Told of records that are no JSON objects, or whose fields do not fit.
     """
@@ -53,7 +60,7 @@ def read_json_values(
     # Many producers end each record with a line end, as in a file.
     trimmed = pc.ascii_trim(present.cast(pa.string(), safe=False), characters=_BLANKS).cast(pa.binary())
     block = _to_block(trimmed, offsets[~missing])
-    yield from read_json_block(block, types, ignore_unknown, report, no_object="it is not one JSON object")
+    yield from read_json_block(block, options, types, ignore_unknown, report, no_object="it is not one JSON object")
 
 
 def _to_block(values: pa.Array, offsets: Indices) -> Block:

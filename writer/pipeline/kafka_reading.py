@@ -14,10 +14,11 @@ from lakelog.log.codecs.avro.writer_schema import read_writer_schema
 from lakelog.options import KAFKA_SERVERS, KAFKA_TOPIC, LOG_SYSTEM, Scope, check_options
 from lakelog.options.declared.log import KAFKA
 from lakelog.options.log_rules import check_log
+from lakelog.records.text_options import TextOptions
 from lakelog.serving.streams.work_file import to_path
 from lakelog.serving.streams.yaml_section import Section
 
-from .columns import ColumnSource, TextOptions
+from .columns import ColumnSource
 from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, KafkaSource, RecordFormat, Start
 from .spec import Format
 

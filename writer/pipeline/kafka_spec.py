@@ -10,8 +10,9 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.log.codecs.avro.writer_schema import WriterSchema
+from lakelog.records.text_options import TextOptions
 
-from .columns import ColumnSource, TextOptions
+from .columns import ColumnSource
 
 DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
 """Some ten seconds of work: long enough that commits cost little, short enough to be repeated."""

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.format.types.rowkind import RowKind
+from lakelog.records.text_options import DEFAULT_MAX_RECORD_BYTES, EPOCH_FORMATS, TextOptions
 from lakelog.serving.streams.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.streams.yaml_section import Section, load_section
 
-from .columns import DEFAULT_MAX_RECORD_BYTES, EPOCH_FORMATS, ColumnSource, TextOptions
+from .columns import ColumnSource
 from .kafka_reading import read_kafka_source
 from .kafka_spec import KafkaSource
 from .spec import (

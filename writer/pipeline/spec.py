@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakelog.records.text_options import TextOptions
 from lakelog.serving.streams.mismatches import KeyLocations
 
-from .columns import ColumnSource, TextOptions
+from .columns import ColumnSource
 
 if TYPE_CHECKING:
     # Pipelines of files need no codecs.

@@ -21,13 +21,15 @@ from lakelog.format.types.convert import ValueLost, convert_values, find_mismatc
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
+from lakelog.log.codecs.casts import cast_or_null
+from lakelog.records.bad_records import BadRecord, FileRefused, Report
+from lakelog.records.blocks import Indices
+from lakelog.records.source_rows import SourceRows
+from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
+from lakelog.records.text_values import Mask, is_parsable, parse_text
 
-from ..pipeline.columns import EPOCH_FORMATS, ColumnSource, TextOptions
-from ..pipeline.spec import Format, Mode, RowKindSource
-from .bad_records import BadRecord, FileRefused, Report
-from .blocks import Indices
-from .source_rows import SourceRows
-from .text_values import Mask, cast_or_null, is_parsable, parse_text
+from ..pipeline.columns import ColumnSource
+from ..pipeline.spec import Mode, RowKindSource
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)
 Offences = list[tuple[str, Mask, str, pa.Array | None]]
@@ -85,12 +87,8 @@ class Coercion:
         for field in self.schema.arrow:
             source = self.sources[field.name]
             formats = source.formats or self.text.timestamp_formats
-            if pt.is_timestamp(field.type) and formats and all(item in EPOCH_FORMATS for item in formats):
-                types[source.name] = pa.int64()
-            elif pt.is_temporal(field.type):
-                types[source.name] = pa.string()
-            else:
-                types[source.name] = field.type
+            is_number = pt.is_timestamp(field.type) and formats and all(item in EPOCH_FORMATS for item in formats)
+            types[source.name] = pa.int64() if is_number else field.type
         if self.row_kind is not None:
             types[self.row_kind.column] = pa.string()
         return types
@@ -267,28 +265,14 @@ class Coercion:
         return kinds
 
 
-def check_format(coercion: Coercion, format_: Format, remedy: str = "use Parquet files") -> list[str]:
-    """Says which of the table's columns cannot be read from a format, a sentence each with the remedy. Pure."""
-    problems = []
-    for field in coercion.schema.arrow:
-        if format_ is Format.PARQUET or is_parsable(field.type):
-            continue
-        if format_ is Format.JSON and _is_json_type(field.type):
-            continue
-        what = "CSV text" if format_ is Format.CSV else "JSON"
-        problems.append(
-            f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from {what}; {remedy}"
-            + ("." if format_ is Format.JSON or not _is_json_type(field.type) else " or JSON.")
-        )
-    return problems
-
-
-def _is_json_type(type_: pa.DataType) -> bool:
-    if pt.is_list(type_):
-        return _is_json_type(type_.value_type)
-    if pt.is_struct(type_):
-        return all(_is_json_type(type_.field(place).type) for place in range(type_.num_fields))
-    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
+def check_csv(schema: TableSchema) -> list[str]:
+    """Says which of the table's columns cannot be read from CSV, a sentence each with the remedy. Pure."""
+    return [
+        f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from CSV text; use JSON or Parquet "
+        "files."
+        for field in schema.arrow
+        if not is_parsable(field.type)
+    ]
 
 
 def _plain_text(given: pa.Array) -> pa.Array:

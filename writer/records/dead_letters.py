@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from lakelog.records.bad_records import BadRecord
 from lakelog.storage.objects.durable import synchronise
-
-from .bad_records import BadRecord
 
 _SUFFIX: Final = ".jsonl"
 _COUNT_BYTES: Final = 4 << 20

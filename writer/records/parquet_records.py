@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from .bad_records import FileRefused
-from .source_rows import SourceRows
+from lakelog.records.bad_records import FileRefused
+from lakelog.records.source_rows import SourceRows
 
 _BATCH_ROWS: Final = 16_384
 _MAX_FOOTER_BYTES: Final = 64 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakelog.errors import LakelogError
+from lakelog.records.bad_records import BadRecord
 
-from .bad_records import BadRecord
 from .dead_letters import LetterFile
 
 

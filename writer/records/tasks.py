@@ -11,19 +11,19 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
+from lakelog.records.bad_records import BadRecord, FileRefused, Report
+from lakelog.records.blocks import ByteStream, Transcoder
+from lakelog.records.csv_records import read_csv
+from lakelog.records.json_records import read_json
+from lakelog.records.source_rows import SourceRows
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
 from ..pipeline.spec import Format
-from .bad_records import BadRecord, FileRefused, Report
-from .blocks import ByteStream, Transcoder
 from .coercion import Coercion
-from .csv_records import read_csv
 from .dead_letters import LetterFile, letter_name
-from .json_records import read_json
 from .parquet_records import read_parquet
 from .sink import BadRecordSink
-from .source_rows import SourceRows
 
 BAD_RECORD: Final = "BAD_RECORD"
 """The reason of the error that stops a pipeline whose `bad_records` is `stop`."""

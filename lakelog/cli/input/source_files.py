@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakelog.cli.input.csv_file import open_csv
-from lakelog.cli.input.json_file import NOTHING_LEFT_OUT, MayLeaveOut, open_json
+from lakelog.cli.input.left_out import NOTHING_LEFT_OUT, MayLeaveOut
+from lakelog.cli.input.text_file import open_csv, open_json
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.storage.objects.local import translate_os_error
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.log.codecs.byte_columns import Mask
+from lakelog.log.codecs.casts import cast_or_null, cast_where_possible
 
 _FIRST_DAY: Final = -719_528
 """0000-01-01 as days since 1970-01-01."""
 _LAST_DAY: Final = 2_932_896
 """9999-12-31. Years outside these two do not have four digits."""
 _DAY_US: Final = 86_400_000_000
+_DATE: Final = r"\d{4}-\d\d-\d\d"
+_TIME: Final = r"[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,6})?)?)?"
+_ZONED: Final = r"^(?P<body>.*[T ].*\d)(?:Z|(?P<sign>[+-])(?P<hours>[01]\d|2[0-3])(?::?(?P<minutes>[0-5]\d))?)$"
 
 
 def to_iso_texts(column: pa.Array) -> pa.Array:
@@ -56,65 +60,87 @@ def _write_far(numbers: pa.Array, is_date: bool) -> pa.Array:
     return pc.if_else(pc.starts_with(found, "-"), found, pc.binary_join_element_wise("+", found, ""))
 
 
-def from_iso_texts(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask]:
-    """What `to_iso_texts` wrote, as `target`, and which values are no such time (they are then NULL). Pure.
+def from_iso_texts(texts: pa.Array, target: pa.DataType, *, needs_zone: bool = False) -> tuple[pa.Array, Mask]:
+    """Times from their text, as `target`, and which texts are no such time (they are then NULL). Pure.
 
-    Also takes what others write: a space for the T, fewer digits of a second, an offset like `+02:00` for an instant.
+    It is the one reader of ISO times in columns: of logs, of files and of topics. It takes what `to_iso_texts` and
+    `to_time_texts` write, and what others do: a space for the T, a time of day without seconds or minutes or none at
+    all, fewer digits of a second, an offset like `+02:00` for an instant.
 
     Args:
         texts: Strings; NULL stays NULL.
         target: date32, or a timestamp of microseconds with or without zone.
+        needs_zone: Whether an instant without Z or offset is wrong; else it is in UTC.
     """
-    is_date = pt.is_date(target)
-    plain = pa.date32() if is_date else pa.timestamp("us")
-    body, offsets_us = _split_zones(texts) if not is_date and target.tz is not None else (texts, None)
-    shape = r"^\d{4}-\d\d-\d\d$" if is_date else r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?$"
-    usual = pc.match_substring_regex(body, shape).fill_null(False)
     try:
-        found = pc.if_else(usual, body, pa.scalar(None, pa.string())).cast(plain)
+        # The quick way, which takes nothing that the other one would not take, and wants an offset of each instant.
+        return texts.cast(target), np.zeros(len(texts), dtype=np.bool_)
     except pa.ArrowInvalid:
-        # There is a day or an hour that there is none of: rare, and worth a look at each.
-        usual = pa.array(np.zeros(len(texts), dtype=np.bool_))
-        found = pa.nulls(len(texts), plain)
-    others = pc.and_(pc.invert(usual), texts.is_valid())
+        pass
+    is_date = pt.is_date(target)
+    plain, number = (pa.date32(), pa.int32()) if is_date else (pa.timestamp("us"), pa.int64())
+    has_zone = not is_date and target.tz is not None
+    body, offsets_us = _split_zones(texts) if has_zone else (texts, None)
+    usual = pc.match_substring_regex(body, f"^{_DATE}$" if is_date else f"^{_DATE}(?:{_TIME})?$")
+    found, _ = cast_where_possible(pc.if_else(usual, body, pa.scalar(None, pa.string())), plain)
+    numbers = found.view(number).cast(pa.int64())
+    others = pc.invert(usual).fill_null(False)
     if others.true_count:
-        numbers = _read_far(body.filter(others), "D" if is_date else "us")
-        found = pc.replace_with_mask(found, others, pa.array(numbers).cast(plain))
-    wrong = np.asarray(pc.and_(texts.is_valid(), found.is_null()))
+        numbers = pc.replace_with_mask(numbers, others, _read_far(body.filter(others), is_date))
     if offsets_us is not None:
-        found = pc.subtract(found.view(pa.int64()), offsets_us)
-    return found.view(target), wrong
+        numbers = _try(pc.subtract_checked, numbers, offsets_us if needs_zone else offsets_us.fill_null(0))
+    if others.true_count:
+        numbers = pc.coalesce(numbers, _read_counts(texts, "days" if is_date else "µs"))
+    found = cast_where_possible(numbers, number)[0].view(target)
+    return found, np.asarray(pc.and_(texts.is_valid(), found.is_null()))
 
 
-def _split_zones(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """Instants without their zone, and what to take away for it in microseconds; None: nothing."""
-    texts = pc.replace_substring_regex(texts, "Z$", "")
-    zone = r"(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)$"
-    if not pc.any(pc.match_substring_regex(texts, zone)).as_py():
-        return texts, None
-    parts = pc.extract_regex(texts, zone)
+def _split_zones(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Instants without their zone, and their offset from UTC in microseconds; NULL: they have none."""
+    parts = pc.extract_regex(texts, _ZONED)
     minutes = pc.add(
-        pc.multiply(pc.struct_field(parts, "hours").cast(pa.int64()), 60),
-        pc.struct_field(parts, "minutes").cast(pa.int64()),
-    ).fill_null(0)
-    signed = pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False), pc.negate(minutes), minutes)
-    return pc.replace_substring_regex(texts, zone, ""), pc.multiply(signed, 60_000_000)
+        pc.multiply(_to_counts(pc.struct_field(parts, "hours")), 60), _to_counts(pc.struct_field(parts, "minutes"))
+    )
+    signed = pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-"), pc.negate(minutes), minutes)
+    return pc.coalesce(pc.struct_field(parts, "body"), texts), pc.multiply(signed, 60_000_000)
 
 
-def _read_far(texts: pa.Array, unit: str) -> npt.NDArray[np.datetime64]:
-    shape = r"^[+-]?\d{4,7}-\d\d-\d\d" + ("$" if unit == "D" else r"[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?$")
-    fits = np.asarray(pc.match_substring_regex(texts, shape))
-    plain = pc.replace_substring_regex(texts, r"^\+", "").to_numpy(zero_copy_only=False).astype("U")
-    plain[~fits] = "NaT"
-    dtype = f"datetime64[{unit}]"
-    try:
-        return plain.astype(dtype)
-    except ValueError:
-        return np.array([_read_one(text, dtype) for text in plain.tolist()], dtype=dtype)
+def _to_counts(digits: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64())
 
 
-def _read_one(text: str, dtype: str) -> npt.NDArray[np.datetime64]:
-    try:
-        return np.array(text, dtype=dtype)
-    except ValueError:
-        return np.array("NaT", dtype=dtype)
+def _read_far(texts: pa.Array, is_date: bool) -> pa.Array:
+    """Days or microseconds since 1970-01-01 of times outside of the years that Arrow reads; NULL: it is none."""
+    time = "" if is_date else f"(?:{_TIME})?"
+    parts = pc.extract_regex(texts, rf"^(?P<date>[+-]?\d{{4,7}}-\d\d-\d\d)(?P<time>{time})$")
+    days = cast_or_null(pc.struct_field(parts, "date"), _to_days, pa.int64())
+    if is_date:
+        return days
+    clock = pc.binary_join_element_wise("1970-01-01", pc.struct_field(parts, "time"), "")
+    return _try(_to_micros, days, cast_where_possible(clock, pa.timestamp("us"))[0].view(pa.int64()))
+
+
+def _to_days(dates: pa.Array) -> pa.Array:
+    plain = pc.replace_substring_regex(dates, r"^\+", "").fill_null("NaT")
+    days = plain.to_numpy(zero_copy_only=False).astype("U").astype("datetime64[D]")
+    return pa.array(days.astype(np.int64), mask=np.isnat(days))
+
+
+def _to_micros(days: pa.Array, clock: pa.Array) -> pa.Array:
+    # From the day after where that is nearer to 1970, so that no step to the first microsecond of all is too large.
+    is_before = pc.less(days, 0)
+    days = pc.if_else(is_before, pc.add(days, 1), days)
+    clock = pc.if_else(is_before, pc.subtract(clock, _DAY_US), clock)
+    return pc.add_checked(pc.multiply_checked(days, _DAY_US), clock)
+
+
+def _read_counts(texts: pa.Array, unit: str) -> pa.Array:
+    """The numbers that `to_time_texts` writes for what lies beyond its calendar; NULL: it is none."""
+    number = pc.struct_field(pc.extract_regex(texts, rf"^(?P<number>-?\d{{1,19}}) {unit} since 1970-01-01$"), "number")
+    return cast_where_possible(number, pa.int64())[0]
+
+
+def _try(combine: Callable[[pa.Array, pa.Array], pa.Array], left: pa.Array, right: pa.Array) -> pa.Array:
+    """What `combine` makes of two columns of numbers, NULL where that raises."""
+    rows = pa.StructArray.from_arrays([left, right], ["left", "right"])
+    return cast_or_null(rows, lambda part: combine(part.field("left"), part.field("right")), pa.int64())

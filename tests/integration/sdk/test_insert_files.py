@@ -103,7 +103,7 @@ def test_one_commit_takes_all_files_or_none(insert: Insert, log: Table, folder: 
     code, _, err = insert(folder, "--one-commit")
     assert (code, err) == (
         2,
-        f"Error: {bad}, line 2: column 'id' has 'x', but needs a value of BIGINT.\n"
+        f"Error: {bad}, line 2: column 'id' has 'x', but needs a whole number (BIGINT).\n"
         "Nothing was written: the 8 files are one commit.\n",
     )
     assert ids(log) == []
@@ -123,7 +123,7 @@ def test_a_job_goes_on_after_a_bad_file(insert: Insert, log: Table, folder: Path
     bad.write_text(good + '{"id": "five", "item": null}\n')
     code, _, err = insert(folder, "--job", "nightly")
     assert code == 2
-    assert f"""{bad}, line 2: column 'id' has "five", but needs a whole number (BIGINT).""" in err
+    assert f"{bad}, line 2: column 'id' has 'five', but needs a whole number (BIGINT)." in err
     assert "2 of 7 files are in shop.log; this one is not, nor are the 4 behind it. Go on with --job nightly" in err
     assert ids(log) == [1, 2, 3]
     bad.write_text(good)

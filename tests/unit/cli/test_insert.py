@@ -63,14 +63,14 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     bad.write_text("id,item\nseven,tea\n")
     refused = lake.run("insert", "shop.orders", str(bad))
     assert refused.code == 2
-    assert refused.err == f"Error: {bad}, line 2: column 'id' has 'seven', but needs a value of BIGINT.\n"
+    assert refused.err == f"Error: {bad}, line 2: column 'id' has 'seven', but needs a whole number (BIGINT).\n"
     empty = tmp_path / "empty.csv"
     empty.touch()
     assert lake.run("insert", "shop.orders", str(empty)).code == 2
     lines = tmp_path / "lines.json"
     lines.write_text('{"id": 1, "item": null}\n{"id": "x", "item": null}\n')
     refused = lake.run("insert", "shop.orders", str(lines))
-    assert refused.err == f"""Error: {lines}, line 2: column 'id' has "x", but needs a whole number (BIGINT).\n"""
+    assert refused.err == f"Error: {lines}, line 2: column 'id' has 'x', but needs a whole number (BIGINT).\n"
     lines.write_text('{"id": 1, "item": null}\n{"id": 2}\n')
     refused = lake.run("insert", "shop.orders", str(lines))
     assert refused.err == (

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records.text_options import TextOptions
 from writer.files.tasks import TakenFile
-from writer.pipeline.columns import ColumnSource, TextOptions
+from writer.pipeline.columns import ColumnSource
 from writer.pipeline.spec import Format, Mode, RowKindSource
 from writer.records.coercion import Coercion
 from writer.records.tasks import ReadTask, read_file

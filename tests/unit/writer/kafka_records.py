@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records.text_options import TextOptions
 from writer.kafka.header_kinds import KIND_COLUMN
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
-from writer.pipeline.columns import ColumnSource, TextOptions
+from writer.pipeline.columns import ColumnSource
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import Mode, RowKindSource
 from writer.records.coercion import Coercion

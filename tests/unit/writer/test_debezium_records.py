@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakelog.records.bad_records import BadRecord
 from writer.kafka.values import read_debezium_values
 from writer.pipeline.kafka_spec import RecordFormat
-from writer.records.bad_records import BadRecord
 
 from .kafka_records import FIELDS, Case, change, show
 from .topics import Topics

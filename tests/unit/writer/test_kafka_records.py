@@ -13,10 +13,11 @@ import pytest
 from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs.avro.writer_schema import read_writer_schema
+from lakelog.records.text_options import TextOptions
 from writer.kafka.header_kinds import HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
 from writer.kafka.values import read_json_values
-from writer.pipeline.columns import ColumnSource, TextOptions
+from writer.pipeline.columns import ColumnSource
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import Mode
 from writer.records.coercion import Coercion

@@ -13,11 +13,12 @@ import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records import blocks
+from lakelog.records.text_options import TextOptions
 from writer.files.tasks import TakenFile
-from writer.pipeline.columns import ColumnSource, TextOptions
+from writer.pipeline.columns import ColumnSource
 from writer.pipeline.spec import Format, Mode, RowKindSource
-from writer.records import blocks
-from writer.records.coercion import Coercion
+from writer.records.coercion import Coercion, check_csv
 from writer.records.tasks import ReadTask, read_file
 
 from .cases import FIELDS, UTC, Case, places
@@ -176,14 +177,14 @@ def test_json_values_in_order(tmp_path: Path) -> None:
         (b'{"id":1,}', None, "not JSON"),
         (b'{"id":1,"id":2}', None, "twice"),
         (b'{"name":"x"}', "id", "NOT NULL"),
-        (b'{"id":1,"name":7}', "name", "holds 7"),
+        (b'{"id":1,"name":7}', "name", "has 7, but needs a text"),
         (b'{"id":1,"name":["x"]}', "name", '["x"]'),
         (b'{"id":1,"ok":"maybe"}', "ok", "'maybe'"),
         (b'{"id":1,"price":1.555}', "price", "DECIMAL(8,2)"),
         (b'{"id":1,"at":"2013-02-30T00:00:00Z"}', "at", "2013-02-30"),
-        (b'{"id":1,"day":17}', "day", "holds 17, which is no text"),
+        (b'{"id":1,"day":17}', "day", "has '17', but needs a date"),
         (b'{"id":1,"name":"\xff"}', "name", "UTF-8"),
-        (b'{"id":true}', "id", "holds true"),
+        (b'{"id":true}', "id", "has 'true', but needs a whole number"),
         (b"{" + b'"a":{' * 100_000 + b"}" * 100_001, None, "not JSON"),
     ],
 )
@@ -201,6 +202,36 @@ def test_nested_json(tmp_path: Path) -> None:
     )
     assert rows == [{"id": 1, "tags": ["a", "b"], "at": {"x": 1.5}}, {"id": 2, "tags": [], "at": {"x": 2.5}}]
     assert [line for line, _ in places(bad)] == [3]
+
+
+def test_bytes_maps_and_nested_times_in_json(tmp_path: Path) -> None:
+    fields = [
+        FIELDS[0],
+        pa.field("raw", pa.binary()),
+        pa.field("m", pa.map_(pa.int32(), pa.decimal128(5, 2))),
+        pa.field("times", pa.list_(pa.struct({"at": pa.timestamp("us", "UTC"), "ratio": pa.float64()}))),
+    ]
+    rows, bad = Case(tmp_path, Format.JSON, fields=fields).read(
+        b'{"id":1,"raw":"dGVh","m":{"7":"1.50","8":null},"times":[{"at":"2013-01-31T10:00:00Z","ratio":"NaN"},null]}\n'
+        b'{"id":2,"raw":"tea!"}\n'
+        b'{"id":3,"m":[[7,1.5]],"times":[{"at":"2013-01-31 10+01","ratio":1}]}\n'
+        b'{"id":4,"m":{"x":1}}\n'
+        b'{"id":5,"times":[{"at":"2013-01-31T10:00:00"}]}\n'
+        b'{"id":6,"times":[{"when":1}]}\n'
+    )
+    assert (rows[0]["raw"], rows[0]["m"]) == (b"tea", [(7, decimal.Decimal("1.50")), (8, None)])
+    assert rows[0]["times"][0]["at"] == dt.datetime(2013, 1, 31, 10, tzinfo=UTC)
+    assert (str(rows[0]["times"][0]["ratio"]), rows[0]["times"][1]) == ("nan", None)
+    assert rows[1]["m"] == [(7, decimal.Decimal("1.50"))]
+    assert places(bad) == [(2, "raw"), (4, "m"), (5, "times"), (6, "times")]
+    assert bad[0]["reason"] == "column 'raw' has \"tea!\", but needs bytes in base64 (BINARY)"
+
+
+def test_columns_that_csv_cannot_fill() -> None:
+    schema = TableSchema(0, assign_field_ids(pa.schema([*FIELDS, pa.field("l", pa.list_(pa.int8()))])), ("id",))
+    assert check_csv(schema) == [
+        "column 'l' is ARRAY<TINYINT>, which cannot be read from CSV text; use JSON or Parquet files."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lakelog.arguments import parse_table_name
 from lakelog.cli.commands.rows.insert_files import FileInsert, Inserted
 from lakelog.cli.commands.rows.insert_progress import InsertProgress
 from lakelog.cli.input.arguments import Whole
-from lakelog.cli.input.json_file import MayLeaveOut
+from lakelog.cli.input.left_out import MayLeaveOut
 from lakelog.cli.input.source_files import FORMATS, STDIN
 from lakelog.cli.input.source_paths import SourceFile, find_sources
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation

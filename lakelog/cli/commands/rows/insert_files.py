@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from lakelog.cli.commands.rows.insert_progress import InsertProgress
-from lakelog.cli.input.json_file import MayLeaveOut
+from lakelog.cli.input.left_out import MayLeaveOut
 from lakelog.cli.input.source_files import NAME_OF_STDIN, STDIN, RowPlace, open_batches
 from lakelog.cli.input.source_paths import SourceFile
 from lakelog.client.metastore.metastore import Metastore

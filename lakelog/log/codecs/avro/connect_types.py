@@ -21,7 +21,7 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.base64_text import from_base64
 from lakelog.log.codecs.byte_columns import Mask, to_bytes
-from lakelog.log.codecs.json.strings import cast_where_possible
+from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json.values import NOTHING, TEXT, WORD, Values, read_column, read_numbers
 
 MILLISECONDS: Final = "ms"

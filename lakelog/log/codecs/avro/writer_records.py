@@ -13,7 +13,8 @@ from lakelog.log.codecs.avro.connect_types import from_big_endian
 from lakelog.log.codecs.avro.cursors import AvroCursors, Records
 from lakelog.log.codecs.avro.writer_schema import AvroNode, WriterSchema
 from lakelog.log.codecs.byte_columns import Mask
-from lakelog.log.codecs.json.strings import cast_where_possible, to_strings
+from lakelog.log.codecs.casts import cast_where_possible
+from lakelog.log.codecs.json.strings import to_strings
 
 
 def read_writer_records(texts: pa.Array, schema: WriterSchema) -> tuple[pa.Table, Mask]:

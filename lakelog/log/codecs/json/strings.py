@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.log.codecs.byte_columns import Bounds, Bytes, Mask, from_bytes, to_bounds, to_bytes
+from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json.scan import find_escaping
 
 _SIMPLE: Final = np.zeros(256, dtype=np.uint8)
@@ -43,25 +44,7 @@ def unescape_texts(texts: pa.Array) -> tuple[pa.Array, Mask]:
 
 def to_strings(texts: pa.Array) -> tuple[pa.Array, Mask]:
     """Binary values as strings, and which are no UTF-8; they are NULL."""
-    try:
-        return texts.cast(pa.string()), np.zeros(len(texts), dtype=np.bool_)
-    except pa.ArrowInvalid:
-        return cast_where_possible(texts, pa.string())
-
-
-def cast_where_possible(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Casts what can be cast, and tells which values cannot: those are NULL.
-
-    Halves are tried where the whole fails, so that few wrong values cost little.
-    """
-    try:
-        return values.cast(target), np.zeros(len(values), dtype=np.bool_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(values) == 1:
-            return pa.nulls(1, target), np.ones(1, dtype=np.bool_)
-    half = len(values) // 2
-    parts = [cast_where_possible(part, target) for part in (values.slice(0, half), values.slice(half))]
-    return pa.concat_arrays([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return cast_where_possible(texts, pa.string())
 
 
 def _unescape(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:

@@ -6,8 +6,9 @@ slot they fill, and which text they are of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,9 +19,10 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.base64_text import from_base64
 from lakelog.log.codecs.byte_columns import Mask, fill_with_any, take_spans, to_bounds
+from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json import scan as json_scan
 from lakelog.log.codecs.json.scan import JsonScan, Tokens
-from lakelog.log.codecs.json.strings import cast_where_possible, to_strings, unescape_texts
+from lakelog.log.codecs.json.strings import to_strings, unescape_texts
 from lakelog.log.codecs.time_texts import from_iso_texts
 
 NOTHING: Final = 0
@@ -35,6 +37,17 @@ _NUMBER: Final = r"^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$"
 _NOT_FINITE: Final = ["NaN", "Infinity", "-Infinity"]
 
 
+class Members(enum.Enum):
+    """Which members an object may have that is read as a struct or a map."""
+
+    ANY = enum.auto()
+    """Others than the struct's too; of a name that comes twice the last one counts."""
+    ONCE = enum.auto()
+    """Others too, but no name twice."""
+    KNOWN = enum.auto()
+    """Only the struct's own, and no name twice."""
+
+
 @dataclass(frozen=True)
 class Values:
     """Values by slot.
@@ -45,6 +58,7 @@ class Values:
         holders: The token that each value stands behind; -1: there is none.
         kinds: What it is.
         texts: Which text each slot is of.
+        members: Which members objects may have.
     """
 
     scan: JsonScan
@@ -52,9 +66,10 @@ class Values:
     holders: Tokens
     kinds: npt.NDArray[np.int8]
     texts: Tokens
+    members: Members = Members.ANY
 
     @staticmethod
-    def of(scan: JsonScan, wrong: Mask, holders: Tokens, texts: Tokens) -> Values:
+    def of(scan: JsonScan, wrong: Mask, holders: Tokens, texts: Tokens, members: Members = Members.ANY) -> Values:
         """Values behind tokens."""
         kinds = np.zeros(len(holders), dtype=np.int8)
         there = np.maximum(holders, 0)
@@ -68,19 +83,23 @@ class Values:
         # Of all words only `null` begins with an n, but for damage; that is found where words are read.
         is_null = is_word & (scan.data[starts] == ord("n")) & (scan.gap_ends[there] - starts == 4)
         kinds[is_null | (holders < 0)] = NOTHING
-        return Values(scan, wrong, holders, kinds, texts)
+        return Values(scan, wrong, holders, kinds, texts, members)
 
     @staticmethod
-    def of_roots(scan: JsonScan) -> Values:
+    def of_roots(scan: JsonScan, members: Members = Members.ANY) -> Values:
         """The value of each text."""
-        return Values.of(scan, scan.damaged.copy(), scan.roots, np.arange(len(scan.roots)))
+        return Values.of(scan, scan.damaged.copy(), scan.roots, np.arange(len(scan.roots)), members)
+
+    def at(self, holders: Tokens, texts: Tokens) -> Values:
+        """Other values of the same scan."""
+        return Values.of(self.scan, self.wrong, holders, texts, self.members)
 
     def __len__(self) -> int:
         return len(self.holders)
 
     def fill(self, slots: npt.NDArray[np.int64] | Mask) -> Values:
         """Some of the slots."""
-        return Values(self.scan, self.wrong, self.holders[slots], self.kinds[slots], self.texts[slots])
+        return replace(self, holders=self.holders[slots], kinds=self.kinds[slots], texts=self.texts[slots])
 
     def refuse(self, slots: npt.NDArray[np.int64] | Mask) -> None:
         """Says that values do not fit."""
@@ -110,12 +129,14 @@ class Values:
         """Of slots that are objects: the values of these names, slot by slot; of a name that comes twice the last."""
         slots, members, values = self._list_members()
         places = np.asarray(pc.index_in(members, value_set=pa.array(names, pa.string())).fill_null(-1))
+        if self.members is Members.KNOWN:
+            self.refuse(slots[places < 0])
         found = []
         for place in range(len(names)):
             chosen = places == place
             holders = np.full(len(self), -1, dtype=np.int64)
             holders[slots[chosen]] = values[chosen]
-            found.append(Values.of(self.scan, self.wrong, holders, self.texts))
+            found.append(self.at(holders, self.texts))
         return found
 
     def _list_members(self) -> tuple[Tokens, pa.Array, Tokens]:
@@ -126,20 +147,35 @@ class Values:
         tokens = colons - 1
         starts = self.scan.starts[tokens]
         names, wrong = unescape_texts(take_spans(self.scan.data, starts, self.scan.ends[tokens] - starts))
-        self.wrong[self.texts[slots[wrong]]] = True
+        self.refuse(slots[wrong])
+        if self.members is not Members.ANY:
+            codes = np.asarray(pc.fill_null(names.dictionary_encode().indices, -1), np.int64)
+            order = np.lexsort((codes, slots))
+            same = (np.diff(codes[order]) == 0) & (np.diff(slots[order]) == 0)
+            self.refuse(slots[order[1:][same]])
         return slots, names, colons
 
 
-def read_column(values: Values, data_type: pa.DataType) -> pa.Array:
-    """The values as an array of this canonical type, one a slot; values of other kinds are wrong."""
+ReadSingles = Callable[[Values, pa.DataType], pa.Array]
+"""Reads values that are not nested, and refuses those that do not fit."""
+
+
+def read_column(values: Values, data_type: pa.DataType, read_singles: ReadSingles | None = None) -> pa.Array:
+    """The values as an array of this canonical type, one a slot; values of other kinds are wrong.
+
+    Args:
+        values: The values.
+        data_type: The type.
+        read_singles: Reads what is not nested; None: as logs write it.
+    """
+    read_singles = read_singles or _read_singles
     if pt.is_struct(data_type):
-        return _read_structs(values, data_type)
+        return _read_structs(values, data_type, read_singles)
     if pt.is_map(data_type):
-        return _read_maps(values, data_type)
+        return _read_maps(values, data_type, read_singles)
     if pt.is_list(data_type):
-        values.refuse((values.kinds != ARRAY) & (values.kinds != NOTHING))
-        return _read_lists(values, data_type)
-    return _read_singles(values, data_type)
+        return _read_lists(values, data_type, read_singles)
+    return read_singles(values, data_type)
 
 
 def _read_singles(values: Values, data_type: pa.DataType) -> pa.Array:
@@ -201,11 +237,11 @@ def read_numbers(words: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, Mas
     return found, wrong | failed
 
 
-def _read_structs(values: Values, data_type: pa.DataType) -> pa.Array:
+def _read_structs(values: Values, data_type: pa.DataType, read_singles: ReadSingles) -> pa.Array:
     values.refuse((values.kinds != OBJECT) & (values.kinds != NOTHING))
     fields = data_type.fields
     children = [
-        read_column(members, field.type)
+        read_column(members, field.type, read_singles)
         for members, field in zip(values.find_members([field.name for field in fields]), fields, strict=True)
     ]
     is_null = values.kinds != OBJECT
@@ -215,45 +251,67 @@ def _read_structs(values: Values, data_type: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(is_null))
 
 
-def _read_lists(values: Values, data_type: pa.DataType) -> pa.Array:
-    arrays = np.flatnonzero(values.kinds == ARRAY)
-    counts, holders = values.scan.list_elements(values.holders[arrays] + 1)
-    elements = Values.of(values.scan, values.wrong, holders, np.repeat(values.texts[arrays], counts))
+def _read_lists(values: Values, data_type: pa.DataType, read_singles: ReadSingles) -> pa.Array:
+    values.refuse((values.kinds != ARRAY) & (values.kinds != NOTHING))
+    slots, elements = _list_elements(values)
     field = data_type.value_field
-    children = read_column(elements, field.type)
+    children = read_column(elements, field.type, read_singles)
     if not field.nullable and children.null_count:
         elements.refuse(np.asarray(children.is_null()))
-    lengths = np.zeros(len(values), dtype=np.int64)
-    lengths[arrays] = counts
     return pa.ListArray.from_arrays(
-        pa.array(to_bounds(lengths), pa.int32()), children, type=data_type, mask=pa.array(values.kinds != ARRAY)
+        _to_offsets(slots, len(values)), children, type=data_type, mask=pa.array(values.kinds != ARRAY)
     )
 
 
-def _read_maps(values: Values, data_type: pa.DataType) -> pa.Array:
-    key_field, item_field = data_type.key_field, data_type.item_field
-    if pt.is_nested(key_field.type):
-        entries = pa.list_(pa.field("element", pa.struct([key_field, item_field]), nullable=False))
-        values.refuse((values.kinds != ARRAY) & (values.kinds != NOTHING))
-        lists = _read_lists(values, entries)
-        pairs = lists.values
-        offsets, keys, items = lists.offsets, pairs.field(0), pairs.field(1)
-        is_null = values.kinds != ARRAY
-    else:
-        values.refuse((values.kinds != OBJECT) & (values.kinds != NOTHING))
-        slots, names, colons = values._list_members()
-        texts = values.texts[slots]
-        keys, wrong = _read_names(names, key_field.type)
-        values.wrong[texts[wrong]] = True
-        members = Values.of(values.scan, values.wrong, colons, texts)
-        items = read_column(members, item_field.type)
-        if not item_field.nullable and items.null_count:
-            members.refuse(np.asarray(items.is_null()))
-        lengths = np.bincount(slots, minlength=len(values))
-        offsets = pa.array(to_bounds(lengths), pa.int32())
-        is_null = values.kinds != OBJECT
+def _list_elements(values: Values) -> tuple[Tokens, Values]:
+    """The slot and the value of each element of each array."""
+    arrays = np.flatnonzero(values.kinds == ARRAY)
+    counts, holders = values.scan.list_elements(values.holders[arrays] + 1)
+    slots = np.repeat(arrays, counts)
+    return slots, values.at(holders, values.texts[slots])
+
+
+def _to_offsets(slots: Tokens, count: int) -> pa.Array:
+    return pa.array(to_bounds(np.bincount(slots, minlength=count)), pa.int32())
+
+
+def _read_maps(values: Values, data_type: pa.DataType, read_singles: ReadSingles) -> pa.Array:
+    """Maps from objects where names can say their keys, from arrays of entries where they cannot."""
+    key_type, item_field = data_type.key_type, data_type.item_field
+    is_map = (values.kinds == ARRAY) | (values.kinds == NOTHING)
+    slots, entry_keys, entry_items = _list_entries(values)
+    keys = read_column(entry_keys, key_type, read_singles)
+    entry_keys.refuse(np.asarray(keys.is_null()))
+    holders = entry_items.holders
+    if not pt.is_nested(key_type):
+        is_map |= values.kinds == OBJECT
+        named, names, colons = values._list_members()
+        more, wrong = _read_names(names, key_type)
+        values.refuse(named[wrong])
+        order = np.argsort(np.concatenate([slots, named]), kind="stable")
+        keys = pa.concat_arrays([keys, more]).take(pa.array(order))
+        slots, holders = np.concatenate([slots, named])[order], np.concatenate([holders, colons])[order]
+    values.refuse(~is_map)
+    members = values.at(holders, values.texts[slots])
+    items = read_column(members, item_field.type, read_singles)
+    if not item_field.nullable and items.null_count:
+        members.refuse(np.asarray(items.is_null()))
+    offsets, is_null = _to_offsets(slots, len(values)), ~is_map | (values.kinds == NOTHING)
     # Those that are missing are of wrong texts, whose rows nobody sees.
     return pa.MapArray.from_arrays(offsets, fill_with_any(keys), items, type=data_type, mask=pa.array(is_null))
+
+
+def _list_entries(values: Values) -> tuple[Tokens, Values, Values]:
+    """The slot, the key and the item of each entry of each array: `[key, item]` or `{"key": key, "value": item}`."""
+    slots, entries = _list_elements(values)
+    of_keys, of_items = (found.holders for found in entries.find_members(["key", "value"]))
+    places, parts = _list_elements(entries)
+    counts = np.bincount(places, minlength=len(entries))
+    is_pair = (entries.kinds == ARRAY) & (counts == 2)
+    entries.refuse(~is_pair & (entries.kinds != OBJECT))
+    of_pairs = parts.holders[is_pair[places]]
+    of_keys[is_pair], of_items[is_pair] = of_pairs[::2], of_pairs[1::2]
+    return slots, entries.at(of_keys, entries.texts), entries.at(of_items, entries.texts)
 
 
 def _read_names(names: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, Mask]:

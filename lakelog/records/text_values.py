@@ -7,7 +7,7 @@ what still raises (a number too large, a day that does not exist) is found by ha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.format.types.sql_types import to_sql_type
-
-from ..pipeline.columns import EPOCH_FORMATS, TextOptions
+from lakelog.log.codecs.casts import cast_or_null
+from lakelog.log.codecs.time_texts import from_iso_texts
+from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
 
 Mask = npt.NDArray[np.bool_]
 
 _WHOLE: Final = r"^[+-]?[0-9]+$"
 _NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
-_NO_NUMBER: Final = r"(?i)^(nan|[+-]?inf(inity)?)$"
-_ISO_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_OFFSET: Final = r"[0-9](Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_HEXADECIMAL: Final = r"^0[xX][0-9a-fA-F]+$"
+_NO_NUMBER: Final = r"(?i)^[+-]?(nan|inf(inity)?)$"
 _ZONE: Final = r"\s*(Z|[+-][0-9]{2}:?[0-9]{2})$"
 _COMPOSED: Final = {"%F": "%Y-%m-%d", "%D": "%m/%d/%y", "%T": "%H:%M:%S", "%R": "%H:%M", "%e": "%d"}
 _DIGITS: Final = {"Y": "[0-9]{1,4}", "j": "[0-9]{1,3}", "d": r"\s*(?P<day>[0-9]{1,2})"}
@@ -63,6 +63,12 @@ def parse_text(texts: pa.Array, type_: pa.DataType, options: TextOptions, format
     """
     if pt.is_string(type_):
         return Parsed(texts, np.zeros(len(texts), bool), "text")
+    formats = formats or (options.date_formats if pt.is_date(type_) else options.timestamp_formats)
+    if pt.is_temporal(type_) and not formats:
+        # The quick way, without a look at blanks.
+        values, wrong = from_iso_texts(texts, type_, needs_zone=True)
+        if not wrong.any():
+            return Parsed(values, wrong, "")
     texts = pc.utf8_trim_whitespace(texts)
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     values, wanted = _parse(texts, type_, options, tuple(formats))
@@ -75,26 +81,9 @@ def is_parsable(type_: pa.DataType) -> bool:
     return not (pt.is_nested(type_) or pt.is_binary(type_))
 
 
-def cast_or_null(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType) -> pa.Array:
-    """Returns what `cast` makes of the values, NULL for those that make it raise; they are found by halving."""
-    chunks: list[pa.Array] = []
-    stack = [values]
-    while stack:
-        part = stack.pop()
-        try:
-            chunks.append(cast(part))
-        except (pa.ArrowException, ValueError, OverflowError):
-            if len(part) <= 1:
-                chunks.append(pa.nulls(len(part), type_))
-            else:
-                middle = len(part) // 2
-                stack += [part.slice(middle), part.slice(0, middle)]
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-
-
 def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: tuple[str, ...]) -> tuple[pa.Array, str]:
     if pt.is_integer(type_):
-        numbers = _without_plus(_only(texts, _WHOLE))
+        numbers = _without_plus(_only(texts, f"{_WHOLE}|{_HEXADECIMAL}" if options.hexadecimal else _WHOLE))
         return cast_or_null(numbers, lambda part: part.cast(type_), type_), f"a whole number ({to_sql_type(type_)})"
     if pt.is_floating(type_):
         return _parse_floats(texts, type_), f"a number ({to_sql_type(type_)})"
@@ -104,13 +93,11 @@ def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: t
     if pt.is_boolean(type_):
         return _parse_booleans(texts, options)
     if pt.is_date(type_):
-        formats = formats or options.date_formats
         if not formats:
-            dates = cast_or_null(_only(texts, _ISO_DATE), lambda part: part.cast(pa.date32()), pa.date32())
-            return dates, "a date as 2013-01-31"
+            return from_iso_texts(texts, type_)[0], "a date as 2013-01-31 (DATE)"
         parsed = [_parse_time(texts, format_, None).cast(pa.date32(), safe=False) for format_ in formats]
         return pc.coalesce(*parsed), f"a date as {' or '.join(formats)}"
-    return _parse_timestamps(texts, type_, options, formats or options.timestamp_formats)
+    return _parse_timestamps(texts, type_, options, formats)
 
 
 def _parse_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -134,7 +121,7 @@ def _parse_timestamps(
 ) -> tuple[pa.Array, str]:
     zone = options.timezone if type_ == _INSTANT else None
     if not formats:
-        return _parse_iso(texts, type_, zone)
+        return _parse_iso(texts, type_, options, zone)
     parsed = [_parse_format(texts, format_, type_, zone) for format_ in formats]
     wanted = f"a time as {' or '.join(formats)}"
     if (
@@ -142,24 +129,22 @@ def _parse_timestamps(
         and zone is None
         and not any(_has_zone(format_) or format_ in EPOCH_FORMATS for format_ in formats)
     ):
-        wanted += " with a zone (%z; or say in source.options.timezone which one is meant)"
+        wanted += f" with a zone (%z{options.advise('timezone', '; or say in {} which one is meant')})"
     return pc.coalesce(*parsed), wanted
 
 
-def _parse_iso(texts: pa.Array, type_: pa.DataType, zone: str | None) -> tuple[pa.Array, str]:
+def _parse_iso(texts: pa.Array, type_: pa.DataType, options: TextOptions, zone: str | None) -> tuple[pa.Array, str]:
     if type_ == _LOCAL:
         # "Z" says that it is an instant, which the column does not hold.
-        times = cast_or_null(texts, lambda part: part.cast(_LOCAL), _LOCAL)
-        return times, "a time without zone as 2013-01-31 23:59:59.123456"
-    nothing = pa.scalar(None, pa.string())
-    has_offset = pc.match_substring_regex(texts, _OFFSET)
-    # A date has a "-" and two digits at its end as well.
-    has_offset = pc.and_(has_offset, pc.match_substring_regex(texts, r"[0-9][T ][0-9]"))
-    instants = cast_or_null(pc.if_else(has_offset, texts, nothing), lambda part: part.cast(_INSTANT), _INSTANT)
+        wanted = "a time without zone or offset, as 2013-01-31 23:59:59.123456 (TIMESTAMP_NTZ)"
+        return from_iso_texts(texts, type_)[0], wanted
+    instants, wrong = from_iso_texts(texts, type_, needs_zone=True)
     if zone is None:
-        return instants, "a time with offset as 2013-01-31T23:59:59Z (or say source.options.timezone)"
-    naive = cast_or_null(pc.if_else(has_offset, nothing, texts), lambda part: part.cast(_LOCAL), _LOCAL)
-    return pc.coalesce(instants, _in_zone(naive, zone)), f"a time as 2013-01-31 23:59:59 that exists in {zone}"
+        advice = options.advise("timezone", " (or say {})")
+        return instants, f"a time with its offset, as 2013-01-31T23:59:59Z or +02:00 (TIMESTAMP){advice}"
+    others = pc.if_else(pa.array(wrong), texts, pa.scalar(None, pa.string()))
+    naive = _in_zone(from_iso_texts(others, _LOCAL)[0], zone)
+    return pc.coalesce(instants, naive), f"a time as 2013-01-31 23:59:59 that exists in {zone}"
 
 
 def _parse_format(texts: pa.Array, format_: str, type_: pa.DataType, zone: str | None) -> pa.Array:

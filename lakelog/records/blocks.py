@@ -12,8 +12,10 @@ from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from .bad_records import FileRefused
+from lakelog.records.bad_records import FileRefused
+from lakelog.records.text_options import TextOptions
 
 Indices = npt.NDArray[np.int64]
 
@@ -56,30 +58,38 @@ class Block:
         """A record as it stands in the file."""
         return self.data[int(self.starts[record]) : int(self.ends[record])]
 
-    def join(self, records: Indices) -> bytes:
-        """Some records, each with a line end; neighbours are taken together, so that few pieces are copied."""
+    def split_lines(self, first: int) -> Block:
+        """The lines from the beginning of a record on, whatever their quotes are."""
+        data = self.data[int(self.starts[first]) : self.data.index(b"\n", int(self.ends[-1])) + 1]
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END).astype(np.int64)
+        return _make_block(data, ends, ends, int(self.lines[first]))
+
+    def join(self, records: Indices) -> pa.Buffer:
+        """Some records, each with a line end; neighbours are taken together, so that few pieces are copied or none."""
         if len(records) == 0:
-            return b""
+            return pa.py_buffer(b"")
         breaks = np.flatnonzero(np.diff(records) != 1)
+        if not len(breaks):
+            start, end = int(self.starts[records[0]]), self.data.index(b"\n", int(self.ends[records[-1]])) + 1
+            return pa.py_buffer(self.data).slice(start, end - start)
         firsts = records[np.concatenate([[0], breaks + 1])]
         lasts = records[np.concatenate([breaks, [len(records) - 1]])]
         pieces = [self.data[self.starts[a] : self.ends[b]] for a, b in zip(firsts, lasts, strict=True)]
-        return b"\n".join(pieces) + b"\n"
+        return pa.py_buffer(b"\n".join([*pieces, b""]))
 
     def count(self, byte: int) -> Indices:
         """How often a byte occurs in each record."""
-        total = np.concatenate([[0], np.cumsum(np.frombuffer(self.data, np.uint8) == byte)])
-        found: Indices = total[self.ends] - total[self.starts]
-        return found
+        places = np.flatnonzero(np.frombuffer(self.data, np.uint8) == byte)
+        return np.searchsorted(places, self.ends) - np.searchsorted(places, self.starts)
 
 
-def read_blocks(stream: ByteStream, *, quote: str | None, max_record_bytes: int) -> Iterator[Block]:
+def read_blocks(stream: ByteStream, options: TextOptions, *, quote: str | None) -> Iterator[Block]:
     """Reads a stream of UTF-8 text.
 
     Args:
         stream: Its bytes.
+        options: How long a record may be.
         quote: The character between two of which a line end does not end the record; None: it always does.
-        max_record_bytes: The longest record.
 
     Yields:
         Blocks in order; together they hold every line, empty ones too.
@@ -104,16 +114,19 @@ def read_blocks(stream: ByteStream, *, quote: str | None, max_record_bytes: int)
         newlines = np.flatnonzero(octets == _LINE_END).astype(np.int64)
         ends = newlines
         if quote is not None:
-            parity = np.cumsum(octets == ord(quote))[newlines] % 2
-            ends = newlines[parity == 0]
+            ends = newlines[np.searchsorted(np.flatnonzero(octets == ord(quote)), newlines) % 2 == 0]
         if len(ends) == 0 and not chunk:
             # A quote that is never closed: all that is left is one record.
             ends = newlines[-1:]
         complete = int(ends[-1]) + 1 if len(ends) else 0
-        if len(data) - complete > max_record_bytes:
+        if len(data) - complete > options.max_record_bytes and options.loose_quotes and len(newlines):
+            # Quotes that stand within values need not pair up: lines are records then.
+            ends = newlines
+            complete = int(ends[-1]) + 1
+        if len(data) - complete > options.max_record_bytes:
             raise FileRefused(
                 f"the record that begins in line {line + int(np.searchsorted(newlines, complete))} is longer than "
-                f"{max_record_bytes} bytes (source.options.max_record_bytes)"
+                f"{options.max_record_bytes} bytes{options.advise('max_record_bytes', ' ({})')}"
                 + ("" if quote is None else ", or a quote in it is never closed")
             )
         rest = data[complete:]

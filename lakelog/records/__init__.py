@@ -1,0 +1,1 @@
+"""Records of text files and of topics: CSV, lines of JSON, values in text; for pipelines and `lakelog insert`."""
