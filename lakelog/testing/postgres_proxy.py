@@ -17,6 +17,8 @@ from lakelog.testing.proxy import Link, TcpProxy
 CutPlace = Literal["before_commit", "after_commit"]
 
 _DONE: Final = re.compile(rb"C....COMMIT\x00", re.DOTALL)
+_PRESENCE: Final = re.compile(rb"(UPDATE|INTO|FROM) service\b")
+"""Services report every few seconds, and such a report would take the cut that was meant for another commit."""
 _KEPT_BYTES: Final = 64
 """The end of an answer is kept, since two pieces may share the tag."""
 _SSL_REQUEST: Final = struct.pack(">ii", 8, 80877103)
@@ -28,10 +30,11 @@ class _Requests:
     def __init__(self) -> None:
         self._rest = b""
         self._started = False
-        self._commits: dict[bytes, bool] = {}
+        self._statements: dict[bytes, bytes] = {}
+        self._reports_presence = False
 
     def has_commit(self, data: bytes) -> bool:
-        """Takes the next piece; whether a COMMIT ends in it."""
+        """Takes the next piece; whether a COMMIT ends in it, of anything but a service's report of its presence."""
         self._rest += data
         found = False
         while True:
@@ -49,12 +52,16 @@ class _Requests:
                 self._started = message != _SSL_REQUEST
 
     def _is_commit(self, kind: bytes, body: bytes) -> bool:
-        if kind == b"Q":
-            return body.upper().startswith(b"COMMIT")
         if kind == b"P":
             name, statement = body.split(b"\x00")[:2]
-            self._commits[name] = statement.strip().upper() == b"COMMIT"
-        return kind == b"B" and self._commits.get(body.split(b"\x00")[1], False)
+            self._statements[name] = statement.strip()
+        elif kind in (b"Q", b"B"):
+            statement = body if kind == b"Q" else self._statements.get(body.split(b"\x00")[1], b"")
+            if statement.upper().startswith(b"COMMIT"):
+                is_report, self._reports_presence = self._reports_presence, False
+                return not is_report
+            self._reports_presence = self._reports_presence or _PRESENCE.search(statement) is not None
+        return False
 
 
 class PostgresProxy(TcpProxy):
@@ -74,7 +81,7 @@ class PostgresProxy(TcpProxy):
         super().__init__(port, host=host)
 
     def cut_at_commit(self, place: CutPlace, times: int = 1) -> None:
-        """Resets the next connections that commit something.
+        """Resets the next connections that commit something, a report of presence excepted.
 
         Args:
             place: `before_commit`: COMMIT is not passed on, so the server rolls back. `after_commit`: it is, and the

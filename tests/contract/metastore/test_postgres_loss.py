@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -164,6 +164,12 @@ def test_killed_in_the_middle_nothing_has_happened(migrated_url: str) -> None:
     metastore.close()
 
 
+def wait_until(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15
+    while not happens() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedPostgres]:
     with (
@@ -185,6 +191,7 @@ def test_postgres_goes_and_comes_back(own_server: EmbeddedPostgres, stop: str) -
     reader.start()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: metastore.commit(empty(table, n, writer="warm")), range(8)))
+    wait_until(lambda: len(reported) == 8)
 
     getattr(own_server, stop)()
     for call in (
@@ -204,9 +211,7 @@ def test_postgres_goes_and_comes_back(own_server: EmbeddedPostgres, stop: str) -
     assert metastore.commit(empty(table, 2)).results[0].snapshot_id == 10
     assert metastore.plan(PlanRequest(table.table_uuid)).files.num_rows == 1
     assert snapshot_ids(metastore, table) == list(range(1, 11))
-    deadline = time.monotonic() + 15
-    while len(reported) < 9 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(reported) == 9)
     watch.close()
     reader.join()
     assert reported == list(range(2, 11))

@@ -210,8 +210,8 @@ def test_status_knows_whether_it_serves(up: Up) -> None:
     assert record["pipelines"] == record["logs"] == []
     assert all({"kind", "due_count", "leased_count", "oldest_due_ms"} <= queue.keys() for queue in record["jobs"])
     said = up.run("status").stdout.splitlines()
-    shown = {line.split()[0] for line in said}
-    assert {"Size", "Disk", "Jobs", "Logs"} <= shown
+    shown = {line.split()[0] for line in said if line}
+    assert {"Size", "Disk", "Jobs", "Logs", "Services"} <= shown
     assert 0 < record["disk"]["free_bytes"] < record["disk"]["total_bytes"]
     assert record["size_bytes"] == sum(found["size_bytes"] for found in up.json("database", "list")) > 0
     assert run_command("-t", "127.0.0.1:1", "status").returncode == 5
