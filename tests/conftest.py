@@ -21,10 +21,10 @@ import lakelog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
-from tests.kafka_broker import shared_broker
-from tests.log_settings import kept_log_settings
-from tests.spark_classes import options_with_classes, start_making
+from tests.support.log.kafka_broker import shared_broker
+from tests.support.log_settings import kept_log_settings
 from tests.support.rotation import QUARTERS, find_group, find_other_quarters
+from tests.support.spark.spark_classes import options_with_classes, start_making
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from metastore.postgres import PostgresStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.contract.metastore.serving import serving
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
 

@@ -12,9 +12,9 @@ from lakelog.format.commit.request import PRODUCER_CHANGED, TOLD_BY_OTHERS, Chan
 from lakelog.format.tables.plan import AtSnapshot, InRange
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
+from tests.support.metastore.making import append, make_change, make_file, make_table
 
 from .compacting import BUCKET, bounds, commit, files, name, stage
-from .making import append, make_change, make_file, make_table
 
 PRODUCER = {"bucket": "4", "changelog-producer": "full-compaction"}
 

@@ -27,10 +27,10 @@ from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import to_live_files
+from tests.support.metastore.making import append, compaction, make_change, make_file, make_table, rewrite
 
 from .compacting import BUCKET, bounds, commit, files, name, place, shown, stage
 from .conftest import open_memory
-from .making import append, compaction, make_change, make_file, make_table, rewrite
 from .test_baseline import baseline, emitting, make_deferring
 from .test_restores import restore
 

@@ -20,9 +20,9 @@ from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
 from tests.contract.metastore.conftest import WAREHOUSE
+from tests.support.metastore.making import append, day, make_change, make_table
 
 from .compacting import commit, stage
-from .making import append, day, make_change, make_table
 from .test_baseline import PRODUCER, compact
 from .test_expiry import expire
 

@@ -15,7 +15,7 @@ from lakelog.format.retention.expiry import ExpiryStep
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import (
+from tests.support.metastore.making import (
     append,
     compaction,
     make_change,

@@ -17,8 +17,8 @@ from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import make_table
 from tests.contract.metastore.planning import let_jobs_age, quiet
+from tests.support.metastore.making import make_table
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -14,7 +14,7 @@ from lakelog.format.commit.request import CommitResult, Fence
 from lakelog.format.jobs.job import MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, empty, make_table
+from tests.support.metastore.making import append, empty, make_table
 
 KINDS = ("changelog",)
 

@@ -25,8 +25,8 @@ from lakelog.storage.objects.local import LocalStore
 from metastore.logs.lag import LogLags
 from metastore.metrics import PrometheusMetrics
 from metastore.testing import InProcessMetastore
+from tests.support.log.log_brokers import FakeBrokers
 
-from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
 from .topic_tables import make
 

@@ -18,9 +18,9 @@ from metastore.store.records import WorkCursor
 from metastore.store.transaction import Transaction
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.planning import quiet
 from tests.contract.metastore.test_expiry import expire
+from tests.support.metastore.making import append, make_table
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -17,8 +17,8 @@ from lakelog.format.jobs.job import Job, JobState
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, make_change, make_file, make_table
 from tests.contract.metastore.test_jobs import commit_open, find, lease
+from tests.support.metastore.making import append, make_change, make_file, make_table
 
 
 def make_request(

@@ -22,7 +22,7 @@ from metastore.postgres.store import PostgresStore, PostgresTransaction
 from metastore.store.records import GroupFacts, GroupKeys
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
 
 
 @pytest.fixture

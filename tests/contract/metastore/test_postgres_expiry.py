@@ -20,8 +20,8 @@ from metastore.postgres.store import PostgresTransaction
 from metastore.store.records import Packed
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
 from tests.contract.metastore.test_expiry import expire, expired, file_ids, live, make_history, replace_all
+from tests.support.metastore.making import append, compaction, make_change, make_file, make_table
 
 
 @contextmanager

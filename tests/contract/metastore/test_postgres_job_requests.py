@@ -12,7 +12,7 @@ from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobStat
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table
 
 SCOPES = [to_bucket_scope(b"", number) for number in range(6)]
 

@@ -20,10 +20,10 @@ from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
-from tests.contract.metastore.serving import serving
 from tests.contract.metastore.test_jobs import KINDS, commit_open, lease
 from tests.contract.metastore.test_pending_changelogs import make_request
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.serving import serving
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from metastore.postgres.connection.connections import _check_durable, _check_ver
 from metastore.postgres.schema.migration import differences
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
-from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.cutting_proxy import Cut, CuttingProxy
+from tests.support.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
 
 
 @pytest.fixture

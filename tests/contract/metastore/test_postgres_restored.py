@@ -13,7 +13,7 @@ from lakelog.format.tables.table import TableInfo
 from metastore.postgres.connection.connections import libpq_url
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import empty, make_table
+from tests.support.metastore.making import empty, make_table
 
 _KEEP = "CREATE TABLE kept AS TABLE table_head"
 _LOSE = (

@@ -12,7 +12,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.compacting import shown
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_change, make_table, rewrite
+from tests.support.metastore.making import append, make_change, make_table, rewrite
 
 
 def test_a_snapshot_with_a_tag_outlives_expiry(migrated_url: str) -> None:

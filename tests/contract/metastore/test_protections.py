@@ -22,7 +22,7 @@ from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import to_live_files
 from metastore.postgres.commits import group_records
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import (
+from tests.support.metastore.making import (
     append,
     compaction,
     empty,

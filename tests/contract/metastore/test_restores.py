@@ -14,10 +14,19 @@ from lakelog.format.tables.plan import AtSnapshot
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres.commits.restoring import PostgresRestoring
+from tests.support.metastore.making import (
+    append,
+    compaction,
+    day,
+    make_change,
+    make_file,
+    make_table,
+    rewrite,
+    snapshot_ids,
+)
 
 from .compacting import BUCKET, bounds, commit, files, place, shown, stage
 from .conftest import open_in_process
-from .making import append, compaction, day, make_change, make_file, make_table, rewrite, snapshot_ids
 
 
 def restore(

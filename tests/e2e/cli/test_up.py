@@ -19,7 +19,7 @@ import pytest
 import lakelog
 from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.ports import free_port
-from tests.kafka_broker import require_kafka
+from tests.support.log.kafka_broker import require_kafka
 
 from .conftest import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from lakelog.storage.objects.store import S3Settings
-from tests.contract.storage.seaweedfs import s3_settings
+from tests.support.seaweedfs import s3_settings
 
 from .conftest import Up, run_command
 

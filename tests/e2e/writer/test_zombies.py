@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.e2e.small_disk import small_disk
+from tests.support.small_disk import small_disk
 
 from .conftest import World
 

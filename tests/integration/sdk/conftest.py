@@ -16,8 +16,8 @@ from metastore.postgres import PostgresStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.log_world import World
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.log_world import World
 
 
 @pytest.fixture

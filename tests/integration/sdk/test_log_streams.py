@@ -23,7 +23,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
+from tests.support.log.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 
 SCHEMA = pa.schema(
     [

@@ -20,8 +20,8 @@ from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import changelog_paths, emitted, make, replayed, rows, shown
+from tests.support.tables.faulty import FaultyMetastore
+from tests.support.tables.keyed import changelog_paths, emitted, make, replayed, rows, shown
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
+from tests.support.log.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
 from writer.publishing.topics.monitor import POLL_EVERY_S
 from writer.publishing.topics.watch import TopicWatch
 from writer.publishing.wiring import check_matches

@@ -18,8 +18,6 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.batch import lookup, table_write
 from lakelog.spark.installation import Installation, installation_of
-from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import emitted, replayed, rows, shown
 from tests.integration.sdk.test_lookup_races import first_let
 from tests.integration.spark import test_streams
 from tests.integration.spark.conftest import MakeTable, live_files
@@ -33,6 +31,8 @@ from tests.integration.spark.spark_changelogs import (
     states,
 )
 from tests.integration.spark.test_tasks_twice import disturbed_writer
+from tests.support.tables.faulty import FaultyMetastore
+from tests.support.tables.keyed import emitted, replayed, rows, shown
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotE
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
+from tests.support.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
 
 
 @pytest.fixture

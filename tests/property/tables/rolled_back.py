@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.sdk.catalog import Catalog
 from tests.property.tables.compacted import CompactedHistory
-from tests.property.tables.conditions import Row
-from tests.property.tables.history import sorted_rows
-from tests.property.tables.model import Record, SnapshotModel
+from tests.support.random_tables.conditions import Row
+from tests.support.random_tables.history import sorted_rows
+from tests.support.random_tables.model import Record, SnapshotModel
 
 
 class RolledBackHistory(CompactedHistory):

@@ -19,10 +19,10 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.property.tables.columns import ALL_TYPES, TableColumn
 from tests.property.tables.compacted import CompactedHistory
-from tests.property.tables.keyed_changes import check_keyed_changes
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.columns import ALL_TYPES, TableColumn
+from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "8"))
 RETENTION_MS = 10

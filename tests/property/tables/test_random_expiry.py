@@ -17,9 +17,9 @@ from lakelog.format.retention.expiry import SnapshotLease
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.parquet.live_file import to_live_files
-from tests.property.tables.history import sorted_rows
 from tests.property.tables.test_random_expiry_of_rollbacks import ExpiringHistory
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.history import sorted_rows
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

@@ -12,9 +12,9 @@ import pytest
 
 from lakelog.errors import SnapshotExpired
 from lakelog.sdk.catalog import Catalog
-from tests.property.tables.history import sorted_rows
 from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.history import sorted_rows
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "3"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

@@ -16,10 +16,10 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.property.tables.keyed_changes import check_keyed_changes
 from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_compactions import LateHistory, SteppedClock
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

@@ -15,8 +15,8 @@ import pytest
 
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from tests.property.tables.history import History, sorted_rows
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.history import History, sorted_rows
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

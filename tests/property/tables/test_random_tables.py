@@ -21,8 +21,8 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.property.tables.history import History
-from tests.property.tables.keyed_changes import check_keyed_changes
+from tests.support.random_tables.history import History
+from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

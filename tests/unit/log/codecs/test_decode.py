@@ -22,8 +22,8 @@ from lakelog.log.codecs.json.blocks import read_objects
 from lakelog.log.codecs.json.scan import scan_json
 from lakelog.log.codecs.json.strings import unescape_texts
 from lakelog.log.codecs.json.values import Values
+from tests.support.log.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.any_rows import make_codec, tables
-from tests.unit.log.codecs.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.test_encode import DAY, ORDERS, TIMES, encode
 
 
