@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.test_stream_commands import Command
+from tests.support.command import Command
 from tests.support.tables.attaching import attach_all
 from tests.support.tables.keyed import make, rows
 

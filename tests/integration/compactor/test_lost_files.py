@@ -12,7 +12,7 @@ from lakelog.format.jobs.job import JobState
 from lakelog.format.retention.table_files import OrphanReason
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.test_compactions import request, write_some
+from tests.integration.compactor.requesting import request, write_some
 from tests.support.tables.attaching import attach_all, make_service
 from tests.support.tables.faulty import FaultyMetastore, FaultyStores
 from tests.support.tables.keyed import make, rows, shown

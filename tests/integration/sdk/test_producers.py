@@ -13,7 +13,7 @@ from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.merging import deletion_vectors
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.conftest import data_files
+from tests.support.tables.data_files import data_files
 from tests.support.tables.faulty import FaultyStores
 from tests.support.tables.keyed import SCHEMA, changelog_paths, emitted, make, replayed, rows, shown
 

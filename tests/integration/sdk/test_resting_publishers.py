@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.sdk.test_recreated_topics import MovedClock
+from tests.integration.sdk.moved_clock import MovedClock
 from tests.support.log.log_world import World, read_log, rows
 from tests.support.log.logging_tables import HandPublisher
 from writer.publishing import session

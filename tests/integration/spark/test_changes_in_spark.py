@@ -18,7 +18,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.connection import SparkConnection
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.stream.reader import LakelogStreamReader
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
 from tests.support.random_tables.history import History, sorted_rows
 from tests.support.random_tables.keyed_changes import alter_producer
 from tests.support.spark.driven_stream import read_driven

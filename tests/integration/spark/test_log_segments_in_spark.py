@@ -23,8 +23,8 @@ from lakelog.storage.objects.stores import LocationStores
 from metastore.postgres import migrate
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.spark_changelogs import Write, by_format, by_function, frame_of, make
+from tests.integration.spark.spark_tables import MakeTable
 from tests.support.log.log_brokers import FakeBrokers
 from tests.support.metastore.serving import serving
 

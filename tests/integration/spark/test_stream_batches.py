@@ -15,7 +15,7 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import splits
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
 from tests.support.random_tables.conditions import draw_condition
 from tests.support.random_tables.history import History, sorted_rows
 from tests.support.random_tables.keyed_changes import alter_producer

@@ -31,7 +31,7 @@ from metastore.logs.brokers import Brokers
 from metastore.postgres import migrate
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
 from tests.support.log.logging_tables import HandPublisher
 from tests.support.metastore.serving import serving
 from tests.support.spark.given_session import GivenSession

@@ -21,8 +21,7 @@ import pytest
 from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.kafka.jars import find_kafka_jars
 from lakelog.errors import Unavailable
-
-ROOT = Path(__file__).parents[3]
+from tests.support.repository import ROOT
 
 
 def require_kafka() -> None:
