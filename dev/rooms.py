@@ -26,10 +26,11 @@ def read_graph(root: Path) -> Graph:
         for path in tracked_files(root)
         if path.suffix == ".py" and path.parts[0] in PRODUCT and "v1" not in path.parts and "versions" not in path.parts
     }
-    return {module: frozenset(_find_imports(module, file) & files.keys() - {module}) for module, file in files.items()}
+    return {module: frozenset(find_imports(module, file) & files.keys() - {module}) for module, file in files.items()}
 
 
-def _find_imports(module: str, file: Path) -> set[str]:
+def find_imports(module: str, file: Path) -> set[str]:
+    """What a module imports, for types and inside functions too; a name out of a module counts with the module."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -21,15 +21,15 @@ import lakelog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
-from tests.kafka_broker import shared_broker
-from tests.log_settings import kept_log_settings
-from tests.spark_classes import options_with_classes, start_making
+from tests.support.log.kafka_broker import shared_broker
+from tests.support.log_settings import kept_log_settings
+from tests.support.repository import ROOT
 from tests.support.rotation import QUARTERS, find_group, find_other_quarters
+from tests.support.spark.spark_classes import options_with_classes, start_making
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
 SPARK_SCOPE = "spark"
 _makers: list[subprocess.Popen[bytes] | None] = []

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.conformance.language import KIND_COLUMN, Outcome, Step, TableSpec
-from tests.integration.compactor.attaching import attach_all
+from tests.support.tables.attaching import attach_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,7 +29,7 @@ from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, to_text
 from tests.conformance.stream_drivers import compact
 from tests.conformance.stream_language import Act, Alter, Compact
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.support.log.logging_tables import HandPublisher
 
 _WAIT_S = 20.0
 _AVRO = {"INT": "int", "BIGINT": "long", "STRING": "string"}

@@ -37,9 +37,9 @@ from tests.conformance.stream_language import (
     resolve_time,
     to_line,
 )
-from tests.integration.spark.driven_stream import DrivenStream
-from tests.integration.spark.driven_stream import Row as DrivenRow
-from tests.integration.spark.stream_query import StreamQuery
+from tests.support.spark.driven_stream import DrivenStream
+from tests.support.spark.driven_stream import Row as DrivenRow
+from tests.support.spark.stream_query import StreamQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

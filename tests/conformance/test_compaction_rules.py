@@ -16,7 +16,7 @@ from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_small_files
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.compactor.attaching import attach_all
+from tests.support.tables.attaching import attach_all
 
 TARGET = 256 << 20
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("g", pa.int64()), ("v", pa.int64())])

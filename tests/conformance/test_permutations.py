@@ -16,7 +16,7 @@ import pytest
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, put
+from tests.support.spark.driven_stream import STREAMED, DrivenStream, put
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
 RECORDS: Final = ((), *((kind,) for kind in KINDS), *itertools.product(KINDS, repeat=2))

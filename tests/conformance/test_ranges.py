@@ -13,7 +13,7 @@ from lakelog.sdk.catalog import Catalog
 from tests.conformance.language import TableSpec, append, delete, overwrite, upsert, write
 from tests.conformance.stream_drivers import SubscriptionDriver
 from tests.conformance.stream_language import Act, Compact, Forget, plain_lines, to_line
-from tests.integration.spark.driven_stream import read_driven
+from tests.support.spark.driven_stream import read_driven
 
 COLUMNS = "k INT NOT NULL, v STRING"
 KV = TableSpec(COLUMNS, key=("k",), options={"bucket": "2"})

@@ -6,16 +6,9 @@ import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
-from tests.conformance import cases_full_compaction, cases_stream_positions, cases_stream_shown, cases_stream_starts
+from tests.conformance.cases_streams import CASES
 from tests.conformance.stream_drivers import ReaderDriver, SubscriptionDriver
 from tests.conformance.stream_language import StreamCase, check_stream
-
-CASES = (
-    *cases_stream_starts.CASES,
-    *cases_stream_shown.CASES,
-    *cases_stream_positions.CASES,
-    *cases_full_compaction.STREAMS,
-)
 
 
 @pytest.mark.parametrize("driver", [SubscriptionDriver, ReaderDriver], ids=["subscription", "reader"])

@@ -13,8 +13,8 @@ from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec
 from tests.conformance.stream_drivers import SubscriptionDriver
 from tests.conformance.stream_language import Act, Again, Forget, StreamCase, check_stream
-from tests.integration.sdk.log_world import World
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.support.log.log_world import World
+from tests.support.log.logging_tables import HandPublisher
 
 
 def acts_of(case: StreamCase) -> Iterator[Act]:

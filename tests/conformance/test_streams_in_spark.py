@@ -8,9 +8,9 @@ import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
+from tests.conformance.cases_streams import CASES
 from tests.conformance.stream_drivers import QueryDriver
 from tests.conformance.stream_language import check_stream
-from tests.conformance.test_streams import CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.property.rewriting import Bucket
+from tests.support.tables.rewriting import Bucket
 
 EXAMPLES = int(os.environ.get("LAKELOG_RANDOM_REWRITES", "25"))
 OPTIONS: list[dict[str, str]] = [

@@ -6,16 +6,13 @@ A failure prints its seed, and the same seed gives the same history.
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
 
 from tests.simulation import actors
 from tests.simulation.actors import Habits
 from tests.simulation.running import simulate
-
-FIRST_SEED = int(os.environ.get("LAKELOG_SIMULATION_FIRST_SEED", "1"))
-SEED_COUNT = int(os.environ.get("LAKELOG_SIMULATION_SEEDS", "25"))
+from tests.simulation.seeds import FIRST_SEED, SEED_COUNT
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEED_COUNT))

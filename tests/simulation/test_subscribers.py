@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.actors import Habits
 from tests.simulation.running import simulate
-from tests.simulation.test_simulation import FIRST_SEED, SEED_COUNT
+from tests.simulation.seeds import FIRST_SEED, SEED_COUNT
 
 READERS = {"full": "latest-full", "first": "from-snapshot"}
 

@@ -10,8 +10,7 @@ from lakelog.format.commit.request import BucketRef, Change, ChangeResult, Commi
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-
-from .making import key, make_change, make_file
+from tests.support.metastore.making import key, make_change, make_file
 
 BUCKET = BucketRef(b"", 0)
 

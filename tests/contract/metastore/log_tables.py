@@ -11,7 +11,7 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.log.plan import plan_log
-from tests.contract.metastore.making import make_change, make_file, make_table
+from tests.support.metastore.making import make_change, make_file, make_table
 
 
 def make_log_table(metastore: Metastore, *, keyed: bool = True, options: Mapping[str, str] | None = None) -> TableInfo:

@@ -19,7 +19,7 @@ from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
-from tests.contract.metastore.conftest import make_use_cases
+from tests.support.metastore.opening import make_use_cases
 
 
 def step(metastore: InProcessMetastore) -> int:

@@ -16,9 +16,9 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.store.due import Backlog
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
+from tests.contract.metastore.expiring import expire
 from tests.contract.metastore.planning import compactions, quiet, step
-from tests.contract.metastore.test_expiry import expire
+from tests.support.metastore.making import append, day, make_change, make_table, rewrite
 
 DAYS = [day(text) for text in ("a", "b", None)]
 SIZES = [1, 500, 713, 714, 715, 9000]

@@ -27,7 +27,7 @@ from lakelog.format.tables.files import ColumnStatistics
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
-from tests.contract.metastore.making import make_file
+from tests.support.metastore.making import make_file
 
 T = "a" * 32
 A = "b" * 32

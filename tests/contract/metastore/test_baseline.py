@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
-from lakelog.format.commit.request import PRODUCER_CHANGED, TOLD_BY_OTHERS, Change, CompactionGroup, RemoveEverything
-from lakelog.format.tables.plan import AtSnapshot, InRange
+from lakelog.format.commit.request import PRODUCER_CHANGED, TOLD_BY_OTHERS, RemoveEverything
+from lakelog.format.tables.plan import InRange
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
+from tests.contract.metastore.deferring import baseline, compact, emitting, make_deferring
+from tests.support.metastore.making import append, make_change, make_file, make_table
 
-from .compacting import BUCKET, bounds, commit, files, name, stage
-from .making import append, make_change, make_file, make_table
-
-PRODUCER = {"bucket": "4", "changelog-producer": "full-compaction"}
-
-
-def make_deferring(metastore: Metastore) -> TableInfo:
-    return make_table(metastore, options=PRODUCER)
-
-
-def baseline(metastore: Metastore, table: TableInfo, at: int | None = None) -> str:
-    """The names of the files that are told, sorted."""
-    found = files(metastore, table, None if at is None else AtSnapshot(at), baseline=True)
-    return " ".join(sorted(name(file) for file in found))
-
-
-def emitting(
-    metastore: Metastore,
-    table: TableInfo,
-    inputs: tuple[int, ...] = (),
-    output: str = "",
-    changelog: str = "",
-    level: int = 5,
-    **fields: Any,
-) -> tuple[Change, str]:
-    """A compaction of one group, whose files are named by letters, and its attempt; it tells unless said otherwise."""
-    attempt = stage(metastore, table)
-    group = CompactionGroup(
-        BUCKET,
-        inputs,
-        len(output),
-        level=level,
-        changelog_count=len(changelog),
-        **{"emits_changelog": True, "is_full": True, **fields},
-    )
-    change = make_change(
-        table,
-        [make_file(attempt, letter, level=level) for letter in output],
-        kind=SnapshotKind.COMPACT,
-        groups=(group,),
-        changelog=ChangelogState.ATTACHED if changelog else ChangelogState.NONE,
-        changelog_files=tuple(make_file(attempt, letter) for letter in changelog),
-    )
-    return change, attempt
-
-
-def compact(metastore: Metastore, table: TableInfo, identifier: int, *args: Any, **fields: Any) -> list[str]:
-    """Commits such a compaction; the reasons why it was dropped, if it was."""
-    change, attempt = emitting(metastore, table, *args, **fields)
-    return [each.reason for each in commit(metastore, change, identifier, attempt=attempt).dropped]
+from .compacting import bounds, commit, files, name, stage
 
 
 def states(metastore: Metastore, table: TableInfo) -> list[ChangelogState]:

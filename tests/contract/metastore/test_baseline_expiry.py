@@ -12,11 +12,11 @@ from metastore.memory import retention
 from metastore.memory.state import StoredTable
 from metastore.store.retention import Clearing
 from metastore.testing import InProcessMetastore
+from tests.contract.metastore.deferring import baseline, compact, make_deferring
+from tests.contract.metastore.expiring import expire, expired
+from tests.support.metastore.making import append, make_change
 
 from .compacting import commit
-from .making import append, make_change
-from .test_baseline import baseline, compact, make_deferring
-from .test_expiry import expire, expired
 
 
 def overwrite(metastore: Metastore, table: TableInfo, identifier: int) -> None:

@@ -7,7 +7,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.format.tables.table import DatabaseInfo, TableName
 from lakelog.options.value_types import Duration
-from tests.contract.metastore.making import SCHEMA, append, make_table
+from tests.support.metastore.making import SCHEMA, append, make_table
 
 
 def test_databases_are_made_listed_and_dropped(metastore: Metastore) -> None:

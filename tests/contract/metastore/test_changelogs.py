@@ -16,7 +16,7 @@ from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.predicate import Comparison, Operator
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, day, key, make_change, make_file, make_table
+from tests.support.metastore.making import append, day, key, make_change, make_file, make_table
 
 ATTACHED, NONE = ChangelogState.ATTACHED, ChangelogState.NONE
 V = 3

@@ -12,8 +12,8 @@ from lakelog.format.tables.table import TableInfo
 from metastore.memory import MemoryStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.planning import let_jobs_age, quiet, step
+from tests.support.metastore.making import append, make_table
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -11,7 +11,7 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, empty, make_change, make_table
+from tests.support.metastore.making import append, empty, make_change, make_table
 
 
 def commit_together(metastore: Metastore, identifier: int, *tables: TableInfo, writer: str = "w") -> list[int | None]:

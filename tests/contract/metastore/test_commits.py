@@ -9,7 +9,7 @@ from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.format.commit.request import CommitRequest, RemoveFiles
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
-from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
 
 
 def test_snapshots_are_numbered_chained_and_counted(metastore: Metastore) -> None:

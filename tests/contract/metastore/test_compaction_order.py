@@ -11,9 +11,9 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import LEVEL_TAKEN, OUT_OF_ORDER, BucketRef, CompactionGroup, DroppedGroup
 from lakelog.format.tables.snapshot import SnapshotKind
+from tests.support.metastore.making import append, compaction, make_change, make_file, make_table, snapshot_ids
 
 from .compacting import BUCKET, bounds, commit, files, groups, name, shown, stage
-from .making import append, compaction, make_change, make_file, make_table, snapshot_ids
 
 
 def test_each_group_has_the_place_of_its_own_inputs(metastore: Metastore) -> None:

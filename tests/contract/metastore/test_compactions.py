@@ -25,9 +25,19 @@ from lakelog.format.tables.files import ColumnStatistics
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.predicate import Comparison, Operator
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from tests.support.metastore.making import (
+    append,
+    compaction,
+    day,
+    key,
+    make_change,
+    make_file,
+    make_table,
+    rewrite,
+    snapshot_ids,
+)
 
 from .compacting import BUCKET, bounds, commit, files, groups, name, place, shown, stage
-from .making import append, compaction, day, key, make_change, make_file, make_table, rewrite, snapshot_ids
 
 
 def test_groups_that_stand_are_committed_and_the_others_dropped(metastore: Metastore) -> None:

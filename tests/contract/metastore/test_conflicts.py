@@ -23,7 +23,7 @@ from lakelog.format.commit.rules import TIME_PASSED
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import (
+from tests.support.metastore.making import (
     append,
     day,
     empty,

@@ -12,8 +12,7 @@ from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableInfo
 from metastore.snapshots import consumers
-
-from .making import append, make_table
+from tests.support.metastore.making import append, make_table
 
 
 def make_history(metastore: Metastore, snapshots: int = 3) -> TableInfo:

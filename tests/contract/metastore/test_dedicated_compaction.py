@@ -20,7 +20,7 @@ from lakelog.format.jobs.job import (
 )
 from lakelog.format.jobs.queue import JobQueue, PlannedTable
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table
 
 SCOPE = to_bucket_scope(b"", 0)
 

@@ -27,39 +27,19 @@ from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import to_live_files
+from tests.contract.metastore.deferring import baseline, emitting, make_deferring
+from tests.contract.metastore.restoring import restore
+from tests.contract.metastore.vector_building import build_vectors, vector_change
+from tests.support.metastore.making import append, compaction, make_change, make_file, make_table, rewrite
+from tests.support.metastore.opening import open_memory
 
 from .compacting import BUCKET, bounds, commit, files, name, place, shown, stage
-from .conftest import open_memory
-from .making import append, compaction, make_change, make_file, make_table, rewrite
-from .test_baseline import baseline, emitting, make_deferring
-from .test_restores import restore
 
 
 @pytest.fixture
 def in_memory(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     with open_memory(request) as opened:
         yield opened
-
-
-Group = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def vector_change(table: TableInfo, attempt: str, *groups: Group, path: str = "positions", **fields: Any) -> Change:
-    """A change of groups of marks and witnesses."""
-    deletion_vectors = f"data/{attempt}/{path}.parquet" if path else ""
-    named = [
-        CompactionGroup(BUCKET, vector_files=vector_files, covered_files=rest, deletion_vector_path=deletion_vectors)
-        for vector_files, rest in groups
-    ]
-    return make_change(table, kind=SnapshotKind.COMPACT, groups=tuple(named), **fields)
-
-
-def build_vectors(
-    metastore: Metastore, table: TableInfo, identifier: int, *groups: Group, **fields: Any
-) -> ChangeResult:
-    attempt = stage(metastore, table)
-    change = vector_change(table, attempt, *groups, **fields)
-    return commit(metastore, change, identifier, attempt=attempt, writer="marker")
 
 
 def reasons(result: ChangeResult) -> list[str]:

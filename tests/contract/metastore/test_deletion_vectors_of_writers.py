@@ -11,8 +11,7 @@ from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
-
-from .making import append, make_change, make_file, make_table, rewrite
+from tests.support.metastore.making import append, make_change, make_file, make_table, rewrite
 
 
 def test_deletion_vectors_hold_as_long_as_no_file_of_the_bucket_came_or_went(metastore: Metastore) -> None:

@@ -23,8 +23,8 @@ from metastore.postgres.dropped import OWNED
 from metastore.store.transaction import Store, Transaction, run_transaction
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.conftest import WAREHOUSE, open_in_process
-from tests.contract.metastore.making import append, empty, make_table, snapshot_ids
+from tests.support.metastore.making import append, empty, make_table, snapshot_ids
+from tests.support.metastore.opening import WAREHOUSE, open_in_process
 
 
 def find_dropped(metastore: Metastore, table: TableInfo) -> DroppedTable:

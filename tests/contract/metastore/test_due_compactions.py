@@ -25,8 +25,8 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.jobs import due_compactions
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
 from tests.contract.metastore.planning import compactions, quiet, step, step_of_another
+from tests.support.metastore.making import append, day, make_change, make_table, rewrite
 
 MB = 1 << 20
 SCOPE = to_bucket_scope(b"", 0)

@@ -14,9 +14,9 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.compacting import BUCKET, bounds, files
-from tests.contract.metastore.making import append, compaction, day, make_change, make_file, make_table, rewrite
 from tests.contract.metastore.planning import let_jobs_age, quiet, step
-from tests.contract.metastore.test_deletion_vector_commits import build_vectors
+from tests.contract.metastore.vector_building import build_vectors
+from tests.support.metastore.making import append, compaction, day, make_change, make_file, make_table, rewrite
 
 LARGE: dict[str, Any] = {"row_count": 1_000_000, "size_bytes": 16 << 20}
 SCOPE = to_bucket_scope(b"", 0)

@@ -19,12 +19,12 @@ from metastore.postgres import PostgresStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.conftest import WAREHOUSE
+from tests.contract.metastore.deferring import PRODUCER, compact
+from tests.contract.metastore.expiring import expire
+from tests.support.metastore.making import append, day, make_change, make_table
+from tests.support.metastore.opening import WAREHOUSE
 
 from .compacting import commit, stage
-from .making import append, day, make_change, make_table
-from .test_baseline import PRODUCER, compact
-from .test_expiry import expire
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -10,8 +10,8 @@ from lakelog.format.jobs.job import COMPACT, DUE, FULL, STRATEGY, DueJob, Job, J
 from metastore.jobs.requests import make_due
 from metastore.store.transaction import run_transaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.making import append, make_table
 from tests.contract.metastore.planning import compactions, let_jobs_age, quiet, step
+from tests.support.metastore.making import append, make_table
 
 SCOPE = to_bucket_scope(b"", 0)
 

@@ -16,8 +16,8 @@ from metastore.postgres import PostgresStore
 from metastore.store.transaction import Store, Transaction
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.conftest import WAREHOUSE
-from tests.contract.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.opening import WAREHOUSE
 
 SCOPE = to_bucket_scope(b"", 0)
 

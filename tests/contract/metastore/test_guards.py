@@ -22,8 +22,8 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
-from tests.contract.metastore.making import append, day, empty, make_change, make_file, make_table, rewrite
-from tests.contract.metastore.test_expiry import expire
+from tests.contract.metastore.expiring import expire
+from tests.support.metastore.making import append, day, empty, make_change, make_file, make_table, rewrite
 
 
 def write(

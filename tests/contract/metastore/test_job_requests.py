@@ -15,7 +15,7 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import day, make_table
+from tests.support.metastore.making import day, make_table
 
 SCOPE = to_bucket_scope(b"", 0)
 

@@ -16,9 +16,9 @@ from lakelog.format.tables.table import TableInfo
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import make_table
 from tests.contract.metastore.planning import let_jobs_age, quiet
+from tests.support.metastore.making import make_table
+from tests.support.metastore.opening import open_in_process
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -13,31 +13,8 @@ from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit.request import CommitResult, Fence
 from lakelog.format.jobs.job import MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms
 from lakelog.format.tables.snapshot import ChangelogState
-from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, empty, make_table
-
-KINDS = ("changelog",)
-
-
-def lease(
-    metastore: Metastore, *tables: TableInfo, holder: str = "a", duration_ms: int = 60_000, wait_ms: int = 0
-) -> Job:
-    job = metastore.lease_job(
-        KINDS, [table.table_uuid for table in tables], holder, duration_ms=duration_ms, wait_ms=wait_ms
-    )
-    assert job is not None
-    return job
-
-
-def commit_open(metastore: Metastore, table: TableInfo, identifier: int = 1) -> int:
-    snapshot_id = append(metastore, table, identifier, changelog=ChangelogState.PENDING).results[0].snapshot_id
-    assert snapshot_id is not None
-    return snapshot_id
-
-
-def find(metastore: Metastore, table: TableInfo) -> Job:
-    (job,) = metastore.list_jobs([table.table_uuid])
-    return job
+from tests.contract.metastore.changelog_jobs import KINDS, commit_open, find, lease
+from tests.support.metastore.making import append, empty, make_table
 
 
 def test_only_a_commit_with_a_pending_changelog_makes_a_job(metastore: Metastore) -> None:

@@ -20,9 +20,9 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
+from tests.support.metastore.making import SCHEMA
+from tests.support.metastore.opening import WAREHOUSE
 
-from .conftest import WAREHOUSE
-from .making import SCHEMA
 from .topic_tables import list_unsettled, work_off
 
 SECRETS = Secrets({"LAKELOG_SECRET_password": "hunter2-never-shown"})

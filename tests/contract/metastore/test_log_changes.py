@@ -11,8 +11,8 @@ from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
 from metastore.logs.topic_work import alter_topic
 from metastore.testing import InProcessMetastore
+from tests.support.log.log_brokers import FakeBrokers
 
-from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
 from .topic_tables import NAME, NAMED, make, work_off
 

@@ -12,8 +12,8 @@ from metastore.logs import topics as log_topics
 from metastore.logs.topic_work import make_topic
 from metastore.store.logs import LogTopic, TopicLife
 from metastore.testing import InProcessMetastore
+from tests.support.log.log_brokers import LOG, FakeBrokers
 
-from .log_brokers import LOG, FakeBrokers
 from .topic_tables import NAME, check_nothing_is_left, make, put, wait_until, work_off
 
 

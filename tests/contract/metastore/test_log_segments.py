@@ -15,7 +15,7 @@ from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, LogContent, SnapshotKind
 from lakelog.reads.log.plan import plan_log
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
-from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, rewrite
+from tests.support.metastore.making import append, compaction, empty, make_change, make_file, make_table, rewrite
 
 DATA, CHANGELOG, SEGMENTS, NONE = LogContent.DATA, LogContent.CHANGELOG, LogContent.SEGMENTS, LogContent.NONE
 ATTACHED, PENDING = ChangelogState.ATTACHED, ChangelogState.PENDING

@@ -8,10 +8,10 @@ from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publishe
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
 from metastore.testing import InProcessMetastore
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.records import make_records
 
-from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
-from .test_log_verification import make_records
 from .topic_tables import NAME, NAMED, make, work_off
 
 OTHER = LogSnapshot(7, "f" * 32)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -25,8 +23,9 @@ from lakelog.storage.objects.local import LocalStore
 from metastore.logs.lag import LogLags
 from metastore.metrics import PrometheusMetrics
 from metastore.testing import InProcessMetastore
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.records import make_records
 
-from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
 from .topic_tables import make
 
@@ -58,12 +57,6 @@ def publish(
         metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (reported,)))
     producer.close()
     metastore.release_lease(to_publisher_lease(info.table_uuid), lease.epoch)
-
-
-def make_records(partition: int, first: int, rows: int) -> EncodedRecords:
-    indexes = np.arange(first, first + rows, dtype=np.int64)
-    values = pa.array([str(index).encode() for index in indexes.tolist()], pa.binary())
-    return EncodedRecords(partition, values, values, np.zeros(rows, np.int8), indexes)
 
 
 def verify(metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, folder: Path) -> LogFindings:

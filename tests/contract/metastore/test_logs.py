@@ -16,11 +16,11 @@ from metastore.store.logs import TopicLife
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore
 from metastore.use_cases import UseCases
+from tests.support.log.log_brokers import LOG, FakeBrokers
+from tests.support.metastore.making import SCHEMA
+from tests.support.metastore.opening import WAREHOUSE
+from tests.support.metastore.serving import serving
 
-from .conftest import WAREHOUSE
-from .log_brokers import LOG, FakeBrokers
-from .making import SCHEMA
-from .serving import serving
 from .topic_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
 
 

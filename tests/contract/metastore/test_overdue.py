@@ -13,7 +13,7 @@ from lakelog.format.tables.table import TableInfo
 from metastore.metrics import PrometheusMetrics
 from metastore.retention.overdue import Overdue
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table
 
 SHORT = {"bucket": "4", "snapshot.time-retained": "1 ms", "snapshot.num-retained.min": "1"}
 

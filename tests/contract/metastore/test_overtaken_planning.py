@@ -17,10 +17,10 @@ from metastore.retention.expiry import plan_expiry_work
 from metastore.store.records import WorkCursor
 from metastore.store.transaction import Transaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
+from tests.contract.metastore.expiring import expire
 from tests.contract.metastore.planning import quiet
-from tests.contract.metastore.test_expiry import expire
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.opening import open_in_process
 
 
 @pytest.fixture(params=["memory", "postgres"])

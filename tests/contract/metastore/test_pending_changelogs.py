@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -13,24 +12,12 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import CommitConflict, Fenced, InvalidArgument, NotFound
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
-from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.job import JobState
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, make_change, make_file, make_table
-from tests.contract.metastore.test_jobs import commit_open, find, lease
-
-
-def make_request(
-    metastore: Metastore, table: TableInfo, job: Job, snapshots: Sequence[int], attempt: str = "", **changes: object
-) -> AttachRequest:
-    """A changelog of one file for each snapshot."""
-    attempt = attempt or metastore.stage_attempt([table.table_uuid], job.lease).attempt_id
-    changelogs = tuple(
-        SnapshotChangelog(each, (make_file(attempt, f"changelog-{each}", row_count=each, **changes),))
-        for each in snapshots
-    )
-    return AttachRequest(table.table_uuid, 0, 4, attempt, job.job_id, job.epoch, changelogs)
+from tests.contract.metastore.changelog_jobs import commit_open, find, lease, make_request
+from tests.support.metastore.making import append, make_change, make_file, make_table
 
 
 def states(metastore: Metastore, table: TableInfo) -> list[ChangelogState]:

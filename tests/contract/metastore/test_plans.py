@@ -14,7 +14,7 @@ from lakelog.format.tables.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, compaction, day, key, make_change, make_file, make_table
+from tests.support.metastore.making import append, compaction, day, key, make_change, make_file, make_table
 
 DAY, ID, V = 1, 2, 3
 

@@ -21,8 +21,8 @@ from lakelog.format.tables.table import TableInfo
 from metastore.postgres.store import PostgresStore, PostgresTransaction
 from metastore.store.records import GroupFacts, GroupKeys
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.opening import open_in_process
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from lakelog.errors import CommitConflict, HistoryDiverged, NotFound, SnapshotEx
 from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.tables.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from metastore.postgres.connection.connections import libpq_url
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_change, make_table
+from tests.support.metastore.making import append, make_change, make_table
+from tests.support.metastore.opening import open_in_process
 
 
 def test_what_has_expired(migrated_url: str) -> None:

@@ -19,10 +19,9 @@ from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.records import FileQuery
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
-from tests.contract.metastore.test_expiry import expire, live, make_history, replace_all
-from tests.contract.metastore.test_postgres_expiry import append_many
+from tests.contract.metastore.expiring import append_many, expire, live, make_history, replace_all
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.opening import open_in_process
 
 
 class Interrupted(PostgresTransaction):

@@ -12,16 +12,15 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import SnapshotExpired
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.retention.expiry import SnapshotLease
-from lakelog.format.tables.table import TableInfo
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.retention import _EXPIRE
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.records import Packed
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
-from tests.contract.metastore.test_expiry import expire, expired, file_ids, live, make_history, replace_all
+from tests.contract.metastore.expiring import append_many, expire, expired, file_ids, live, make_history, replace_all
+from tests.support.metastore.making import append, compaction, make_table
+from tests.support.metastore.opening import open_in_process
 
 
 @contextmanager
@@ -97,12 +96,6 @@ def test_no_live_file_expires(migrated_url: str) -> None:
 def test_control_one_that_moved_expires_with_its_first_entry(migrated_url: str) -> None:
     with opened(migrated_url, WithoutSharing) as metastore:
         assert find_expired_live_files(metastore) == {"a.parquet"}
-
-
-def append_many(metastore: Metastore, table: TableInfo, number: int) -> None:
-    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
-    files = [make_file(attempt, f"{number}-{each}") for each in range(1000)]
-    metastore.commit(CommitRequest("w", number, (make_change(table, files),), attempt))
 
 
 def read_packed(metastore: InProcessMetastore) -> Sequence[str]:

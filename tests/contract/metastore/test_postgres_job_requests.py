@@ -11,8 +11,8 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.opening import open_in_process
 
 SCOPES = [to_bucket_scope(b"", number) for number in range(6)]
 

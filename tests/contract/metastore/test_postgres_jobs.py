@@ -19,11 +19,10 @@ from lakelog.format.tables.snapshot import ChangelogState
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_table
-from tests.contract.metastore.serving import serving
-from tests.contract.metastore.test_jobs import KINDS, commit_open, lease
-from tests.contract.metastore.test_pending_changelogs import make_request
+from tests.contract.metastore.changelog_jobs import KINDS, commit_open, lease, make_request
+from tests.support.metastore.making import append, make_table
+from tests.support.metastore.opening import open_in_process
+from tests.support.metastore.serving import serving
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from metastore.postgres import PostgresStore, check_current, migrate
 from metastore.postgres.connection.connections import _check_durable, _check_version, libpq_url
 from metastore.postgres.schema.migration import differences
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
-from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.cutting_proxy import Cut, CuttingProxy
+from tests.support.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
+from tests.support.metastore.opening import open_in_process
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from lakelog.errors import HistoryDiverged
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres.connection.connections import libpq_url
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import empty, make_table
+from tests.support.metastore.making import empty, make_table
+from tests.support.metastore.opening import open_in_process
 
 _KEEP = "CREATE TABLE kept AS TABLE table_head"
 _LOSE = (

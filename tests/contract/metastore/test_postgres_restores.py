@@ -13,8 +13,8 @@ from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, compaction, make_change, make_file, make_table
+from tests.support.metastore.making import append, compaction, make_change, make_file, make_table
+from tests.support.metastore.opening import open_in_process
 
 ROUNDS = 15
 

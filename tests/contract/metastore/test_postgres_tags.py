@@ -11,8 +11,8 @@ from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanR
 from lakelog.format.tables.snapshot import SnapshotKind
 from metastore.postgres.connection.connections import libpq_url
 from tests.contract.metastore.compacting import shown
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_change, make_table, rewrite
+from tests.support.metastore.making import append, make_change, make_table, rewrite
+from tests.support.metastore.opening import open_in_process
 
 
 def test_a_snapshot_with_a_tag_outlives_expiry(migrated_url: str) -> None:

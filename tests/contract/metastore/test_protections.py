@@ -21,8 +21,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import to_live_files
 from metastore.postgres.commits import group_records
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import (
+from tests.support.metastore.making import (
     append,
     compaction,
     empty,
@@ -32,6 +31,7 @@ from tests.contract.metastore.making import (
     make_table,
     snapshot_ids,
 )
+from tests.support.metastore.opening import open_in_process
 
 RULES = "lakelog.format.commit.rules"
 REBASE = "lakelog.format.commit.rebase"

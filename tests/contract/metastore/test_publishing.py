@@ -16,7 +16,7 @@ from lakelog.format.tables.table import TableInfo
 from metastore.logs import publishing
 from metastore.retention import snapshot_leases
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
-from tests.contract.metastore.making import append, make_table, rewrite, snapshot_ids
+from tests.support.metastore.making import append, make_table, rewrite, snapshot_ids
 
 UNKNOWN = "f" * 32
 

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit.request import BucketRef, ChangeResult, CommitRequest, RemoveFiles, RestoreState
+from lakelog.format.commit.request import BucketRef, CommitRequest, RemoveFiles, RestoreState
 from lakelog.format.tables.plan import AtSnapshot
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
-from lakelog.format.tables.table import TableInfo
 from metastore.postgres.commits.restoring import PostgresRestoring
+from tests.contract.metastore.restoring import restore
+from tests.support.metastore.making import (
+    append,
+    compaction,
+    day,
+    make_change,
+    make_file,
+    make_table,
+    rewrite,
+    snapshot_ids,
+)
+from tests.support.metastore.opening import open_in_process
 
 from .compacting import BUCKET, bounds, commit, files, place, shown, stage
-from .conftest import open_in_process
-from .making import append, compaction, day, make_change, make_file, make_table, rewrite, snapshot_ids
-
-
-def restore(
-    metastore: Metastore, table: TableInfo, snapshot_id: int | None, identifier: int = 1, tag: str = "", **fields: Any
-) -> ChangeResult:
-    change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RestoreState(snapshot_id, tag), **fields)
-    (result,) = metastore.commit(CommitRequest("r", identifier, (change,))).results
-    return result
 
 
 def test_what_came_since_goes(metastore: Metastore) -> None:

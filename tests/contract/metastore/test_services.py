@@ -22,7 +22,7 @@ from metastore.postgres.connection.connections import libpq_url
 from metastore.store.limits import Limits
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
+from tests.support.metastore.opening import open_in_process
 
 COMPACTOR = ServiceReport(
     kind="compactor",

@@ -13,8 +13,8 @@ from lakelog.format.retention.expiry import SnapshotLeaseKind
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.format.tables.table import TableInfo
-from tests.contract.metastore.making import append, make_table, snapshot_ids
-from tests.contract.metastore.test_expiry import expire, expired, live, make_history, replace_all
+from tests.contract.metastore.expiring import expire, expired, live, make_history, replace_all
+from tests.support.metastore.making import append, make_table, snapshot_ids
 
 
 def move_consumer(metastore: Metastore, table: TableInfo, snapshot_id: int) -> None:

@@ -17,8 +17,8 @@ from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres import table_files
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, day, make_change, make_file, make_table, rewrite
+from tests.support.metastore.making import append, day, make_change, make_file, make_table, rewrite
+from tests.support.metastore.opening import open_in_process
 
 
 def stage(metastore: Metastore, *tables: TableInfo, writer: str = "w") -> str:

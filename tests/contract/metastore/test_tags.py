@@ -11,8 +11,7 @@ from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExh
 from lakelog.format.tables.plan import AtSnapshot, AtTag, PlanRequest
 from lakelog.format.tables.table import TableInfo
 from metastore.snapshots import tags
-
-from .making import append, make_table
+from tests.support.metastore.making import append, make_table
 
 
 def make_history(metastore: Metastore, snapshots: int = 3) -> TableInfo:

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.client.metastore.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound
-from tests.contract.metastore.making import empty, make_table
+from tests.support.metastore.making import empty, make_table
 
 
 def ids(events: Iterator[WatchEvent], count: int) -> list[int]:

@@ -13,9 +13,8 @@ from lakelog.format.tables.table import TableInfo, TableName
 from metastore.store.logs import LogTopic
 from metastore.store.transaction import Transaction, run_transaction
 from metastore.testing import InProcessMetastore
-
-from .log_brokers import LOG
-from .making import SCHEMA
+from tests.support.log.log_brokers import LOG
+from tests.support.metastore.making import SCHEMA
 
 NAME = TableName("shop", "orders")
 NAMED = {"kafka.topic": "changes"}

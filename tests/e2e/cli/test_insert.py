@@ -14,8 +14,7 @@ import pytest
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-
-from .conftest import COMMAND, wait_until
+from tests.e2e.cli.up import COMMAND, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

@@ -19,9 +19,8 @@ import pytest
 import lakelog
 from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.ports import free_port
-from tests.kafka_broker import require_kafka
-
-from .conftest import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
+from tests.e2e.cli.up import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
+from tests.support.log.kafka_broker import require_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from lakelog.storage.objects.store import S3Settings
-from tests.contract.storage.seaweedfs import s3_settings
-
-from .conftest import Up, run_command
+from tests.e2e.cli.up import Up, run_command
+from tests.support.seaweedfs import s3_settings
 
 __all__ = ["s3_settings"]
 

@@ -13,8 +13,8 @@ import pytest
 
 import lakelog
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
-from tests.e2e.compactor.conftest import SCHEMA, World
-from tests.integration.reader.conftest import Replica, end_replica, launch_replica
+from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.replicas import Replica, end_replica, launch_replica
 
 pytestmark = [pytest.mark.e2e]
 

@@ -13,7 +13,7 @@ import pytest
 
 import lakelog
 from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
-from tests.e2e.compactor.conftest import SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
 

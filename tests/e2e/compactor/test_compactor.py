@@ -19,7 +19,8 @@ import lakelog
 from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import JobState
 from lakelog.testing import embedded_stack
-from tests.e2e.compactor.conftest import ROOT, SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e]
 

@@ -15,7 +15,7 @@ from lakelog.format.jobs.job import DELETION_VECTORS, Job, JobState
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.storage.merging.deletion_vectors import are_committed
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
-from tests.e2e.compactor.conftest import SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
 

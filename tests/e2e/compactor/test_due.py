@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.format.jobs.job import COMPACT, Job
 from lakelog.sdk.tables.table import Table
-from tests.e2e.compactor.conftest import SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
 

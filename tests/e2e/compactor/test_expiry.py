@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.errors import SnapshotExpired
 from lakelog.format.retention.expiry import SnapshotLeaseKind
-from tests.e2e.compactor.conftest import SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
 
 pytestmark = [pytest.mark.e2e]
 

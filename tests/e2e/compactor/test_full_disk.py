@@ -13,8 +13,8 @@ import pytest
 
 from lakelog.cli import app
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
-from tests.e2e.compactor.conftest import SCHEMA, World
-from tests.e2e.small_disk import SmallDisk, small_disk
+from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.small_disk import SmallDisk, small_disk
 
 pytestmark = [pytest.mark.e2e]
 

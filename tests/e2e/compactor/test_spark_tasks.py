@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
-from tests.e2e.compactor.conftest import World
+from tests.e2e.compactor.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

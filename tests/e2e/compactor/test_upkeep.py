@@ -15,7 +15,8 @@ import pytest
 
 from lakelog.errors import NotFound
 from lakelog.format.jobs.job import PURGE
-from tests.e2e.compactor.conftest import ROOT, SCHEMA, World
+from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e]
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, to_bucket_scope
-from tests.e2e.compactor.conftest import World
+from tests.e2e.compactor.world import World
 
 pytestmark = [pytest.mark.e2e]
 

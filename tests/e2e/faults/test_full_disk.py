@@ -12,7 +12,7 @@ import pytest
 from lakelog.errors import ResourceExhausted
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import KEYED, LOG, SCHEMA
-from tests.e2e.small_disk import SmallDisk, small_disk
+from tests.support.small_disk import SmallDisk, small_disk
 
 pytestmark = pytest.mark.e2e
 

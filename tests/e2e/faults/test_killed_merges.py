@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.sdk.tables.table import Table
-from tests.conftest import ROOT
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.merging_process import MERGED, OPTIONS, ROWS, SCHEMA, STEPS, write_by_sdk
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.e2e
 

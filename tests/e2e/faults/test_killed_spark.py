@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.testing.history import Write
-from tests.conftest import ROOT
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.spark_program import WRITTEN_ROWS
 from tests.e2e.faults.writer_process import KEYED, LOG, SCHEMA
+from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

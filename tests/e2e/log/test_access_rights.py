@@ -24,9 +24,9 @@ from lakelog.log.kafka import open_kafka_log
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot, TopicSpec
 from lakelog.log.secrets import Secrets
-from tests.integration.server.certificates import TestAuthority
-from tests.kafka_broker import require_kafka
-from tests.secured_kafka import SecuredKafka
+from tests.support.certificates import TestAuthority
+from tests.support.log.kafka_broker import require_kafka
+from tests.support.log.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.e2e
 

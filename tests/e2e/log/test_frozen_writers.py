@@ -24,7 +24,8 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 from lakelog.testing.log_recording import Recorder
-from tests.kafka_broker import ROOT, require_kafka
+from tests.support.log.kafka_broker import require_kafka
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.e2e
 

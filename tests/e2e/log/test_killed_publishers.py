@@ -35,9 +35,10 @@ from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.sdk.tables.table import Table
 from lakelog.testing.log_history import LogViolation, check_log
 from lakelog.testing.log_recording import Recorder, check_recording, load_table_side, read_recording
-from tests.integration.sdk.logging_tables import read_all
-from tests.integration.sdk.test_stream_commands import Command
-from tests.kafka_broker import ROOT, require_kafka
+from tests.support.command import Command
+from tests.support.log.kafka_broker import require_kafka
+from tests.support.log.logging_tables import read_all
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.e2e
 

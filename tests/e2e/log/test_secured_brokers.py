@@ -24,10 +24,10 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.test_stream_commands import Command
-from tests.integration.server.certificates import TestAuthority
-from tests.kafka_broker import require_kafka
-from tests.secured_kafka import SecuredKafka
+from tests.support.certificates import TestAuthority
+from tests.support.command import Command
+from tests.support.log.kafka_broker import require_kafka
+from tests.support.log.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.e2e
 

@@ -10,9 +10,8 @@ import pytest
 
 from lakelog.format.jobs.presence import Service, ServiceState
 from lakelog.sdk.catalog import Catalog
-
-from .conftest import Reader
-from .test_streams_to_sinks import SCHEMA, write_stream
+from tests.e2e.reader.reader_process import Reader
+from tests.e2e.reader.stream_files import SCHEMA, write_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -14,22 +14,11 @@ import pyarrow.dataset as ds
 
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from tests.e2e.reader.reader_process import Reader, find_state
+from tests.e2e.reader.stream_files import SCHEMA, write_stream
 
-from .conftest import Reader, find_state
-
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 LOG = pa.schema([*SCHEMA, pa.field("op", pa.string())])
 Start = Callable[..., Reader]
-
-
-def write_stream(folder: Path, name: str, table: str, sink: str, more: str = "") -> Path:
-    folder.mkdir(exist_ok=True)
-    file = folder / f"{name}.yaml"
-    file.write_text(
-        f"name: {name}\nsource:\n  table: {table}\n  options: {{maxRowsPerTrigger: 40}}\nsink: {sink}\n"
-        f"checkpoint: ../state/{name}\n{more}"
-    )
-    return file
 
 
 def write_rows(table: Table, count: int) -> None:

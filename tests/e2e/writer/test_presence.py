@@ -7,8 +7,7 @@ import signal
 import pytest
 
 from lakelog.format.jobs.presence import Liveness, Service, ServiceState
-
-from .conftest import World, Writer
+from tests.e2e.writer.world import World, Writer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

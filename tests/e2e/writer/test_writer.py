@@ -16,7 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from .conftest import ROOT, World
+from tests.e2e.writer.world import World
+from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.e2e.small_disk import small_disk
-
-from .conftest import World
+from tests.e2e.writer.world import World
+from tests.support.small_disk import small_disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.integration.sdk.conftest import catalog, metastore, planners, warehouse
+from tests.support.metastore.either_store import catalog, metastore, planners, warehouse
 
 __all__ = ["catalog", "metastore", "planners", "warehouse"]

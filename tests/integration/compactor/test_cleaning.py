@@ -28,7 +28,7 @@ from lakelog.testing.faulty_store import FaultyStore
 from metastore.jobs.due_work import WorkPlanner
 from metastore.testing import InProcessMetastore
 from metastore.use_cases import PLANNERS
-from tests.integration.compactor.attaching import attach_all
+from tests.support.tables.attaching import attach_all
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def _states(metastore: InProcessMetastore, table: Table) -> dict[str, str]:
 
 def _commit(metastore: InProcessMetastore, table: Table, attempt: str) -> None:
     from lakelog.format.commit.request import CommitRequest
-    from tests.contract.metastore.making import make_change, make_file
+    from tests.support.metastore.making import make_change, make_file
 
     change = make_change(table.info, [make_file(attempt)], bucket_count=1)
     metastore.commit(CommitRequest("dead", 1, (change,), attempt))

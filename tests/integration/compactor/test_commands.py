@@ -9,9 +9,9 @@ import pytest
 
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.keyed import make, rows
-from tests.integration.sdk.test_stream_commands import Command
+from tests.support.command import Command
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.keyed import make, rows
 
 
 @pytest.fixture

@@ -11,33 +11,20 @@ import pytest
 
 from lakelog.errors import CommitConflict, Fenced, OutcomeUnknown
 from lakelog.format.commit.request import CommitRequest, CommitResult
-from lakelog.format.jobs.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, JobState, to_bucket_scope
-from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.jobs.job import MINOR, PURGE, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
-from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
-
-
-def request(metastore: InProcessMetastore, table: Table, strategy: str = FULL) -> list[Job]:
-    """Asks for the compaction of every bucket that has files."""
-    files = metastore.plan(PlanRequest(table.uuid)).files
-    buckets = sorted(set(zip(files["partition"].to_pylist(), files["bucket"].to_pylist(), strict=True)))
-    scopes = [to_bucket_scope(partition, bucket) for partition, bucket in buckets]
-    return metastore.request_jobs(table.uuid, COMPACT, scopes, {STRATEGY: strategy})
+from tests.integration.compactor.requesting import request, write_some
+from tests.support.tables.attaching import attach_all, make_service
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyMetastore, FaultyStores
+from tests.support.tables.keyed import emitted, make, replayed, rows, shown
 
 
 def levels(table: Table) -> list[int]:
     found: list[int] = table.files()["level"].to_pylist()
     return sorted(found)
-
-
-def write_some(table: Table, count: int = 4) -> None:
-    for number in range(count):
-        table.write(rows("+I 1|1|1", f"+I 1|{number + 2}|{number}", f"+U 1|1|{number}", f"-D 1|{number + 1}|0"))
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])

@@ -25,9 +25,9 @@ from metastore.jobs.due_compactions import plan_compactions
 from metastore.jobs.due_deletion_vectors import plan_deletion_vector_jobs
 from metastore.jobs.due_work import WorkPlanner
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore
+from tests.support.tables.attaching import attach_all, make_service
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyMetastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 BUCKET = to_bucket_scope(b"", 0)

@@ -18,9 +18,9 @@ from lakelog.sdk.tables.table import Table
 from metastore.jobs.due_compactions import plan_compactions
 from metastore.jobs.due_work import WorkPlanner
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.keyed import make, rows, shown
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.data_files import data_files
+from tests.support.tables.keyed import make, rows, shown
 
 LARGE = random.Random(1).sample(range(1 << 62), 11_000)
 """Some 90 kB, since it cannot be compressed."""

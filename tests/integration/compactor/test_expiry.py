@@ -18,9 +18,9 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.keyed import emitted, make, rows, shown
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.data_files import data_files
+from tests.support.tables.keyed import emitted, make, rows, shown
 
 AT_ONCE = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
 

@@ -15,8 +15,8 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.compaction_result import CompactionState
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.keyed import emitted, make, replayed, rows, shown
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400")
 SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")

@@ -12,10 +12,10 @@ from lakelog.format.jobs.job import JobState
 from lakelog.format.retention.table_files import OrphanReason
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
-from tests.integration.compactor.test_compactions import request, write_some
-from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
-from tests.integration.sdk.keyed import make, rows, shown
+from tests.integration.compactor.requesting import request, write_some
+from tests.support.tables.attaching import attach_all, make_service
+from tests.support.tables.faulty import FaultyMetastore, FaultyStores
+from tests.support.tables.keyed import make, rows, shown
 
 
 def test_what_was_committed_is_done_though_nothing_can_be_deleted(

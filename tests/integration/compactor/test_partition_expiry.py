@@ -22,7 +22,7 @@ from lakelog.sdk.tables.table import Table
 from metastore.jobs.due_work import WorkPlanner
 from metastore.jobs.partition_expiry import plan_partition_expiry
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
+from tests.support.tables.attaching import attach_all
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64())])
 TODAY = dt.datetime.now(dt.UTC).date()

@@ -16,10 +16,10 @@ from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
-from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
+from tests.support.tables.attaching import attach_all, make_service
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyMetastore, FaultyStores
+from tests.support.tables.keyed import emitted, make, replayed, rows, shown
 
 PENDING, ATTACHED, NONE = ChangelogState.PENDING, ChangelogState.ATTACHED, ChangelogState.NONE
 

@@ -17,8 +17,8 @@ from lakelog.sdk.tables.table import Table
 from metastore.memory.dropped import MemoryDropped
 from metastore.postgres.dropped import PostgresDropped
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
-from tests.integration.sdk.conftest import data_files
+from tests.support.tables.attaching import attach_all, make_service
+from tests.support.tables.data_files import data_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 

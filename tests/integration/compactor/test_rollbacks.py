@@ -10,8 +10,8 @@ from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.keyed import emitted, make, replayed, rows, shown
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.keyed import emitted, make, replayed, rows, shown
 
 
 def compact(metastore: InProcessMetastore, table: Table) -> None:

@@ -7,8 +7,8 @@ import time
 
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.sdk.keyed import SCHEMA, make, rows
+from tests.support.tables.attaching import attach_all
+from tests.support.tables.keyed import SCHEMA, make, rows
 
 
 def test_a_commit_to_several_tables_is_shown_whole_once_its_changelogs_are_attached(

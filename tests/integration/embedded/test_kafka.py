@@ -16,7 +16,7 @@ from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.kafka.protocol import find_cluster
 from lakelog.embedded.ports import free_port
 from lakelog.errors import AlreadyExists, Unavailable
-from tests.kafka_broker import require_kafka
+from tests.support.log.kafka_broker import require_kafka
 
 
 @pytest.fixture(scope="module", autouse=True)

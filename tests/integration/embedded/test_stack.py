@@ -13,7 +13,7 @@ from lakelog.embedded.services import is_serving, service_command, service_envir
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.testing import embedded_stack
-from tests.kafka_broker import require_kafka
+from tests.support.log.kafka_broker import require_kafka
 
 # What the stack relies on: a program that migrates a real database, takes the agreed arguments and tells its health.
 METASTORE = """

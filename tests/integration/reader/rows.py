@@ -10,8 +10,7 @@ import pyarrow as pa
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-
-from .conftest import Replica
+from tests.support.replicas import Replica
 
 SUBSCRIPTIONS = "lakelog_reader_subscriptions"
 WAIT_S = 30.0

@@ -17,9 +17,9 @@ from lakelog.reads.streams.remote_stream import open_remote_stream
 from lakelog.reads.streams.request import StreamRequest
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
-from tests.integration.server.certificates import TestAuthority
+from tests.support.certificates import TestAuthority
+from tests.support.replicas import Replica
 
-from .conftest import Replica
 from .rows import SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, take
 
 

@@ -24,8 +24,9 @@ from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailab
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.parquet.read_counts import ReadMetrics
 from lakelog.testing import embedded_stack
+from tests.support.replicas import end_replica, launch_replica
+from tests.support.repository import ROOT
 
-from .conftest import ROOT, end_replica, launch_replica
 from .rows import ITEMS, SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, make_keyed, take
 
 

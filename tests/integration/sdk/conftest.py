@@ -1,59 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lakelog.clock import SystemClock
 from lakelog.reads.streams.log import tail as log_tail
 from lakelog.reads.streams.uncommitted import follow as uncommitted_follow
-from lakelog.sdk.catalog import Catalog
-from lakelog.storage.objects.stores import LocationStores
-from metastore.jobs.due_work import WorkPlanner
-from metastore.memory import MemoryStore
-from metastore.postgres import PostgresStore
-from metastore.store.transaction import Store
-from metastore.testing import InProcessMetastore, in_process
-from metastore.use_cases import UseCases
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.log_world import World
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.log_world import World
+from tests.support.metastore.either_store import catalog, metastore, planners, warehouse
 
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Path:
-    return tmp_path / "warehouse"
-
-
-@pytest.fixture
-def planners() -> Sequence[WorkPlanner]:
-    """Nobody, so that the only jobs are those that a test asks for. A module that wants others has its own fixture."""
-    return ()
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def metastore(
-    request: pytest.FixtureRequest, warehouse: Path, planners: Sequence[WorkPlanner]
-) -> Iterator[InProcessMetastore]:
-    url = request.getfixturevalue("migrated_url") if request.param == "postgres" else ""
-
-    async def open_store() -> Store:
-        if not url:
-            return MemoryStore(SystemClock())
-        store = PostgresStore(url)
-        await store.check()
-        return store
-
-    service = in_process(open_store, lambda store: UseCases(store, f"file://{warehouse}/", planners=planners))
-    yield service
-    service.close()
-
-
-@pytest.fixture
-def catalog(metastore: InProcessMetastore) -> Catalog:
-    catalog = Catalog(metastore, LocationStores())
-    catalog.create_database("shop")
-    return catalog
+__all__ = ["catalog", "metastore", "planners", "warehouse"]
 
 
 @pytest.fixture
@@ -74,8 +32,3 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def brokers() -> FakeBrokers:
     return FakeBrokers()
-
-
-def data_files(warehouse: Path) -> list[str]:
-    """Every file below a warehouse, relative to it."""
-    return sorted(path.relative_to(warehouse).as_posix() for path in warehouse.rglob("*") if path.is_file())

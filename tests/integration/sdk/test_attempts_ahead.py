@@ -15,8 +15,8 @@ from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction, TransactionTable
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
+from tests.support.tables.data_files import data_files
 
-from .conftest import data_files
 from .shop import make_orders, names, orders
 
 

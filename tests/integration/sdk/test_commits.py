@@ -17,9 +17,8 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
-
-from .conftest import data_files
-from .faulty import FaultyMetastore, FaultyStores
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyMetastore, FaultyStores
 
 KEYED = pa.schema([("id", pa.int64()), ("v", pa.string())])
 

@@ -15,7 +15,7 @@ from lakelog.format.jobs.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobStat
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.compaction_result import CompactionResult, CompactionState
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.compacting import working
+from tests.support.tables.compacting import working
 
 SCHEMA = pa.schema([("dt", pa.date32()), ("shop", pa.string()), ("id", pa.int64()), ("v", pa.string())])
 

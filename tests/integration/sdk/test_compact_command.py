@@ -14,7 +14,7 @@ from lakelog.cli.invocation import Invocation
 from lakelog.cli.output.printer import Printer
 from lakelog.format.jobs.job import FULL, STRATEGY, Job
 from lakelog.sdk.catalog import Catalog
-from tests.integration.sdk.compacting import working
+from tests.support.tables.compacting import working
 
 
 @pytest.fixture(autouse=True)

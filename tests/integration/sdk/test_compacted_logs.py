@@ -10,8 +10,8 @@ import pytest
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
-from tests.integration.sdk.log_world import World, rows
-from tests.integration.sdk.logging_tables import read_all, to_rows
+from tests.support.log.log_world import World, rows
+from tests.support.log.logging_tables import read_all, to_rows
 
 
 @pytest.mark.parametrize("minutes", [50, 56])

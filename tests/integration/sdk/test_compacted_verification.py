@@ -17,7 +17,7 @@ from lakelog.log.tally import LogFindings
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.sdk.maintenance.logged_rows import find_last
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.log_world import World, read_log, rows
+from tests.support.log.log_world import World, read_log, rows
 
 
 def verify(world: World, table: Table) -> LogFindings:

@@ -18,7 +18,7 @@ from lakelog.log.records import FetchedRecords
 from lakelog.log.tally import LogFindings
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.log_world import World, rows
+from tests.support.log.log_world import World, rows
 
 EVENTUAL = {"log.consistency": "eventual"}
 

@@ -14,7 +14,7 @@ from lakelog.format.commit.guards import CHANGED_SINCE
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.writes.commit_options import CommitOptions
-from tests.integration.sdk.conftest import data_files
+from tests.support.tables.data_files import data_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("n", pa.int64())])
 

@@ -21,8 +21,8 @@ from lakelog.reads.log.sources import LOG_TOO_SHORT
 from lakelog.reads.streams.log import table as log_table
 from lakelog.reads.streams.log.feed import LogFeed
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import HandPublisher, read_all
+from tests.support.log.log_world import World, read_log, rows
+from tests.support.log.logging_tables import HandPublisher, read_all
 from writer.publishing.transactions import TransactionLimits
 
 _ALL = {"scan.snapshot-id": "1"}

@@ -16,8 +16,8 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream.log_splits import find_log_range
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.test_log_verification import make_records
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows
+from tests.support.log.logging_tables import HandPublisher, open_metastore, read_all, to_rows
+from tests.support.log.records import make_records
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
 

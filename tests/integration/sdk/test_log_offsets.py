@@ -13,8 +13,8 @@ from lakelog.errors import LakelogError
 from lakelog.format.log.state import LogInfo, to_publisher_lease
 from lakelog.sdk.tables.table import Table
 from lakelog.serving.lease import LeaseRenewer
-from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import read_all, to_rows
+from tests.support.log.log_world import World, read_log, rows
+from tests.support.log.logging_tables import read_all, to_rows
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.publisher import TablePublisher
 from writer.publishing.runner import TableRunner

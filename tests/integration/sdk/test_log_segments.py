@@ -28,8 +28,8 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.conftest import data_files
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.tables.data_files import data_files
 
 SCHEMA = pa.schema(
     [pa.field("day", pa.int64(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())]

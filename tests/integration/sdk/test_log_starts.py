@@ -9,8 +9,8 @@ from lakelog.log.memory import Fault, Step
 from lakelog.reads.streams.open_stream import open_stream
 from lakelog.reads.streams.request import ResumePoint, StreamRequest
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
+from tests.support.log.log_world import World, read_log, rows
+from tests.support.log.logging_tables import HandPublisher, read_all, to_rows
 
 
 def fill(world: World, table: Table, publisher: HandPublisher, call: str = "upsert") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -19,9 +18,10 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import changelog_paths, emitted, make, replayed, rows, shown
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyMetastore
+from tests.support.tables.keyed import changelog_paths, emitted, make, replayed, rows, shown
+from tests.support.tables.racing import first_let
 
 
 @pytest.fixture
@@ -29,24 +29,6 @@ def raced(metastore: InProcessMetastore) -> tuple[FaultyMetastore, Catalog, Cata
     """A metastore that a test may interrupt, a catalog that goes through it, and another one that does not."""
     faulty = FaultyMetastore(metastore)
     return faulty, Catalog(faulty, LocationStores(), rng=lambda: 0.0), Catalog(metastore, LocationStores())
-
-
-def first_let(
-    faulty: FaultyMetastore,
-    other: Callable[[], object],
-    times: int = 1,
-    change: Callable[[CommitRequest], CommitRequest] = lambda each: each,
-) -> None:
-    """Has another commit come first, so many times."""
-    left = [times]
-
-    def commit(request: CommitRequest) -> CommitResult:
-        if left[0]:
-            left[0] -= 1
-            other()
-        return faulty.inner.commit(change(request))
-
-    faulty.on_commit = commit
 
 
 def test_who_lost_the_race_looks_up_again_what_has_changed(

@@ -23,9 +23,9 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyStores
-from tests.integration.sdk.keyed import changelog_paths
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyStores
+from tests.support.tables.keyed import changelog_paths
 
 SCHEMA = pa.schema(
     [

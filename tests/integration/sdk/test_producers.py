@@ -13,9 +13,9 @@ from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.merging import deletion_vectors
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyStores
-from tests.integration.sdk.keyed import SCHEMA, changelog_paths, emitted, make, replayed, rows, shown
+from tests.support.tables.data_files import data_files
+from tests.support.tables.faulty import FaultyStores
+from tests.support.tables.keyed import SCHEMA, changelog_paths, emitted, make, replayed, rows, shown
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400")
 SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")

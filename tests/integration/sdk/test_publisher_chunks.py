@@ -13,7 +13,7 @@ import pytest
 from lakelog.reads.log.plan import plan_log
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from tests.integration.sdk.log_world import SCHEMA, World, read_log
+from tests.support.log.log_world import SCHEMA, World, read_log
 from writer.publishing.reading.file_logs import FileLogs
 from writer.publishing.reading.snapshot_log import RecordChunk
 

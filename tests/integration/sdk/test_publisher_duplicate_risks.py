@@ -10,8 +10,8 @@ from lakelog.errors import LakelogError
 from lakelog.format.log.state import PublishReport, to_publisher_lease
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.memory import Fault, Step
-from tests.integration.sdk.log_world import SCHEMA, World, read_log, rows
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.support.log.log_world import SCHEMA, World, read_log, rows
+from tests.support.log.logging_tables import HandPublisher
 from writer.publishing import publisher
 from writer.publishing.reading.feed import WatchFeed
 from writer.publishing.transactions import TransactionLimits

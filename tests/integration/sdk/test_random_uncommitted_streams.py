@@ -20,8 +20,8 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.storage.objects.stores import LocationStores
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 from tests.integration.sdk.uncommitted_streams import SCHEMA, Folder, make, read_rows
+from tests.support.log.logging_tables import HandPublisher, open_metastore
 
 pytestmark = pytest.mark.usefixtures("polls_often")
 STEPS = 40

@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.sdk.catalog import Catalog
+from tests.support.tables.data_files import data_files
 
-from .conftest import data_files
 from .shop import make_log, make_orders, names, orders
 
 

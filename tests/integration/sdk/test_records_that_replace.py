@@ -21,7 +21,7 @@ from lakelog.storage.objects.stores import LocationStores
 from lakelog.writes.uncommitted_sending import UncommittedChannel
 from metastore.logs.brokers import Brokers
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
+from tests.support.log.logging_tables import HandPublisher, open_metastore
 from writer.publishing.reading import snapshot_log
 
 SCHEMA = pa.schema([("k", pa.int64())])

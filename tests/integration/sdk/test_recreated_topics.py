@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, InvalidArgument
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.reads.log import stall as log_stall
@@ -20,22 +19,13 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
+from tests.integration.sdk.moved_clock import MovedClock
+from tests.support.log.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
 from writer.publishing.topics.monitor import POLL_EVERY_S
 from writer.publishing.topics.watch import TopicWatch
 from writer.publishing.wiring import check_matches
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
-
-
-class MovedClock(SystemClock):
-    """Time that also passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
 
 
 @pytest.fixture

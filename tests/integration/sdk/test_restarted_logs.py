@@ -11,8 +11,8 @@ from lakelog.errors import Fenced, HistoryDiverged
 from lakelog.log.memory import MemoryLog
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
+from tests.support.log.log_world import World, read_log, rows
+from tests.support.log.logging_tables import HandPublisher, read_all, to_rows
 from writer.publishing.publisher import Step
 
 Hook = Callable[[], None]

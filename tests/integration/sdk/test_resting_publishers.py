@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import HandPublisher
-from tests.integration.sdk.test_recreated_topics import MovedClock
+from tests.integration.sdk.moved_clock import MovedClock
+from tests.support.log.log_world import World, read_log, rows
+from tests.support.log.logging_tables import HandPublisher
 from writer.publishing import session
 from writer.publishing.publisher import Step
 

@@ -17,8 +17,8 @@ from lakelog.reads.streams.request import StreamRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
+from tests.support.tables.faulty import FaultyMetastore
 
-from .faulty import FaultyMetastore
 from .shop import NUMBERS, make_log
 
 HANGS_S = 20.0

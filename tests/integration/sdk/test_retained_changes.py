@@ -10,8 +10,8 @@ import pytest
 from lakelog.errors import SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.sdk.keyed import make, rows
-from tests.integration.sdk.test_stream_commands import Command
+from tests.support.command import Command
+from tests.support.tables.keyed import make, rows
 
 
 def changed(table: Table, after: int | None = None, until: int | None = None, *, raw: bool = False) -> list[int]:

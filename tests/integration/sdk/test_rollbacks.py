@@ -7,8 +7,8 @@ import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.sdk.catalog import Catalog
+from tests.support.tables.keyed import emitted, make, replayed, rows, shown
 
-from .keyed import emitted, make, replayed, rows, shown
 from .shop import make_log, make_orders, names, orders
 
 

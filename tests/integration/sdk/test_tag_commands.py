@@ -7,9 +7,9 @@ import json
 import pytest
 
 from lakelog.sdk.catalog import Catalog
+from tests.support.command import Command
 
 from .shop import make_orders, names, orders
-from .test_stream_commands import Command
 
 
 @pytest.fixture

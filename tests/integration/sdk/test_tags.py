@@ -8,8 +8,8 @@ import pytest
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from tests.support.tables.keyed import make, rows
 
-from .keyed import make, rows
 from .shop import make_log, make_orders, names, orders
 
 

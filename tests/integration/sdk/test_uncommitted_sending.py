@@ -19,8 +19,8 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.logging_tables import open_metastore
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.logging_tables import open_metastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "log.format": "json"}

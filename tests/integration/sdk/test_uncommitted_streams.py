@@ -22,8 +22,6 @@ from lakelog.reads.streams.uncommitted.attempts import OpenAttempts
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.logging_tables import open_metastore
 from tests.integration.sdk.uncommitted_streams import (
     OPTIONS,
     SCHEMA,
@@ -35,6 +33,8 @@ from tests.integration.sdk.uncommitted_streams import (
     rows,
     send,
 )
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.logging_tables import open_metastore
 
 pytestmark = pytest.mark.usefixtures("polls_often")
 

@@ -15,9 +15,9 @@ from lakelog.sdk.transaction import Transaction
 from lakelog.spark.executor.uncommitted import TaskChannels, plan_uncommitted, to_place
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.logging_tables import open_metastore
 from tests.integration.sdk.uncommitted_streams import Folder, make, read_rows, read_values, rows
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.log.logging_tables import open_metastore
 
 pytestmark = pytest.mark.usefixtures("polls_often")
 

@@ -13,8 +13,8 @@ from lakelog.log.secrets import Secrets
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from metastore.logs.brokers import Brokers
-from tests.integration.sdk.logging_tables import open_metastore
 from tests.integration.sdk.uncommitted_streams import Folder, make, read_rows, read_values, rows, send
+from tests.support.log.logging_tables import open_metastore
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.writes.uncommitted_sending import UncommittedChannel
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
+from tests.support.log.logging_tables import HandPublisher, open_metastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "log.format": "json"}

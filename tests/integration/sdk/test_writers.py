@@ -13,8 +13,7 @@ from lakelog.errors import Fenced
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-
-from .conftest import data_files
+from tests.support.tables.data_files import data_files
 
 KEYED = pa.schema([("id", pa.int64()), ("v", pa.string())])
 

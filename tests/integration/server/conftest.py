@@ -13,7 +13,7 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from metastore.server.logging_setup import set_up_logging
 from tests.integration.server.metastore_process import Process, run
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
-from tests.log_settings import kept_log_settings
+from tests.support.log_settings import kept_log_settings
 
 QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5)
 SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)

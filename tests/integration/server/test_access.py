@@ -34,8 +34,8 @@ from lakelog.rpc.v1 import (
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
 from metastore.server.access import NEEDED_ROLES
-from tests.integration.server.certificates import TestAuthority
 from tests.integration.server.running_server import RunningServer, failure_of
+from tests.support.certificates import TestAuthority
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]

@@ -12,8 +12,8 @@ import lakelog.spark
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
-from tests.integration.sdk.keyed import SCHEMA, rows
-from tests.integration.spark.conftest import MakeTable, live_files, stored_files
+from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
+from tests.support.tables.keyed import SCHEMA, rows
 
 Write = Callable[[DataFrame, Table], Any]
 

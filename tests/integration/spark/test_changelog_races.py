@@ -18,11 +18,8 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.batch import lookup, table_write
 from lakelog.spark.installation import Installation, installation_of
-from tests.integration.sdk.faulty import FaultyMetastore
-from tests.integration.sdk.keyed import emitted, replayed, rows, shown
-from tests.integration.sdk.test_lookup_races import first_let
-from tests.integration.spark import test_streams
-from tests.integration.spark.conftest import MakeTable, live_files
+from tests.integration.spark.checkpointed_stream import SCHEMA, Stream
+from tests.integration.spark.disturbed_writer import disturbed_writer
 from tests.integration.spark.spark_changelogs import (
     by_format,
     by_function,
@@ -32,7 +29,10 @@ from tests.integration.spark.spark_changelogs import (
     make,
     states,
 )
-from tests.integration.spark.test_tasks_twice import disturbed_writer
+from tests.integration.spark.spark_tables import MakeTable, live_files
+from tests.support.tables.faulty import FaultyMetastore
+from tests.support.tables.keyed import emitted, replayed, rows, shown
+from tests.support.tables.racing import first_let
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def test_a_task_that_fails_at_first_leaves_no_changelog(
 def test_a_replayed_batch_brings_one_changelog(
     spark: SparkSession, make_table: MakeTable, tmp_path: Path, form: str, producer: str
 ) -> None:
-    table = make_table(test_streams.SCHEMA, ("k",), options={"bucket": "2", "changelog-producer": producer})
-    stream = test_streams.Stream(spark, table, tmp_path, form)
+    table = make_table(SCHEMA, ("k",), options={"bucket": "2", "changelog-producer": producer})
+    stream = Stream(spark, table, tmp_path, form)
     stream.put("a", [1, 2], 0)
     stream.put("b", [2, 3], 1)
     stream.run()

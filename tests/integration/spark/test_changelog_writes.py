@@ -9,8 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from tests.integration.sdk.keyed import emitted, replayed, rows, shown
-from tests.integration.spark.conftest import MakeTable, stored_files
 from tests.integration.spark.spark_changelogs import (
     WAYS,
     Write,
@@ -23,6 +21,8 @@ from tests.integration.spark.spark_changelogs import (
     make,
     states,
 )
+from tests.integration.spark.spark_tables import MakeTable, stored_files
+from tests.support.tables.keyed import emitted, replayed, rows, shown
 
 
 @WAYS

@@ -12,9 +12,9 @@ import lakelog.spark
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import keyed_splits
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, emitted, flat, put, read_driven, stream_of
-from tests.property.tables.history import sorted_rows
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.random_tables.history import sorted_rows
+from tests.support.spark.driven_stream import STREAMED, emitted, flat, put, read_driven, stream_of
 
 Emitted = tuple[Any, ...]
 

@@ -18,10 +18,10 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.connection import SparkConnection
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.stream.reader import LakelogStreamReader
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import read_driven
-from tests.property.tables.history import History, sorted_rows
-from tests.property.tables.keyed_changes import alter_producer
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.random_tables.history import History, sorted_rows
+from tests.support.random_tables.keyed_changes import alter_producer
+from tests.support.spark.driven_stream import read_driven
 
 OWN = ("_row_kind", "_snapshot_id")
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a b", pa.string())])

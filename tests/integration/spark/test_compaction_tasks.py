@@ -29,7 +29,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.installation import installation_of
 from lakelog.storage.objects.stores import LocationStores
-from tests.integration.spark.conftest import MakeTable, live_files, stored_files
+from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
-from tests.conftest import ROOT
+from tests.support.repository import ROOT
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from lakelog.errors import InvalidArgument, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import first_rows
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, Row, flat, put, stream_of
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.driven_stream import STREAMED, DrivenStream, Row, flat, put, stream_of
+from tests.support.tables.attaching import attach_all
 
 
 @pytest.fixture

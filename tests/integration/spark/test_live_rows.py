@@ -15,7 +15,7 @@ import lakelog.spark
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.batch import deletion_vectors, few_rows, live_rows
 from lakelog.spark.installation import installation_of
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64()), ("s", pa.string())])
 

@@ -23,10 +23,10 @@ from lakelog.storage.objects.stores import LocationStores
 from metastore.postgres import migrate
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.contract.metastore.serving import serving
-from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.spark_changelogs import Write, by_format, by_function, frame_of, make
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.log.log_brokers import FakeBrokers
+from tests.support.metastore.serving import serving
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+U 1|10|101", "-D 2|10|-")
 SECOND = ("-D 1|20|-", "+I 2|30|5", "+U 1|10|102")

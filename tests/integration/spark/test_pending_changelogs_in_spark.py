@@ -16,9 +16,9 @@ from lakelog.errors import Unavailable
 from lakelog.format.tables.snapshot import ChangelogState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.compactor.attaching import attach_all
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, emitted, flat, put, stream_of
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.driven_stream import STREAMED, emitted, flat, put, stream_of
+from tests.support.tables.attaching import attach_all
 
 FIRST = [(1, "+I", 1, "a")]
 SECOND = [(2, "-U", 1, "a"), (2, "+U", 1, "b")]

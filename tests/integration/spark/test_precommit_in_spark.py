@@ -18,8 +18,6 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.batch import commit, merging
 from lakelog.spark.executor import write as tasks
 from lakelog.storage.rewrite.commit_merge import MergeTask, merge_commit_files, merge_in_threads
-from tests.integration.sdk.keyed import emitted, replayed, rows, shown
-from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 from tests.integration.spark.spark_changelogs import (
     WAYS,
     Write,
@@ -29,6 +27,8 @@ from tests.integration.spark.spark_changelogs import (
     make,
     states,
 )
+from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
+from tests.support.tables.keyed import emitted, replayed, rows, shown
 
 PLAIN = pa.schema([("k", pa.int64()), ("p", pa.int32())])
 ON = {"precommit-compact": "true"}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import lakelog.spark
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.spark.batch import few_rows
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
 
 UTC = dt.UTC
 ALL_TYPES = pa.schema(

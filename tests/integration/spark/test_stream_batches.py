@@ -15,11 +15,11 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import splits
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, emitted, flat, put, stream_of
-from tests.property.tables.conditions import draw_condition
-from tests.property.tables.history import History, sorted_rows
-from tests.property.tables.keyed_changes import alter_producer
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.random_tables.conditions import draw_condition
+from tests.support.random_tables.history import History, sorted_rows
+from tests.support.random_tables.keyed_changes import alter_producer
+from tests.support.spark.driven_stream import STREAMED, DrivenStream, emitted, flat, put, stream_of
 
 Emitted = tuple[Any, ...]
 

@@ -12,8 +12,9 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
+from tests.integration.spark.expiring import expire
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
 
 
 @pytest.fixture
@@ -120,13 +121,6 @@ def test_a_snapshot_that_is_not_there_yet(stack: EmbeddedStack, keyed: Table) ->
     stream = stream_of(stack, keyed, scan__mode="from-snapshot-full", scan__snapshot_id="9")
     with pytest.raises(NotFound, match=r"Snapshot 9 of .* does not exist: its newest snapshot is 3"):
         stream.run()
-
-
-def expire(table: Table, earliest: int) -> None:
-    """Has all snapshots before one expire."""
-    newest = table.snapshots(1)["id"][0].as_py()
-    found = table.expire_snapshots(older_than=1 << 52, retain_last=newest - earliest + 1)
-    assert found.first_kept == earliest
 
 
 def test_a_checkpoint_whose_next_change_is_no_longer_kept(stack: EmbeddedStack, appended: Table) -> None:

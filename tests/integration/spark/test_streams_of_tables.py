@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.stream_query import Row, StreamQuery
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.stream_query import Row, StreamQuery
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 WAIT_S = 90.0

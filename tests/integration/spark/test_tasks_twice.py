@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,35 +18,14 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.batch import table_write
 from lakelog.spark.executor import write as tasks
 from lakelog.spark.installation import installation_of
-from tests.integration.spark.conftest import MakeTable, live_files, stored_files
+from tests.integration.spark.disturbed_writer import disturbed_writer
+from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int32())])
 
 
 def table_of(make_table: MakeTable, key: tuple[str, ...]) -> Table:
     return make_table(SCHEMA, key, options={"bucket": "2"} if key else {})
-
-
-def disturbed_writer(fault: str, marker: Path) -> Any:
-    """The task's function, in which the second task's first attempt comes to grief once its files are written."""
-
-    def make(task: tasks.WriteTask) -> tasks.BatchFunction:
-        whole = tasks.row_writer(task)
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            assert context is not None
-            results = list(whole(batches))
-            if context.partitionId() == 1 and context.attemptNumber() == 0:
-                marker.write_text(str(len(results)))
-                if fault == "kill":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                raise RuntimeError("a fault of the test")
-            yield from results
-
-        return write
-
-    return make
 
 
 @pytest.mark.parametrize("fault", ["raise", "kill"])

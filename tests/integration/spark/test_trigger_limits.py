@@ -9,9 +9,9 @@ from lakelog.errors import SnapshotExpired
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import sizes
 from lakelog.spark.stream.limits import ReadSize
-from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.driven_stream import STREAMED, flat, put, stream_of
-from tests.integration.spark.test_stream_errors import expire
+from tests.integration.spark.expiring import expire
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.driven_stream import STREAMED, flat, put, stream_of
 
 BURST = put(*((1, str(n)) for n in range(100)))
 """As data it is one row of one file; as the producer `input` keeps it, a hundred."""

@@ -31,10 +31,10 @@ from metastore.logs.brokers import Brokers
 from metastore.postgres import migrate
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.contract.metastore.serving import serving
-from tests.given_session import GivenSession
-from tests.integration.sdk.logging_tables import HandPublisher
-from tests.integration.spark.conftest import MakeTable
+from tests.integration.spark.spark_tables import MakeTable
+from tests.support.log.logging_tables import HandPublisher
+from tests.support.metastore.serving import serving
+from tests.support.spark.given_session import GivenSession
 from writer.config import Config, parse_config
 from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline

@@ -14,7 +14,7 @@ from pyspark.sql.functions import lit
 import lakelog.spark
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.sdk.tables.table import Table
-from tests.integration.spark.conftest import MakeTable, stored_files
+from tests.integration.spark.spark_tables import MakeTable, stored_files
 
 PARTS = pa.schema(
     [pa.field("day", pa.date32(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.string())]

@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.sql import SqlSession
-from tests.integration.sdk.compacting import working
+from tests.support.tables.compacting import working
 
 
 @pytest.fixture

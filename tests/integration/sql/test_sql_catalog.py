@@ -12,8 +12,7 @@ import pytest
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.sql import SqlSession
-
-from .test_sql_session import ORDERS, fill, rows
+from tests.integration.sql.orders import ORDERS, fill, rows
 
 
 def facts(session: SqlSession, sql: str) -> dict[tuple[str, str], dict[str, str]]:

@@ -18,8 +18,7 @@ from lakelog.sql import SqlSession
 from lakelog.sql.query.file_functions import open_files
 from lakelog.sql.query.query import plan_select
 from lakelog.storage.objects.stores import LocationStores
-
-from .test_sql_session import rows
+from tests.integration.sql.orders import rows
 
 
 @pytest.fixture

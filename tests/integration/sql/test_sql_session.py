@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,25 +13,7 @@ from lakelog.errors import AlreadyExists, DataCorrupted, InvalidArgument, NotFou
 from lakelog.sdk.catalog import Catalog
 from lakelog.sql import SqlSession, create_sql_of
 from lakelog.sql.query.query import needed_columns, plan_select, pushed_filter
-
-ORDERS = """
-    CREATE TABLE orders (
-      id BIGINT, dt STRING, price DECIMAL(10, 2) COMMENT 'in euros', rating DOUBLE,
-      PRIMARY KEY (dt, id) NOT ENFORCED
-    ) PARTITIONED BY (dt) WITH ('bucket' = '2')
-"""
-
-
-def rows(session: SqlSession, sql: str) -> list[tuple[Any, ...]]:
-    result = session.execute(sql).rows
-    assert result is not None
-    return [tuple(row.values()) for row in result.to_pylist()]
-
-
-def fill(session: SqlSession) -> None:
-    session.execute(ORDERS)
-    session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5), (2, 'a', 2, NULL)")
-    session.execute("INSERT INTO orders (dt, id, price, rating) VALUES ('a', 1, 9.99, DEFAULT), ('b', 1, 3, NULL)")
+from tests.integration.sql.orders import ORDERS, fill, rows
 
 
 def test_databases(session: SqlSession) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
-from tests.given_session import GivenSession
+from tests.support.spark.given_session import GivenSession
 from writer.config import Config, parse_config
 from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline

@@ -19,7 +19,7 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.given_session import GivenSession
+from tests.support.spark.given_session import GivenSession
 from writer.config import Config, parse_config
 from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline

@@ -33,9 +33,9 @@ from lakelog.format.tables.table import TableInfo
 from metastore.postgres import migrate
 from metastore.postgres.connection.connections import libpq_url
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
-from tests.contract.metastore.making import compaction, make_change, make_file, make_table
+from tests.support.metastore.cutting_proxy import Cut, CuttingProxy
+from tests.support.metastore.making import compaction, make_change, make_file, make_table
+from tests.support.metastore.opening import open_in_process
 
 WRITERS = ("ann", "bob")
 

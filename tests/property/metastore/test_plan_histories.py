@@ -31,7 +31,7 @@ from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.contract.metastore.making import SCHEMA, day, key, make_file
+from tests.support.metastore.making import SCHEMA, day, key, make_file
 
 DAY, ID = 1, 2
 DAYS = (None, "mon", "tue", "wed")

@@ -23,8 +23,8 @@ from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
 from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
-from tests.property.tables.history import History
-from tests.property.tables.model import SnapshotModel
+from tests.support.random_tables.history import History
+from tests.support.random_tables.model import SnapshotModel
 
 identifiers: Final = itertools.count(1)
 """Of all commits by the writer `compactor`: one that came twice would be answered with the first one's result."""

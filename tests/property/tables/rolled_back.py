@@ -5,9 +5,10 @@ from __future__ import annotations
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.sdk.catalog import Catalog
 from tests.property.tables.compacted import CompactedHistory
-from tests.property.tables.conditions import Row
-from tests.property.tables.history import sorted_rows
-from tests.property.tables.model import Record, SnapshotModel
+from tests.support.random_tables.conditions import Row
+from tests.support.random_tables.history import sorted_rows
+from tests.support.random_tables.keyed_changes import check_keyed_changes
+from tests.support.random_tables.model import Record, SnapshotModel
 
 
 class RolledBackHistory(CompactedHistory):
@@ -117,3 +118,18 @@ class RolledBackHistory(CompactedHistory):
             if key in new:
                 found.append(new[key] | {"_row_kind": "+U" if is_update else "+I"})
         return found
+
+
+def check(history: RolledBackHistory) -> None:
+    for _ in range(history.random.randrange(6, 14)):
+        history.step()
+        history.check_newest()
+    for number in range(1, len(history.model.snapshots) + 1):
+        assert history.table.scan(snapshot_id=number).count() == len(history.model.snapshots[number - 1].rows)
+    history.check_reads(8)
+    history.check_tags()
+    history.check_listing()
+    history.check_order()
+    history.check_changes()
+    check_keyed_changes(history, 4)
+    history.check_shown_overwrites()

@@ -18,7 +18,7 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.integration.compactor.attaching import make_service
+from tests.support.tables.attaching import make_service
 
 SCHEMA = pa.schema(
     [

@@ -14,9 +14,7 @@ from lakelog.format.commit.request import CommitRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.merging import deletion_vectors
 from tests.property.tables.compacted import build_some
-from tests.property.tables.rolled_back import RolledBackHistory
-from tests.property.tables.test_random_rollbacks import check
-from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.property.tables.rolled_back import RolledBackHistory, check
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "3"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -62,16 +60,16 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
-def test_a_table_with_deletion_vectors_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_a_table_with_deletion_vectors_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:
     check(VectoredHistory(memory_catalog, f"random.m{seed}", seed))
 
 
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 3, -FIRST_SEED))
-def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     check(VectoredHistory(served_catalog, f"random.m{-seed}", seed))
 
 
-def test_deletion_vectors_are_read(memory_catalog: Catalog, reads: Counter[bool]) -> None:  # noqa: F811
+def test_deletion_vectors_are_read(memory_catalog: Catalog, reads: Counter[bool]) -> None:
     """In some of these histories at least: else they would show nothing."""
     for seed in range(1, 20):
         history = VectoredHistory(memory_catalog, f"random.n{seed}", seed)

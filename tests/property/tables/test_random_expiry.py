@@ -17,9 +17,8 @@ from lakelog.format.retention.expiry import SnapshotLease
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.parquet.live_file import to_live_files
-from tests.property.tables.history import sorted_rows
-from tests.property.tables.test_random_expiry_of_rollbacks import ExpiringHistory
-from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.property.tables.expiring_history import ExpiringHistory
+from tests.support.random_tables.history import sorted_rows
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -123,17 +122,17 @@ def find_paths(files: pa.Table) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
-def test_what_is_pinned_stays(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_what_is_pinned_stays(memory_catalog: Catalog, seed: int) -> None:
     check(LeasedHistory(memory_catalog, f"random.p{seed}", seed))
 
 
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 2, -FIRST_SEED))
-def test_so_it_does_in_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_so_it_does_in_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     check(LeasedHistory(served_catalog, f"random.p{-seed}", seed))
 
 
 def test_control_without_snapshot_leases_somebody_loses_what_is_needed(
-    memory_catalog: Catalog,  # noqa: F811
+    memory_catalog: Catalog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def load_no_snapshot_leases(*_: object) -> list[SnapshotLease]:

@@ -16,22 +16,20 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
-from tests.property.tables.keyed_changes import check_keyed_changes
-from tests.property.tables.rolled_back import RolledBackHistory
-from tests.property.tables.test_random_compactions import LateHistory, SteppedClock
-from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.property.tables.late_history import LateHistory, SteppedClock
+from tests.property.tables.rolled_back import RolledBackHistory, check
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
-def test_a_table_that_is_rolled_back_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_a_table_that_is_rolled_back_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:
     check(RolledBackHistory(memory_catalog, f"random.r{seed}", seed))
 
 
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 3, -FIRST_SEED))
-def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     check(RolledBackHistory(served_catalog, f"random.r{-seed}", seed))
 
 
@@ -54,18 +52,3 @@ def test_so_does_one_whose_deletes_beat_late_rows_for_a_while(tmp_path: Path, se
     with Catalog(metastore, LocationStores()) as catalog:
         catalog.create_database("random")
         check(LateRolledBackHistory(catalog, f"random.r{seed}", seed, clock))
-
-
-def check(history: RolledBackHistory) -> None:
-    for _ in range(history.random.randrange(6, 14)):
-        history.step()
-        history.check_newest()
-    for number in range(1, len(history.model.snapshots) + 1):
-        assert history.table.scan(snapshot_id=number).count() == len(history.model.snapshots[number - 1].rows)
-    history.check_reads(8)
-    history.check_tags()
-    history.check_listing()
-    history.check_order()
-    history.check_changes()
-    check_keyed_changes(history, 4)
-    history.check_shown_overwrites()

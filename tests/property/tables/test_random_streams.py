@@ -15,8 +15,7 @@ import pytest
 
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from tests.property.tables.history import History, sorted_rows
-from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+from tests.support.random_tables.history import History, sorted_rows
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -78,12 +77,12 @@ class Reader:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
-def test_a_reader_ends_with_the_rows_of_the_table(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_a_reader_ends_with_the_rows_of_the_table(memory_catalog: Catalog, seed: int) -> None:
     _run(memory_catalog, seed, f"random.s{seed}")
 
 
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 4, -FIRST_SEED))
-def test_so_does_a_reader_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_so_does_a_reader_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     _run(served_catalog, seed, f"random.s{abs(seed)}")
 
 

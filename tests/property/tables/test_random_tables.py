@@ -7,46 +7,15 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import lakelog
-from lakelog.clock import SystemClock
-from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
-from lakelog.storage.objects.stores import LocationStores
-from metastore.memory import MemoryStore
-from metastore.store.transaction import Store
-from metastore.testing import in_process
-from metastore.use_cases import UseCases
-from tests.property.tables.history import History
-from tests.property.tables.keyed_changes import check_keyed_changes
+from tests.support.random_tables.history import History
+from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
-
-
-@pytest.fixture(scope="module")
-def memory_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    warehouse: Path = tmp_path_factory.mktemp("warehouse")
-
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    with Catalog(
-        in_process(open_store, lambda store: UseCases(store, warehouse.as_uri())), LocationStores()
-    ) as catalog:
-        catalog.create_database("random")
-        yield catalog
-
-
-@pytest.fixture(scope="module")
-def served_catalog(stack: EmbeddedStack) -> Iterator[Catalog]:
-    with lakelog.connect(stack.target) as catalog:
-        catalog.create_database("random", if_not_exists=True)
-        yield catalog
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))

@@ -19,8 +19,8 @@ from lakelog.results import WriteResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.types import to_spark_schema
 from tests.property.tables.compacted import CompactedHistory
-from tests.property.tables.history import History
-from tests.property.tables.keyed_changes import check_keyed_changes
+from tests.support.random_tables.history import History
+from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_SPARK_TABLES", "1"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))

@@ -20,7 +20,6 @@ from lakelog.format.commit.order import CommitOrder
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
-from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
 ROUNDS = int(os.environ.get("LAKELOG_RANDOM_TABLES", "6"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -142,12 +141,12 @@ def run(catalog: Catalog, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + ROUNDS))
-def test_transactions_are_seen_whole(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_transactions_are_seen_whole(memory_catalog: Catalog, seed: int) -> None:
     run(memory_catalog, seed)
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED + 100, FIRST_SEED + 100 + ROUNDS // 2))
-def test_so_they_are_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+def test_so_they_are_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     run(served_catalog, seed)
 
 
@@ -168,7 +167,7 @@ def run_many(catalog: Catalog) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_control_without_holding_back_a_half_is_seen(memory_catalog: Catalog) -> None:  # noqa: F811
+def test_control_without_holding_back_a_half_is_seen(memory_catalog: Catalog) -> None:
     with pytest.raises(Torn):
         run_many(memory_catalog)
 
@@ -179,7 +178,7 @@ def begin_many(writer: Writer) -> None:
 
 
 def test_control_tables_looked_at_one_by_one_begin_within_a_transaction(
-    memory_catalog: Catalog,  # noqa: F811
+    memory_catalog: Catalog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writer = Writer(memory_catalog, FIRST_SEED + 300)

@@ -21,8 +21,8 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.format.jobs.work import Pipeline
-
-from .conftest import Lake, make_snapshot
+from tests.support.snapshots import make_snapshot
+from tests.unit.cli.fakes import Lake
 
 
 def test_databases_are_made_listed_and_dropped(lake: Lake) -> None:

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.format.tables.table import TableName
-
-from .conftest import Lake
+from tests.unit.cli.fakes import Lake
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakelog.format.jobs.job import Job, JobState, to_bucket_scope
 from lakelog.format.keys.encoding import encode_partition
 from lakelog.format.tables.table import TableName
-from tests.unit.cli.conftest import Lake
+from tests.unit.cli.fakes import Lake
 
 
 def test_jobs_show_who_does_them_and_why_they_failed(lake: Lake) -> None:

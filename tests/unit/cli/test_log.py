@@ -12,7 +12,7 @@ from lakelog.format.log.state import LogInfo, PublishState
 from lakelog.format.tables.table import TableName
 from lakelog.log.tally import LogFindings
 from lakelog.sdk.maintenance.log_status import LogStatus
-from tests.unit.cli.conftest import Lake
+from tests.unit.cli.fakes import Lake
 
 INFO = LogInfo("a" * 32, TableName("shop", "orders"), "shop_orders", "id", 2, 5, False, {"log.system": "kafka"})
 STATE = PublishState("a" * 32, 2, 7, "b" * 32, 0, "", (4, 4), 9, 1, "publisher host 1")

@@ -11,7 +11,7 @@ import pytest
 from lakelog.errors import NotFound
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
-from tests.unit.cli.conftest import Lake
+from tests.unit.cli.fakes import Lake
 
 SCHEMA = TableSchema(
     0,

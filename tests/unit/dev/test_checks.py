@@ -19,6 +19,7 @@ from dev.checks import (
     generated_pages,
     import_circles,
     import_rules,
+    imports_of_tests,
     lint,
     lock_file,
     protos,
@@ -175,6 +176,31 @@ def test_import_circles(tree: Path, line: str) -> None:
     (problem,) = import_circles.find_problems(tree)
     loop = "lakelog.reads.scan -> lakelog.sdk.catalog -> lakelog.sdk.table -> lakelog.reads.scan"
     assert problem == f"3 modules import each other in a loop: {loop}"
+
+
+@pytest.mark.parametrize(
+    ("line", "imported"),
+    [
+        ("from tests.unit.test_orders import ORDERS", "tests.unit.test_orders"),
+        ("from .test_orders import test_one", "tests.unit.test_orders"),
+        ("from tests.unit import test_orders", "tests.unit.test_orders"),
+        ("from . import test_orders as orders", "tests.unit.test_orders"),
+        ("import tests.unit.test_orders", "tests.unit.test_orders"),
+        ("def test_two():\n    from tests.unit.test_orders import ORDERS", "tests.unit.test_orders"),
+        ("from tests.conftest import ROOT", "tests.conftest"),
+        ("from ..conftest import ROOT", "tests.conftest"),
+    ],
+)
+@pytest.mark.parametrize("path", ["tests/unit/test_sales.py", "tests/unit/conftest.py", "tests/unit/selling.py"])
+def test_imports_of_tests(tree: Path, path: str, line: str, imported: str) -> None:
+    write(tree, "tests/conftest.py", "from tests.support.repository import ROOT\n")
+    write(tree, "tests/support/repository.py", "ROOT = 1\n")
+    write(tree, "tests/unit/test_orders.py", "from .making import test_names\nORDERS = 1\ndef test_one(): ...\n")
+    write(tree, "tests/unit/making.py", "from tests.support import repository\ntest_names = []\n")
+    write(tree, path, "from tests.unit.making import test_names\n")
+    assert imports_of_tests.find_problems(tree) == []
+    write(tree, path, f"{line}\n")
+    assert imports_of_tests.find_problems(tree) == [f"{path} imports {imported}"]
 
 
 def write_rooms(tree: Path) -> None:

@@ -17,7 +17,7 @@ from metastore.plans.entries import read_entries
 from metastore.plans.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
 from metastore.store.records import Chunk, Packed
 from metastore.use_cases import UseCases
-from tests.contract.metastore.making import make_file
+from tests.support.metastore.making import make_file
 
 
 def chunk(chunk_id: int, after: int, until: int, count: int, without: tuple[int, ...] = (), part: int = 0) -> Chunk:

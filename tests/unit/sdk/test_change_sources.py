@@ -20,7 +20,7 @@ from lakelog.format.tables.snapshot import ChangelogState, LogContent, SnapshotK
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.reads.changes import EMITTED_ROWS
 from lakelog.reads.log.sources import LOG_TOO_SHORT, ChangeSource, ChangeSources, can_do_without_log
-from tests.unit.cli.conftest import make_snapshot
+from tests.support.snapshots import make_snapshot
 
 SCHEMA = assign_field_ids(pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())]))
 KEYED = TableSchema(3, SCHEMA, ("k",))

@@ -11,7 +11,7 @@ import pytest
 from lakelog.errors import HistoryDiverged
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.log.records import NO_SNAPSHOT, check_history, to_snapshot_ids
-from tests.unit.log.codecs.fetched import make_fetched
+from tests.support.log.fetched import make_fetched
 
 _OURS = b"a" * 32
 

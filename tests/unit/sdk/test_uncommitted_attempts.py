@@ -15,8 +15,8 @@ from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.streams.uncommitted.attempts import OpenAttempts
-from tests.unit.cli.conftest import make_snapshot
-from tests.unit.log.codecs.fetched import make_fetched
+from tests.support.log.fetched import make_fetched
+from tests.support.snapshots import make_snapshot
 
 FIRST, SECOND = "a" * 32, "b" * 32
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([("v", pa.int64())])), ())

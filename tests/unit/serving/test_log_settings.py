@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from lakelog.serving.logging_setup import set_up_logging
-from tests.log_settings import kept_log_settings
+from tests.support.log_settings import kept_log_settings
 
 
 def test_logs_are_returned_again_as_before(caplog: pytest.LogCaptureFixture) -> None:

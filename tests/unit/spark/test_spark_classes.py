@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.embedded.java import java_home
-from tests.spark_classes import options_with_classes
+from tests.support.spark.spark_classes import options_with_classes
 
 
 def test_java_starts_without_the_file_and_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,7 @@ from lakelog.storage.merging.deletion_vector_file import (
 from lakelog.storage.merging.deletion_vectors import are_committed, find_deletion_vectors
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
-
-from .test_deletion_vectors import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run
+from tests.unit.storage.vectored_runs import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run
 
 PATH = "data/9/deletion-vectors-0"
 SEQUENCE = dataclasses.replace(POLICY, sequence=("seq",))

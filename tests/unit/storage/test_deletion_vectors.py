@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging.deletion_vector_file import write_deletion_vectors
 from lakelog.storage.merging.deletion_vectors import (
@@ -21,51 +20,9 @@ from lakelog.storage.merging.deletion_vectors import (
 )
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
+from tests.unit.storage.vectored_runs import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run
 
 from .data_files import read_bytes, replace_bytes, write_data_file
-
-SCHEMA = TableSchema(
-    0,
-    assign_field_ids(
-        pa.schema(
-            [
-                pa.field("part", pa.string(), nullable=False),
-                pa.field("id", pa.int64(), nullable=False),
-                pa.field("sub", pa.string(), nullable=False),
-                pa.field("seq", pa.int32()),
-                pa.field("v", pa.string()),
-            ]
-        )
-    ),
-    primary_key=("part", "id", "sub"),
-    partition_by=("part",),
-)
-POLICY = to_merge_policy(SCHEMA, TableOptions({}))
-INSERT, DELETE = 0, 3
-
-
-def key_bytes(number: int) -> bytes:
-    return number.to_bytes(8, "big")
-
-
-def write_run(store: MemoryStore, order: int, ids: list[int], kinds: list[int] | None = None) -> LiveFile:
-    ids = sorted(ids)
-    columns = {
-        "part": ["p"] * len(ids),
-        "id": ids,
-        "sub": ["s"] * len(ids),
-        "seq": [order] * len(ids),
-        "v": [f"{order}"] * len(ids),
-    }
-    table = pa.table(columns, schema=SCHEMA.arrow)
-    if kinds is not None:
-        table = table.append_column("_row_kind", pa.array(kinds, pa.int8()))
-    file = write_data_file(store, f"data/{order}/f", SCHEMA, table, row_group_rows=7, order=order)
-    return dataclasses.replace(file, min_key=key_bytes(ids[0]), max_key=key_bytes(ids[-1]))
-
-
-def to_lists(found: tuple[np.ndarray | None, ...]) -> list[list[int] | None]:
-    return [None if indices is None else indices.tolist() for indices in found]
 
 
 def test_policy_comes_from_key_and_options() -> None:

@@ -16,7 +16,7 @@ from lakelog.storage.parquet.own_columns import KIND_FIELD
 from lakelog.storage.rewrite.full import rewrite_fully
 from lakelog.storage.rewrite.runs import RunRewrite
 from lakelog.testing.faulty_store import FaultyStore
-from tests.property.rewriting import RETENTION_MS, SCHEMA, Bucket
+from tests.support.tables.rewriting import RETENTION_MS, SCHEMA, Bucket
 
 Change = tuple[str, int, int | None, int | None]
 

@@ -20,7 +20,7 @@ from lakelog.storage.merging import deletion_vectors
 from lakelog.storage.parquet import own_columns
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.rewrite import runs as run_rewrite
-from tests.property.rewriting import SCHEMA, Bucket
+from tests.support.tables.rewriting import SCHEMA, Bucket
 
 MANY = 10**6
 

@@ -14,7 +14,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark.executor import read_log as log_tasks
 from lakelog.storage.objects.stores import LocationStores
 from metastore.testing import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore
+from tests.support.log.logging_tables import HandPublisher, LogUses, open_metastore
 
 
 @pytest.fixture

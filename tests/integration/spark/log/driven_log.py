@@ -6,7 +6,7 @@ from typing import Any
 
 from lakelog.errors import Unavailable
 from lakelog.sdk.tables.table import Table
-from tests.integration.spark.driven_stream import DrivenStream, Row
+from tests.support.spark.driven_stream import DrivenStream, Row
 
 Rows = list[tuple[Any, ...]]
 START = {"scan.snapshot-id": "1", "metadata-columns": "_snapshot_id,_commit_timestamp"}

@@ -13,10 +13,10 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.spark.executor import log_span
 from lakelog.spark.stream import splits
 from lakelog.spark.stream.log_splits import LogSplit
-from tests.integration.sdk.logging_tables import LogUses
-from tests.integration.sdk.test_log_streams import TABLES, fill, make, random_rows
-from tests.integration.spark.driven_stream import DrivenStream
 from tests.integration.spark.log.driven_log import by_bucket, flat, of_files, stream_of
+from tests.support.log.logging_tables import LogUses
+from tests.support.log.orders_with_log import TABLES, fill, make, random_rows
+from tests.support.spark.driven_stream import DrivenStream
 
 
 def describe(stream: DrivenStream) -> list[tuple[Any, ...]]:

@@ -13,9 +13,9 @@ from lakelog.log.memory import MemoryCluster
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.stream import beginning
-from tests.integration.sdk.logging_tables import LogUses
-from tests.integration.sdk.test_log_streams import make, random_rows
 from tests.integration.spark.log.driven_log import flat, of_files, stream_of
+from tests.support.log.logging_tables import LogUses
+from tests.support.log.orders_with_log import make, random_rows
 
 HOUR_MS = 3_600_000
 

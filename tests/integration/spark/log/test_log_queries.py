@@ -25,10 +25,10 @@ from lakelog.storage.objects.stores import LocationStores
 from metastore.logs.brokers import Brokers
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
-from tests.contract.metastore.serving import serving
-from tests.integration.sdk.logging_tables import HandPublisher
-from tests.integration.spark.driven_stream import STREAMED, put
-from tests.integration.spark.stream_query import StreamQuery
+from tests.support.log.logging_tables import HandPublisher
+from tests.support.metastore.serving import serving
+from tests.support.spark.driven_stream import STREAMED, put
+from tests.support.spark.stream_query import StreamQuery
 
 NAMES = ("table", "_snapshot_id", "k", "_row_kind", "v")
 Emitted = list[tuple[Any, ...]]

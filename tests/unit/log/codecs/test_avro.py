@@ -21,10 +21,9 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs.avro.read import read_avro
 from lakelog.log.codecs.avro.schema import is_avro_map, to_avro_key_schema, to_avro_schema, to_value_fields
 from lakelog.log.codecs.avro.write import to_avro, to_varints
+from tests.support.log.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.any_rows import make_codec, tables
-from tests.unit.log.codecs.fetched import make_fetched, to_fetched
-from tests.unit.log.codecs.test_decode import same_rows
-from tests.unit.log.codecs.test_encode import DAY, ORDERS, TIMES, encode
+from tests.unit.log.codecs.order_records import DAY, ORDERS, TIMES, encode, same_rows
 
 
 def parse(schema: TableSchema) -> Any:

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
-from lakelog.format.merge.equality import equal_rows
 from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import changes
 from lakelog.log.codecs.changes import read_json_rows
@@ -22,13 +21,9 @@ from lakelog.log.codecs.json.blocks import read_objects
 from lakelog.log.codecs.json.scan import scan_json
 from lakelog.log.codecs.json.strings import unescape_texts
 from lakelog.log.codecs.json.values import Values
+from tests.support.log.fetched import make_fetched, to_fetched
 from tests.unit.log.codecs.any_rows import make_codec, tables
-from tests.unit.log.codecs.fetched import make_fetched, to_fetched
-from tests.unit.log.codecs.test_encode import DAY, ORDERS, TIMES, encode
-
-
-def same_rows(found: pa.Table, expected: pa.Table) -> bool:
-    return bool(equal_rows(found.combine_chunks(), expected.combine_chunks(), expected.column_names).all())
+from tests.unit.log.codecs.order_records import DAY, ORDERS, TIMES, encode, same_rows
 
 
 @contextlib.contextmanager

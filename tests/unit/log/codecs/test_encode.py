@@ -15,33 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import codec as codec_module
-from lakelog.log.codecs.codec import EncodedChunk, LogCodec
+from lakelog.log.codecs.codec import EncodedChunk
 from lakelog.log.codecs.json.text import to_json_texts, to_object_texts
 from lakelog.log.codecs.row_sizes import find_largest_size, find_row_sizes
 from tests.unit.log.codecs.any_rows import make_codec, tables, to_json_value
+from tests.unit.log.codecs.order_records import DAY, ORDERS, TIMES, encode
 
-TIMES: dict[str, Any] = {"snapshot_id": 7, "ts_ms": 1700000000123, "bucket": 2, "is_last": True}
 SOURCE = '"source":{"db":"shop","table":"orders","snapshot":7,"bucket":2}'
-
-
-def make_schema(*fields: pa.Field, key: tuple[str, ...] = ("id",)) -> TableSchema:
-    return TableSchema(0, assign_field_ids(pa.schema(fields)), key)
-
-
-ORDERS = make_schema(
-    pa.field("dt", pa.date32(), False), pa.field("id", pa.int64(), False), pa.field("v", pa.string()), key=("id", "dt")
-)
-DAY = date(2026, 1, 31)
-
-
-def encode(
-    codec: LogCodec, rows: list[tuple[Any, ...]], kinds: list[int], first: int = 0, **others: Any
-) -> EncodedChunk:
-    names = codec.schema.arrow.names
-    table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], codec.schema.arrow)
-    return codec.encode(table, np.array(kinds, dtype=np.int8), first, partition=2, **{**TIMES, **others})
 
 
 def test_debezium_messages_in_the_mode_all() -> None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from lakelog.results import WriteResult
 from lakelog.sdk.catalog import Catalog
-from tests.property.tables.columns import convert, to_arrow
-from tests.property.tables.conditions import EVERYTHING, Condition, Row, draw_condition
-from tests.property.tables.form import TableForm
-from tests.property.tables.model import Record, TableModel
+from tests.support.random_tables.columns import convert, to_arrow
+from tests.support.random_tables.conditions import EVERYTHING, Condition, Row, draw_condition
+from tests.support.random_tables.form import TableForm
+from tests.support.random_tables.model import Record, TableModel
 
 
 class History(TableForm):

@@ -1,6 +1,6 @@
 """One Kafka broker for all processes of a test run.
 
-`python -m tests.kafka_broker FOLDER PID` holds it as long as the process PID lives.
+`python -m tests.support.log.kafka_broker FOLDER PID` holds it as long as the process PID lives.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import pytest
 from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.kafka.jars import find_kafka_jars
 from lakelog.errors import Unavailable
-
-ROOT = Path(__file__).parents[1]
+from tests.support.repository import ROOT
 
 
 def require_kafka() -> None:
@@ -60,7 +59,7 @@ def shared_broker() -> Iterator[str]:
 
 def _start_holder(folder: Path) -> None:
     # Not this process, which ends when it has no more tests: the one that all of a run's processes are children of.
-    command = [sys.executable, "-m", "tests.kafka_broker", str(folder), str(os.getppid())]
+    command = [sys.executable, "-m", "tests.support.log.kafka_broker", str(folder), str(os.getppid())]
     with (folder / "holder.log").open("ab") as log:
         holder = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True

@@ -14,7 +14,7 @@ from lakelog.log.records import FetchedRecords
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from tests.integration.sdk.logging_tables import HandPublisher, make_parts, open_metastore
+from tests.support.log.logging_tables import HandPublisher, make_parts, open_metastore
 from writer.publishing.publisher import PublisherContext
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])

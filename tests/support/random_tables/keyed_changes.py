@@ -7,8 +7,8 @@ import dataclasses
 import pyarrow as pa
 
 from lakelog.reads.changes import NormalizedChanges
-from tests.property.tables.conditions import Condition, Row, draw_condition
-from tests.property.tables.history import History, sorted_rows
+from tests.support.random_tables.conditions import Condition, Row, draw_condition
+from tests.support.random_tables.history import History, sorted_rows
 
 
 def alter_producer(history: History) -> None:

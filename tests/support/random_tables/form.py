@@ -6,7 +6,7 @@ from random import Random
 
 import pyarrow as pa
 
-from tests.property.tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn
+from tests.support.random_tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn
 
 _NAMES = ("id", "Größe", "a b", "select", "x.y", "value", "_1", "Order", "ts`", "k-k", "名", "p%q", "c12", "last one")
 _STRING = next(each for each in KEY_TYPES if pa.types.is_string(each.data_type))

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.ports import free_ports
 from lakelog.testing.proxy import TcpProxy
-from tests.integration.server.certificates import TestAuthority
+from tests.support.certificates import TestAuthority
 
 _HOST: Final = "127.0.0.1"
 _MECHANISM: Final = ScramMechanism.SCRAM_SHA_512

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.property.tables.columns import TableColumn, order, text_literal
+from tests.support.random_tables.columns import TableColumn, order, text_literal
 
 Row = dict[str, Any]
 Truth = bool | None

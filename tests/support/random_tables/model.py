@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.property.tables.columns import order
+from tests.support.random_tables.columns import order
 
 Row = dict[str, Any]
 RETRACTS = ("-U", "-D")
