@@ -15,7 +15,6 @@ PRODUCT = ("lakelog", "metastore", "writer", "reader", "compactor")
 
 ALLOWED = {
     "lakelog/rpc/v1": "generated",
-    "lakelog/rpc": "one file for each kind of message",
 }
 """Folder -> why it may have more."""
 

@@ -1,4 +1,4 @@
-"""Jobs, and changelogs that are attached, on the wire."""
+"""Jobs, leases, pipelines, and changelogs that are attached, on the wire."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
 from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.translation import Translation
@@ -54,3 +55,6 @@ to_proto_attach_result, from_proto_attach_result = Translation(
     snapshots_pb2.AttachChangelogsResponse,
     names={"first_pending_snapshot": "first_pending_snapshot_id"},
 ).both
+
+to_proto_lease_grant, from_proto_lease_grant = Translation(LeaseGrant, jobs_pb2.AcquireLeaseResponse).both
+to_proto_pipeline, from_proto_pipeline = Translation(Pipeline, jobs_pb2.Pipeline).both

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from lakelog.client.connection.calls import Calls
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
-from lakelog.rpc.consumer import from_proto_consumer, to_proto_position
 from lakelog.rpc.messages import build
+from lakelog.rpc.retention import from_proto_consumer, to_proto_position
 from lakelog.rpc.v1 import consumers_pb2
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lakelog.client.connection.calls import Calls
 from lakelog.format.retention.dropped import DroppedTable, RestoredTable
 from lakelog.format.tables.table import TableName
-from lakelog.rpc.dropped import from_proto_dropped, from_proto_restored
 from lakelog.rpc.messages import build
+from lakelog.rpc.retention import from_proto_dropped, from_proto_restored
 from lakelog.rpc.table import to_proto_table_name
 from lakelog.rpc.v1 import dropped_pb2
 

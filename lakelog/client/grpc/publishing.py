@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from lakelog.client.connection.calls import Calls
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets
+from lakelog.rpc.log import from_proto_offsets, from_proto_publish_state, to_proto_report
 from lakelog.rpc.messages import build
-from lakelog.rpc.publishing import from_proto_offsets, from_proto_publish_state, to_proto_report
 from lakelog.rpc.v1 import publishing_pb2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakelog.client.connection.calls import Calls
 from lakelog.format.retention.tag import Tag
 from lakelog.rpc.messages import build
-from lakelog.rpc.tag import from_proto_tag
+from lakelog.rpc.retention import from_proto_tag
 from lakelog.rpc.v1 import tags_pb2
 
 

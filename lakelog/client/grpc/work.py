@@ -7,9 +7,9 @@ from typing import Final
 from lakelog.client.connection.calls import Calls
 from lakelog.client.connection.retry import RetryPolicy
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
+from lakelog.rpc.job import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import jobs_pb2
-from lakelog.rpc.work import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
 
 _NOTICE_TOTAL_S: Final = 5.0
 """For calls that only spare others some waiting: whoever makes them has work to go on with, or is about to end."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.consumer import from_proto_position, to_proto_consumer
+from lakelog.rpc.retention import from_proto_position, to_proto_consumer
 from lakelog.rpc.v1 import consumers_pb2, consumers_pb2_grpc
 
 from ...snapshots.consumers import Consumers

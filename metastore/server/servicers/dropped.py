@@ -6,8 +6,8 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.dropped import to_proto_dropped, to_proto_restored
 from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.retention import to_proto_dropped, to_proto_restored
 from lakelog.rpc.table import from_proto_table_name
 from lakelog.rpc.v1 import dropped_pb2, dropped_pb2_grpc
 

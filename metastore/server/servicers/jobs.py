@@ -7,10 +7,15 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.job import to_proto_job, to_proto_job_state
+from lakelog.rpc.job import (
+    from_proto_pipeline,
+    to_proto_job,
+    to_proto_job_state,
+    to_proto_lease_grant,
+    to_proto_pipeline,
+)
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import jobs_pb2, jobs_pb2_grpc
-from lakelog.rpc.work import from_proto_pipeline, to_proto_lease_grant, to_proto_pipeline
 
 from ...jobs.jobs import Jobs
 from ...jobs.leases import Leases

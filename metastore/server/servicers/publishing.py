@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from lakelog.format.commit.facts import AttemptState
-from lakelog.rpc.publishing import from_proto_report, to_proto_offsets, to_proto_publish_state
+from lakelog.rpc.log import from_proto_report, to_proto_offsets, to_proto_publish_state
 from lakelog.rpc.v1 import publishing_pb2, publishing_pb2_grpc
 
 from ...logs.publishing import Publishing

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.tag import to_proto_tag
+from lakelog.rpc.retention import to_proto_tag
 from lakelog.rpc.v1 import tags_pb2, tags_pb2_grpc
 
 from ...snapshots.tags import Tags

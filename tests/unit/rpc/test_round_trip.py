@@ -46,6 +46,12 @@ from lakelog.rpc.commit import (
     to_proto_commit_result,
     to_proto_writer_progress,
 )
+from lakelog.rpc.job import (
+    from_proto_lease_grant,
+    from_proto_pipeline,
+    to_proto_lease_grant,
+    to_proto_pipeline,
+)
 from lakelog.rpc.plan import (
     PlanHeader,
     from_proto_plan_header,
@@ -53,6 +59,7 @@ from lakelog.rpc.plan import (
     to_proto_plan_header,
     to_proto_plan_request,
 )
+from lakelog.rpc.retention import from_proto_tag, to_proto_tag
 from lakelog.rpc.snapshot import from_proto_snapshot, to_proto_snapshot
 from lakelog.rpc.table import (
     from_proto_database,
@@ -61,13 +68,6 @@ from lakelog.rpc.table import (
     to_proto_database,
     to_proto_table,
     to_proto_table_name,
-)
-from lakelog.rpc.tag import from_proto_tag, to_proto_tag
-from lakelog.rpc.work import (
-    from_proto_lease_grant,
-    from_proto_pipeline,
-    to_proto_lease_grant,
-    to_proto_pipeline,
 )
 
 int32 = st.integers(-(2**31), 2**31 - 1)

@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.retention.consumer import ConsumerPosition
-from lakelog.rpc.consumer import to_proto_position
+from lakelog.rpc.retention import to_proto_position
 from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import jobs_pb2, retention_pb2
 
