@@ -40,7 +40,7 @@ def _check_restore(change: Change, state: RestoreState) -> None:
         raise invalid(
             "add_files",
             f"{count_files(change)} files",
-            "Leave them out: what restores a state brings nothing else. Commit them behind it.",
+            "Leave them out: a change that restores a state has no files. Commit them after it.",
         )
     if change.changelog is not ChangelogState.NONE:
         raise invalid("changelog", change.changelog.value, "Leave it out: a state is restored without a changelog.")

@@ -359,7 +359,7 @@ async def _take(
     job, was_over = taken
     if was_over and job.attempts > MAX_ATTEMPTS and not is_requested(job.requested):
         # Its holder never reported why it ended: the job may be what kills its holders.
-        reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
+        reason = f"It was taken {job.attempts - 1} times, and each time its holder stopped reporting."
         await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))
         return None, 0
     if job.requested:

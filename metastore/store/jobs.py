@@ -72,8 +72,8 @@ class JobTransaction(Protocol):
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once that are locked or do not exist yet, with their payloads and at least their priority.
 
-        They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
-        what was asked for since.
+        Failed jobs are tried again as well. A job that is being done stays as it is, and keeps the payload as what was
+        requested since.
         """
         ...
 
