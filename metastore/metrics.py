@@ -34,7 +34,7 @@ HELP: dict[str, str] = {
     "log_snapshots_behind": "Snapshots that are not published yet, by table.",
     "log_behind_seconds": "For how long the first of them has been there, by table.",
     "log_problems": "1 while a log cannot be published, by table.",
-    "overdue_snapshots": "Snapshots that would have expired if nothing retained them, by table and by what retains them.",
+    "overdue_snapshots": "Snapshots that would have expired if nothing retained them, by table and holder.",
 }
 
 _LABELS: dict[Levels, list[str]] = {"overdue_snapshots": ["table", "kind", "holder"]}

@@ -210,8 +210,8 @@ def to_info(topic: LogTopic, name: TableName) -> LogInfo:
 def describe_other(topic: LogTopic) -> str:
     """The problem of a log whose brokers have another topic of its name. Pure."""
     return (
-        f"The topic {topic.topic} at the brokers that the table names now is not the one that its log began in. Restart "
-        "the log there: lakelog log restart."
+        f"The topic {topic.topic} at the brokers that the table names now is not the one that its log began in. "
+        "Restart the log there: lakelog log restart."
     )
 
 
