@@ -12,7 +12,7 @@ class ExitStatus(enum.IntEnum):
     """Exit codes of `lakelog compactor`."""
 
     FINE = ExitCode.FINE
-    """Stopped by a signal after the step in hand, or with `--once` all that was due is done."""
+    """Stopped by a signal after the current step, or with `--once` all that was due is done."""
     FAILED = ExitCode.FAILED
     """An unexpected error; see the log."""
     INVALID = ExitCode.INVALID

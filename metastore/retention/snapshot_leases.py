@@ -80,7 +80,7 @@ class SnapshotLeases:
         await run_transaction(self._store, release)
 
     async def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:
-        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
+        """What keeps snapshots of a table from expiring, the lowest first, without tags."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[SnapshotLease]:

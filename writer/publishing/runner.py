@@ -36,7 +36,8 @@ _LONGEST_PROBLEM: Final = 2000
 """Characters."""
 
 _SURE_AFTER: Final = 2
-"""A divergence is believed when it was found this often in a row: a publisher that starts now looks like one."""
+"""A divergence is believed when it was found this often in a row: a publisher that starts just now can look like
+one."""
 
 
 class TableRunner:
