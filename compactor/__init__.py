@@ -1,1 +1,1 @@
-"""The compactor: does the jobs that commits leave to be done, leased from the metastore."""
+"""The compactor: does the jobs that commits make due, leased from the metastore."""

@@ -37,5 +37,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # SUBTLE: a call that still waits for a job in a thread would keep a plain return waiting.
+    # SUBTLE: a thread that still waits for a job would delay a plain return.
     leave(main(sys.argv[1:]))

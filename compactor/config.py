@@ -34,7 +34,7 @@ _PREFIX: Final = "LAKELOG_COMPACTOR"
 
 @dataclass(frozen=True)
 class Config:
-    """All that the service needs. An empty Spark master: tasks of large compactions are done in this process."""
+    """The settings of the service. With an empty Spark master, large compactions are done in this process."""
 
     connect: ConnectSettings = connect_settings()
     tables: tuple[TableName, ...] = tables(
@@ -62,23 +62,23 @@ class Config:
 
 _EPILOG: Final = """\
 exit codes:
-  0  stopped by a signal behind the step in hand; --once: all that was due is done
-  1  something unexpected; the log tells
+  0  stopped by a signal after the current step; --once: all that was due is done
+  1  an unexpected error; see the log
   2  the command line does not fit, or the metastore refuses us: starting again cannot help
   7  the metastore was away for too long
   8  a table of --tables does not exist at the start: starting again helps once it is made
 
-A job that fails does not end the service: `lakelog jobs` tells why it failed.
+A job that fails does not end the service: `lakelog jobs` shows why it failed.
 TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
 """
 
 
 def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
-    """Reads command line and environment. An argument wins over its variable.
+    """Reads the command line and the environment. An argument takes precedence over its variable.
 
     Raises:
-        SystemExit: `--help` was asked for (0), or an argument is not known (2).
-        InvalidArgument: A value is not possible.
+        SystemExit: `--help` was given (0), or an argument is not known (2).
+        InvalidArgument: A value is not valid.
     """
     parser = make_parser("lakelog compactor", "Does what commits leave to be done.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="run")
@@ -94,5 +94,5 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
 
 
 def read_environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """The environment variables of this process."""
     return os.environ

@@ -1,4 +1,4 @@
-"""What a duty is, and what it is told while it does a job."""
+"""What a job executor is, and how it learns during a job whether to go on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.format.jobs.job import Job
 
 
 class Control:
-    """Tells whoever does a job whether to go on. Thread-safe.
+    """Says whether to go on with a job. Thread-safe.
 
     Args:
         stopping: Set when the service is to end.
@@ -21,11 +21,11 @@ class Control:
         self._lost: LakelogError | None = None
 
     def lose(self, error: LakelogError) -> None:
-        """Tells that another does the job, or that it is gone."""
+        """Records that another compactor has the job, or that the job is gone."""
         self._lost = error
 
     def check(self) -> None:
-        """Raises what told that the job is lost: what is in hand is of no use any more."""
+        """Raises the error that ended the hold on the job: unfinished work is useless then."""
         if self._lost is not None:
             raise self._lost
 
@@ -36,7 +36,7 @@ class Control:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether to end behind the step in hand; what is left is done by whoever takes the job next."""
+        """Whether to end after the current step; the next holder of the job does the rest."""
         return self._stopping.is_set()
 
 
@@ -44,15 +44,15 @@ class JobExecutor(Protocol):
     """Does jobs of one kind."""
 
     def do(self, job: Job, control: Control) -> str:
-        """Does as much of a job as is due, or as can be done while others wait; blocks.
+        """Does as much of a job as is due, or as is fair while others wait; blocks.
 
         Returns:
             What was done, in a few words for people; empty: there was nothing to do.
 
         Raises:
-            Fenced: Another does the job; all that was written for it is deleted.
-            NotFound: Its table was dropped; so is all that was written.
-            DataCorrupted: A file is damaged or missing; named.
-            LakelogError: Something else failed. Nothing is left behind that could be deleted safely.
+            Fenced: Another holder has the job; all that was written for it is deleted.
+            NotFound: Its table was dropped; all that was written is deleted.
+            DataCorrupted: A file is damaged or missing; the error names it.
+            LakelogError: Something else failed. All files that could safely be deleted are deleted.
         """
         ...

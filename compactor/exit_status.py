@@ -1,4 +1,4 @@
-"""How the service ends: each kind has an exit code of its own, so that scripts and supervisors can tell."""
+"""How the service ends: each kind has its own exit code, for scripts and supervisors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class ExitStatus(enum.IntEnum):
     """Exit codes of `lakelog compactor`."""
 
     FINE = ExitCode.FINE
-    """Stopped by a signal after the step in hand, or with `--once` all that was due is done."""
+    """Stopped by a signal after the current step, or with `--once` all that was due is done."""
     FAILED = ExitCode.FAILED
-    """Something unexpected; the log tells."""
+    """An unexpected error; see the log."""
     INVALID = ExitCode.INVALID
-    """The command line does not fit, or the metastore refuses us; starting again cannot help."""
+    """The command line is wrong, or the metastore refuses us; starting again cannot help."""
     UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
     MISSING = ExitCode.MISSING
@@ -24,18 +24,18 @@ class ExitStatus(enum.IntEnum):
 
 
 def to_exit_status(error: BaseException) -> ExitStatus:
-    """How a service that met an error ends. Pure."""
+    """The exit status for an error that ends the service. Pure."""
     return ExitStatus(to_exit_code(error))
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether asking the metastore again a little later may succeed. Pure."""
+    """Whether the same request to the metastore may succeed a little later. Pure."""
     return isinstance(error, Unavailable | OutcomeUnknown)
 
 
 def may_job_pass(error: BaseException) -> bool:
-    """Whether a job that failed so may go well later though nothing is done about the job itself. Pure.
+    """Whether a failed job may succeed later without a change to the job itself. Pure.
 
-    A store that is away comes back, and where a disk is full somebody makes room: such a job is never given up.
+    A store may become reachable again, and someone may free space on a full disk: such a job is never given up.
     """
     return isinstance(error, LakelogError) and (error.retryable or error.reason == "DISK_FULL")

@@ -1,4 +1,4 @@
-"""How jobs commit: under the job's name, numbered behind all that earlier holders committed, fenced by the epoch."""
+"""How jobs commit: under the job's name, numbered after the commits of earlier holders, fenced by the epoch."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from lakelog.format.jobs.job import Job
 from lakelog.writes.attempt import CommitAttempt
 
 _COMMITS_A_JOB: Final = 1 << 20
-"""More than any job makes under one epoch; identifiers of later epochs come behind."""
+"""More than any job makes under one epoch; identifiers of later epochs are higher."""
 
 
 def first_identifier(job: Job) -> int:
-    """The identifier from which on a holder of a job numbers its commits. Pure."""
+    """The first identifier for the commits of a job's holder. Pure."""
     return job.epoch * _COMMITS_A_JOB
 
 
 def commit_for_job(attempt: CommitAttempt, job: Job, change: Change, number: int) -> ChangeResult:
-    """Commits a change of the job's table; refused once another holds the job. Blocks.
+    """Commits a change of the job's table; refused once another compactor holds the job. Blocks.
 
     Args:
-        attempt: Whose files it brings.
-        job: Held by the caller.
-        change: Of its table.
+        attempt: The attempt whose files it adds.
+        job: The job, held by the caller.
+        change: The change of its table.
         number: The holder's own number of the commit, a new one for each.
 
     Raises:
         Fenced: Another holds the job.
-        OutcomeUnknown: It may have been committed.
+        OutcomeUnknown: The commit may have been applied.
     """
     identifier = first_identifier(job) + number
     fence = Fence(job.lease, job.epoch)

@@ -1,7 +1,7 @@
-"""Keeping a job while it is done.
+"""Renews the lease of a job while the job is done.
 
-The lease only schedules. What protects the table is its epoch, which the metastore checks with the effect; so a
-heartbeat that is lost does no harm, and only the metastore's word that another does the job ends the work.
+The lease only schedules. Its epoch protects the table, because the metastore checks the epoch with each effect. So a
+lost heartbeat does no harm, and work ends only when the metastore says that another compactor has the job.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class JobRenewer:
     """Sends heartbeats from a thread while its block runs.
 
     Args:
-        metastore: To whom.
+        metastore: Receives the heartbeats.
         job: The job.
-        duration_s: How long it holds without a heartbeat.
-        control: Told when the job is lost.
+        duration_s: How long the job is held without a heartbeat.
+        control: Notified when the job is lost.
         on_answer: Called when the metastore has answered.
-        log: For what goes wrong.
+        log: Gets failures.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class JobRenewer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Not joined: a heartbeat that is under way finds the job ended, or keeps one that ends in a moment.
+        # Not joined: a heartbeat that is under way finds the job ended, or renews one that ends in a moment.
         self._stop.set()
 
     def _renew(self) -> None:

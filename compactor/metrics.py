@@ -1,4 +1,4 @@
-"""What the service measures: every name once, with a sentence."""
+"""What the service measures: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Metrics:
         self.jobs: Final = counter(
             "jobs", "Jobs that ended, by kind and how: finished, failed, lost or unanswered.", "kind", "outcome"
         )
-        self.takeovers: Final = counter("takeovers", "Jobs taken over from somebody who was not heard of.", "kind")
+        self.takeovers: Final = counter("takeovers", "Jobs taken over from a holder that stopped reporting.", "kind")
         self.snapshots: Final = counter("changelog_snapshots", "Snapshots whose changelog was attached.")
         self.rows: Final = counter("changelog_rows", "Rows of changelogs that were attached.")
         self.size_bytes: Final = counter("changelog_bytes", "Bytes of changelog files that were attached.")
@@ -91,7 +91,7 @@ class Metrics:
             self.write_amplification.set(1 + self._written_bytes / self._new_bytes)
 
     def show_queue(self, queues: Sequence[JobQueue]) -> None:
-        """Shows how many jobs wait; kinds of which nothing is left are 0."""
+        """Shows how many jobs wait; kinds without jobs are 0."""
         found = {queue.kind: queue for queue in queues}
         self._kinds |= found.keys()
         for kind in self._kinds:

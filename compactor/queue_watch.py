@@ -1,4 +1,4 @@
-"""What waits at the metastore, measured now and then."""
+"""Measures now and then how many jobs wait at the metastore."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lakelog.serving.logging_setup import Logger
 from .metrics import Metrics
 
 POLL_EVERY_S: Final = 10.0
-"""As often as Prometheus asks, about; one statement over the jobs that are not done."""
+"""About as often as Prometheus scrapes; a poll is one statement over the jobs that are not done."""
 
 
 class QueueWatch:
-    """Asks how many jobs wait, and sets the metrics; with each job and each heartbeat, but not more often than needed.
+    """Polls how many jobs wait, and sets the metrics; with each job and each heartbeat, but not more often than needed.
 
     Thread-safe.
 
     Args:
-        metastore: Who has the jobs.
-        clock: For the time since it was asked.
-        metrics: What is measured.
-        log: For what goes wrong.
+        metastore: Counts the jobs.
+        clock: Measures the time since the last poll.
+        metrics: The measurements.
+        log: Gets failures.
     """
 
     def __init__(self, metastore: Metastore, clock: Clock, metrics: Metrics, log: Logger) -> None:
@@ -39,7 +39,7 @@ class QueueWatch:
     def poll(self) -> None:
         """Measures, if it is time and no other thread does; blocks.
 
-        Never raises lakelog errors: what waits matters to nobody at work.
+        Never raises lakelog errors: a missing measurement does not stop any job.
         """
         if not self._asking.acquire(blocking=False):
             return

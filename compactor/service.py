@@ -1,11 +1,11 @@
-"""Taking jobs and doing them, one after the other; more at once is more replicas.
+"""Takes jobs and does them, one after the other; more at once takes more replicas.
 
-    wait for a job -> aborted attempts of those before: delete their files -> duty, under heartbeats -> finish or fail
-         ^                                                                                                |
-         +------------------------------------------------------------------------------------------------+
+    wait for a job -> delete files of aborted earlier attempts -> executor, under heartbeats -> finish or fail
+     ^                                                                                              |
+     +----------------------------------------------------------------------------------------------+
 
-A signal ends it behind the step in hand; the job is given back, so that another goes on with it at once. A death does
-so after the job's deadline. Whatever a duty raises ends the job, and never the service.
+A signal ends it after the current step; the job is given back, so that another compactor continues with it at once.
+After a crash this happens when the job's deadline passes. An error of an executor ends the job, and never the service.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ from .queue_watch import QueueWatch
 from .retention.orphans import delete_aborted
 
 _WAIT_S: Final = 25.0
-"""How long the metastore is asked to wait for a job, before it is asked again."""
+"""How long a call to the metastore waits for a job, before the next call."""
 
 _POLL_AGAIN_S: Final = 5.0
-"""How long to wait where none of the tables asked for exists, before looking again."""
+"""How long to wait before the next poll if none of the requested tables exists."""
 
 _LAST_ANSWER_S: Final = 1.0
-"""How long an end waits for the answer of a call that waits for a job: one that it brings is given back."""
+"""How long an end waits for a pending request for a job: a job that it brings is given back."""
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
 
 class Service:
-    """Runs until told to stop.
+    """Runs until stopped.
 
     Args:
-        metastore: Who has the jobs.
-        waiting: The same by a connection of its own, on which jobs are waited for: closing it ends a wait.
-        find_tables: The tables whose jobs are done; empty: all; None: there is none just now, look again later.
-        executors: Who does which kind.
+        metastore: Has the jobs.
+        waiting: The same over a separate connection, which waits for jobs: closing it ends a wait.
+        find_tables: The tables whose jobs are done; empty: all; None: there is none at the moment, poll again later.
+        executors: The executor of each kind.
         stores: Where the tables' files are.
-        holder: Who we are, for others.
-        lease_s: How long a job holds without a heartbeat.
+        holder: Our name, for others.
+        lease_s: How long a job is held without a heartbeat.
         max_unavailable_s: How long the metastore may be away.
         once: End when nothing is due.
         clock: For the time.
         metrics: What is measured.
-        log: For lines.
-        dedicated_compaction: Has jobs of named tables made due.
-        queue: Measures what waits.
+        log: The service's log.
+        dedicated_compaction: Makes jobs of named tables due.
+        queue: Measures how many jobs wait.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Service:
 
     @property
     def job(self) -> Job | None:
-        """What it does now; None: it waits. Any thread may ask."""
+        """The current job; None: it waits. Any thread may call this."""
         return self._job
 
     @property
@@ -123,11 +123,11 @@ class Service:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the metastore has answered lately."""
+        """Whether the metastore has answered recently."""
         return self._clock.monotonic_s() - self._answered_s <= self._lease_s + _WAIT_S
 
     def stop(self) -> None:
-        """Lets it end behind the step in hand; from a signal handler or any thread."""
+        """Ends it after the current step; from a signal handler or any thread."""
         self._stopping.set()
         self._wake.set()
 
@@ -168,7 +168,7 @@ class Service:
 
     def _hear_at_work(self) -> None:
         self._receive()
-        # By itself: a heartbeat that waited for an answer to this could come too late.
+        # Separately: a heartbeat that waited for this answer could come too late.
         threading.Thread(target=self._queue.poll, name="queue", daemon=True).start()
 
     def _fail(self, error: Exception) -> ExitStatus:
@@ -182,7 +182,7 @@ class Service:
         """Waits for a job, in a thread, so that a signal ends the wait."""
         tables = self._find_tables()
         if tables is None:
-            # SUBTLE: to ask for jobs of no table would be to ask for those of all.
+            # SUBTLE: a request for jobs of no table would be a request for those of all tables.
             self._stopping.wait(0 if self._once else _POLL_AGAIN_S)
             return None
         if tables:
@@ -203,7 +203,7 @@ class Service:
             self._wake.wait()
         try:
             if not call.done():
-                # The metastore notices that nobody waits any more, and takes no job for us.
+                # The metastore notices that no one waits any more, and takes no job for us.
                 self._waiting.close()
             return call.result(_LAST_ANSWER_S)
         except (LakelogError, TimeoutError):
@@ -249,19 +249,19 @@ class Service:
             self._metrics.job_seconds.labels(job.kind).observe(self._clock.monotonic_s() - began_s)
 
     def _clear(self, job: Job, log: Logger) -> None:
-        """Deletes what those before us have written and can no longer commit."""
+        """Deletes files that earlier holders of the job have written and can no longer commit."""
         info = self._metastore.get_table_by_uuid(job.table_uuid)
         count = delete_aborted(self._stores.open(info.location), job.aborted_attempts)
         log.info("taken over", attempts=len(job.aborted_attempts), deleted_files=count)
 
     def _release(self, job: Job, outcome: str) -> bool:
-        # Told to stop, a duty ends behind the step in hand, and does not tell whether that was its last one.
+        # When stopped, an executor ends after the current step, and does not say whether that was its last one.
         return self._metastore.finish_job(job.job_id, job.epoch, outcome, work_left=self.is_stopping)
 
     def _report(self, job: Job, error: Exception, log: Logger) -> None:
-        """Tells the metastore that a job failed; a word that is lost costs time only, until the deadline."""
+        """Reports to the metastore that a job failed; a lost report costs time only, until the deadline."""
         known = isinstance(error, LakelogError)
-        # A damaged file stays damaged, and what does not fit does not fit later; all else may pass.
+        # A damaged file stays damaged, and a mismatch stays a mismatch; all else may pass.
         final = isinstance(error, DataCorrupted | InvalidArgument)
         log.error("job failed", error=str(error), final=final, **({} if known else {"exc_info": error}))
         try:
@@ -271,7 +271,7 @@ class Service:
 
 
 def to_reason(error: Exception) -> str:
-    """An error in one line that the metastore takes. Pure."""
+    """An error in one line that the metastore accepts. Pure."""
     known = isinstance(error, LakelogError)
     said = str(error) if known else f"{type(error).__name__}: {error}"
     return to_line(said) or type(error).__name__

@@ -1,8 +1,8 @@
-"""Which tables' jobs are done: those that were named, whatever becomes of them while the service runs.
+"""Which tables' jobs are done: those that were named, even if some are dropped while the service runs.
 
-A name that stands for nothing at the start is most likely mistyped, so that the service says so and ends. Later it was
-a table that somebody has dropped, which is no reason to leave the others alone: it is left out until a table of that
-name is made again.
+If a name does not exist at the start, it is most likely mistyped, so the service says so and ends. Later it was a table
+that someone has dropped, which is no reason to neglect the others: it is left out until a table of that name is made
+again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lakelog.serving.logging_setup import Logger
 
 
 class NamedTables:
-    """Finds the tables that were named, again and again. For one thread.
+    """Finds the named tables, repeatedly. For one thread.
 
     Args:
-        metastore: Who knows them.
-        names: Of the tables; none: all that there are.
-        log: For what was dropped and made again.
+        metastore: Knows the tables.
+        names: Their names; empty: all tables.
+        log: Gets the names that were dropped and made again.
     """
 
     def __init__(self, metastore: Metastore, names: Sequence[TableName], log: Logger) -> None:
@@ -32,10 +32,10 @@ class NamedTables:
         self._gone: frozenset[TableName] = frozenset()
 
     def find(self) -> list[str] | None:
-        """The uuids of those that there are; empty: all tables; None: all that were named were dropped. Blocks.
+        """The uuids of those that exist; empty: all tables; None: all named ones were dropped. Blocks.
 
         Raises:
-            NotFound: The first time: some do not exist; all of them are named.
+            NotFound: The first time: some do not exist; the error names all of them.
         """
         found: list[str] = []
         gone: list[TableName] = []

@@ -1,4 +1,4 @@
-"""Which concrete classes the service runs on; here it can be read as a whole.
+"""Which concrete classes the service uses; this is its construction in one place.
 
 ```
     Service -- LeaseJob, HeartbeatJob, FinishJob --- metastore
@@ -8,10 +8,10 @@
        |         `--- Rewriter: this process, or tasks of Spark
     CleaningJobExecutor ---- AbortAttempts, ForgetAttempts - metastore
     PartitionExpiryJobExecutor  partitions, Commit -------- metastore
-    DeletionVectorJobExecutor -------- plans, Commit ---------------- metastore
+    DeletionVectorJobExecutor - plans, Commit ------------- metastore
     PurgeJobExecutor ------- BeginPurge, PurgeRows -------- metastore
-    Attendance ------ PlanCompactions -------------- metastore
-    QueueWatch ------ DescribeQueue ---------------- metastore
+    DedicatedCompaction ---- PlanCompactions -------------- metastore
+    QueueWatch ------------- DescribeQueue ---------------- metastore
     ExpiryJobExecutor ------ ExpireSnapshots, expired files  metastore
        |
     object stores, local copies of data files
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
-    """Puts the service together, with its presence; connects when it first asks for something.
+    """Puts the service together, with its presence; connects with its first request.
 
     Raises:
         InvalidArgument: The port of the metrics is taken.
@@ -114,7 +114,7 @@ def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
 
 
 def observe(service: Service) -> Activity:
-    """What the service does, for its presence."""
+    """The current activity of the service, for its presence."""
     job = service.job
     work = () if job is None else (f"{job.kind} {job.table}",)
     return Activity(ServiceState.DRAINING if service.is_stopping else ServiceState.RUNNING, work)
@@ -123,7 +123,7 @@ def observe(service: Service) -> Activity:
 def _make_rewriter(config: Config, clock: Clock, log: Logger) -> Rewriter:
     if not config.spark_master:
         return LocalRewriter(clock)
-    # Imported here: who asks for no Spark needs neither it nor Java.
+    # Imported here: without Spark neither it nor Java is needed.
     from lakelog.spark.session.session import build_service_session
 
     from .compactions.spark_rewriting import SparkRewriter

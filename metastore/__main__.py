@@ -24,7 +24,7 @@ def main() -> int:
     """Does what the command line says.
 
     Returns:
-        The exit code: 0, or 2 with one line on standard error when the service cannot start as it is told.
+                The exit code: 0, or 2 with one line on standard error when the service cannot start as configured.
     """
     leave_pandas_out()
     try:

@@ -1,4 +1,4 @@
-"""What runs beside the requests: packing, planning, cleaning, announcing, listening; the rules are the steps' own."""
+"""What runs beside the requests: packing, planning, cleaning, announcing, listening. Each step states its own rules."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .use_cases import UseCases
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S: Final = 2.0
-"""How late a watcher is told at worst, when an announcement of another metastore was lost."""
+"""How late a watcher is notified at worst, when an announcement of another metastore was lost."""
 
 PACK_INTERVAL_S: Final = 1.0
 
 PLAN_INTERVAL_S: Final = 0.5
-"""Commits within so long behind one another are planned together; nobody waits for what they make due."""
+"""Commits that follow each other within this time are planned together; no one waits for what they make due."""
 
 CLEAN_INTERVAL_S: Final = 600.0
-"""What is found has been left for an hour at least, and costs room only."""
+"""The attempts that a step finds were left at least an hour ago, and they only cost storage."""
 
 LAG_INTERVAL_S: Final = 10.0
-"""Metrics are asked for no more often."""
+"""Metrics are not requested more often than this."""
 
 OVERDUE_INTERVAL_S: Final = 60.0
-"""What is kept for too long has been so for hours."""
+"""A snapshot that is retained for too long has been so for hours."""
 
 ANNOUNCE_INTERVAL_S: Final = 0.05
-"""The first commit is announced at once, those within so long behind it together: each announcement costs a third of a
+"""The first commit is announced at once, those within this time after it together. An announcement costs a third of a
 commit, and only watchers at other metastores wait for it."""
 
 RETRY_INTERVAL_S: Final = 0.5
@@ -70,7 +70,7 @@ class Background:
 
 
 async def _repeat(name: str, step: Callable[[], Awaitable[object]], pause_s: float) -> None:
-    """Runs a step for ever; one that fails is tried again later, since each is safe to repeat."""
+    """Runs a step forever. A step that fails is tried again later, which is safe because each step can be repeated."""
     while True:
         try:
             await step()

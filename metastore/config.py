@@ -46,7 +46,7 @@ def _read_clusters(values: Values) -> tuple[tuple[str, ...], ...]:
 
 @dataclass(frozen=True)
 class DatabaseConfig:
-    """What all commands need. The URL has its secrets: never shown or logged."""
+    """The settings that all commands need. The URL contains secrets and is never shown or logged."""
 
     database_url: str = setting(
         lambda values: to_libpq_url(values.required("database-url")),
@@ -69,7 +69,7 @@ class DatabaseConfig:
 
 @dataclass(frozen=True)
 class ServeConfig(DatabaseConfig):
-    """All that `serve` and `check` need."""
+    """The settings that `serve` and `check` need."""
 
     warehouse: str = setting(
         lambda values: normalize_warehouse(values.required("warehouse")),
@@ -144,12 +144,12 @@ class ServeConfig(DatabaseConfig):
 
 @dataclass(frozen=True)
 class MigrateConfig(DatabaseConfig):
-    """All that `migrate` needs."""
+    """The settings that `migrate` needs."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What to do: `serve` or `check` with a ServeConfig, `migrate` with a MigrateConfig."""
+    """The command to run: `serve` or `check` with a ServeConfig, `migrate` with a MigrateConfig."""
 
     name: str
     config: ServeConfig | MigrateConfig
@@ -160,14 +160,14 @@ _COMMANDS: Final = (
     ("check", ServeConfig, "Check configuration, database and warehouse.", "Makes the checks of `serve` and ends."),
     ("migrate", MigrateConfig, "Bring the database's tables up to date.", "Brings the database up to date."),
 )
-"""Name, settings, and what is said of it by the help texts of the program and of the command."""
+"""Name and settings of each command, and its description in the help texts of the program and of the command."""
 
 
 def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> Command:
-    """Reads command line and environment. An argument wins over its variable.
+    """Reads the command line and the environment. An argument takes precedence over its variable.
 
     Raises:
-        SystemExit: `--help` was asked for (0), or an argument is not known (2).
+        SystemExit: `--help` was given (0), or an argument is not known (2).
         StartupFailure: A value is missing or wrong.
     """
     parser = OneLineParser(prog="lakelog metastore", description="The metastore service of lakelog.")
@@ -184,5 +184,5 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
 
 
 def read_environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """The environment variables of this process."""
     return os.environ

@@ -1,4 +1,4 @@
-"""What the metastore measures: every name once, with a sentence."""
+"""What the metastore measures: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ HELP: dict[str, str] = {
     "log_snapshots_behind": "Snapshots that are not published yet, by table.",
     "log_behind_seconds": "For how long the first of them has been there, by table.",
     "log_problems": "1 while a log cannot be published, by table.",
-    "overdue_snapshots": "Snapshots that would have expired but for somebody who needs them, by table and who that is.",
+    "overdue_snapshots": "Snapshots that would have expired if nothing retained them, by table and holder.",
 }
 
 _LABELS: dict[Levels, list[str]] = {"overdue_snapshots": ["table", "kind", "holder"]}
-"""Of levels that have other labels than what they are of."""
+"""Levels whose labels differ from the usual one."""
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _BUCKETS_COMMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -60,11 +60,11 @@ class Metrics(Protocol):
         ...
 
     def set_level(self, name: Levels, value: float, *labels: str) -> None:
-        """Records what is the case now."""
+        """Records the current value of a level."""
         ...
 
     def forget(self, name: Levels, *labels: str) -> None:
-        """Drops the level of something that is no more."""
+        """Drops the level of something that no longer exists."""
         ...
 
 
@@ -103,7 +103,8 @@ class PrometheusMetrics:
         self._counts = {
             name: Counter(prefix + name, HELP[name], ["kind"], registry=registry) for name in get_args(Counts)
         }
-        # What `labels` finds, found faster. Levels are not kept: what was forgotten would be set in vain.
+        # `labels` finds the same children, but more slowly. Levels are not cached: a forgotten one would be set in
+        # vain.
         self._counters: dict[tuple[Counts, str], Counter] = {}
         self._levels = {
             name: Gauge(prefix + name, HELP[name], _LABELS.get(name, ["of"]), registry=registry)
@@ -126,11 +127,11 @@ class PrometheusMetrics:
         counter.inc(times)
 
     def set_level(self, name: Levels, value: float, *labels: str) -> None:
-        """Records what is the case now."""
+        """Records the current value of a level."""
         self._levels[name].labels(*(labels or ("",))).set(value)
 
     def forget(self, name: Levels, *labels: str) -> None:
-        """Drops the level of something that is no more."""
-        # A table may be dropped before its first commit set anything.
+        """Drops the level of something that no longer exists."""
+        # A table can be dropped before its first commit has set a level.
         with suppress(KeyError):
             self._levels[name].remove(*labels)

@@ -1,6 +1,6 @@
-"""The client's blocking protocol over the use cases, in this process: for tests and benchmarks, not for the product.
+"""The client's blocking protocol over the use cases, in this process: for tests and benchmarks, not for production.
 
-Nothing is forwarded by hand: a call goes to the use case that has a method of its name.
+No method is forwarded by hand: a call goes to the use case that has a method of its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_OF_ONE_USE_CASE: Final = {"close", "open_commit_pipeline"}
 
 
 class InProcessMetastore(Metastore, Protocol):
-    """The protocol, and what a test does beside it."""
+    """The protocol, and what a test needs beside it."""
 
     store: Store
     use_cases: UseCases
@@ -40,28 +40,28 @@ class InProcessMetastore(Metastore, Protocol):
         ...
 
     def stop_background(self) -> None:
-        """Ends what runs beside the requests, so that a test alone decides when its steps are done."""
+        """Stops what runs beside the requests, so that only the test decides when steps run."""
         ...
 
 
 def in_process(
     open_store: Callable[[], Awaitable[Store]], make_use_cases: Callable[[Store], UseCases]
 ) -> InProcessMetastore:
-    """Starts a metastore whose event loop runs in a thread of its own.
+    """Starts a metastore whose event loop runs in its own thread.
 
     Args:
         open_store: Makes the store, on the event loop that will use it.
         make_use_cases: Makes the use cases over it.
     """
-    # What is looked up by name is invisible to a type checker.
+    # A type checker cannot see methods that are looked up by name.
     return cast(InProcessMetastore, _InProcess(open_store, make_use_cases))
 
 
 def find_methods(use_cases: UseCases) -> Mapping[str, Callable[..., Any]]:
-    """The method of a use case for each name of the protocol that is one's.
+    """The use case's method for each name of the protocol.
 
     Raises:
-        AssertionError: A name of the protocol is that of no use case, or of several.
+        AssertionError: No use case has a method of a name of the protocol, or several do.
     """
     names = {name for name in dir(Metastore) if not name.startswith("_")} - _NOT_OF_ONE_USE_CASE
     found = {name: [each for each in vars(use_cases).values() if hasattr(each, name)] for name in names}
@@ -71,7 +71,7 @@ def find_methods(use_cases: UseCases) -> Mapping[str, Callable[..., Any]]:
 
 
 async def collect_plan(use_cases: UseCases, request: PlanRequest) -> Plan:
-    """A plan whose chunks are put together, as every client does it."""
+    """A plan with its chunks put together, as every client does it."""
     stream = await use_cases.planner.plan(request)
     chunks = [(chunk.entries, chunk.without_file_ids) async for chunk in stream.chunks]
     return Plan(
@@ -133,7 +133,7 @@ class _InProcess:
 
 
 class _Pipeline:
-    """Commits in flight one behind the other."""
+    """Commits in flight, one after the other."""
 
     def __init__(self, metastore: _InProcess, max_in_flight: int) -> None:
         self._metastore = metastore
@@ -198,7 +198,7 @@ async def _open(
 async def _close(use_cases: UseCases, background: Background, store: Store) -> None:
     await use_cases.close()
     await background.stop()
-    # Watches that were closed a moment ago still end their queries, for which they need the store's connections.
+    # Watches that were just closed still end their queries, for which they need the store's connections.
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The use cases of the metastore, made and connected: what one must tell another is said here."""
+"""The use cases of the metastore, made and connected: this module says which one notifies which."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_expiry_work,
     plan_partition_expiry,
 )
-"""Who tells what is due at a table, in the order in which they are asked."""
+"""Which planners find what is due at a table, in the order of their calls."""
 
 
 class UseCases:
-    """All that the metastore does, an attribute for each use case. Runs on one event loop.
+    """All that the metastore does, with an attribute for each use case. Runs on one event loop.
 
-    What callers may ask for has the names of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold here
-    too, and raises only errors of `lakelog.errors`. What is to be run beside it stands in `metastore.background`.
+    The public methods have the names of `lakelog.client.metastore.metastore.Metastore`, whose docstrings hold here too,
+    and raise only errors of `lakelog.errors`. `metastore.background` runs what is needed beside the requests.
 
     Args:
-        store: Where everything is kept; `close` leaves it open.
+        store: Where everything is stored; `close` leaves it open.
         warehouse: Absolute URI under which tables get their locations.
-        clock: For measuring; the times of commits and leases are the store's.
-        ids: Names of tables, snapshots and attempts.
+        clock: Measures durations; the times of commits and leases are the store's.
+        ids: Generates the ids of tables, snapshots and attempts.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
-        dropped_retention_ms: For how long dropped tables can be restored; 0: not at all.
+        dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
         brokers: Those that tables may name for their logs; by default there are none.
-        planners: Who tells what commits make due.
+        planners: They find what commits make due.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class UseCases:
         self.services = Services(store, limits)
 
     async def close(self) -> None:
-        """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
+        """Ends watches, lets running commits finish and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
         await self.log_topics.close()
@@ -156,7 +156,7 @@ class UseCases:
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)
-        # It may be purged at once, or earlier than whoever waits would look again.
+        # It may be purged at once, or before a waiting compactor would poll again.
         self.jobs.due()
         self.log_topics.wake()
 

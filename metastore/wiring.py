@@ -1,4 +1,4 @@
-"""The service as a picture: the only place that picks concrete classes.
+"""The construction of the service: the only module that picks concrete classes.
 
 ```
           gRPC                        HTTP
@@ -50,7 +50,7 @@ from .server.startup import StartupFailure, check_warehouse, one_line, show_data
 from .use_cases import UseCases
 
 _GC_FIRST_GENERATION: Final = 10_000
-"""New objects between two collections: some 50 commits. With Python's 700 collecting is 8 % of a commit."""
+"""New objects between two collections: some 50 commits. With Python's 700, collecting takes 8 % of a commit."""
 
 
 async def serve(config: ServeConfig) -> None:
@@ -96,10 +96,10 @@ async def serve(config: ServeConfig) -> None:
 
 
 def _settle_memory() -> None:
-    """Has the garbage collector look at what requests make, and not at our modules again and again.
+    """Makes the garbage collector scan what requests make, and not our modules again and again.
 
-    There are 100,000 objects when the service starts, and each full collection looked at all of them while every
-    commit waited: 40 to 150 ms on a busy machine.
+    There are 100,000 objects when the service starts. Without this, each full collection scans all of them while every
+    commit waits: 40 to 150 ms on a busy machine.
     """
     gc.collect()
     gc.freeze()
@@ -136,7 +136,7 @@ async def bring_up_to_date(config: MigrateConfig) -> str:
         The revision it has now.
 
     Raises:
-        StartupFailure: It cannot be reached, or is newer than this version.
+        StartupFailure: The database cannot be reached, or is newer than this version.
     """
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
@@ -154,7 +154,7 @@ async def _reach_database(url: str, wait_s: float) -> None:
 
 
 def _open_brokers(config: ServeConfig) -> Brokers:
-    """The clusters that tables may name; its client is asked for only where there are some."""
+    """The clusters that tables may name; the Kafka client is needed only where there are some."""
     if not config.kafka_clusters:
         return Brokers()
     try:

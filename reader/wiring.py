@@ -1,4 +1,4 @@
-"""Which concrete classes `serve` runs on; here the service can be read as a whole."""
+"""Which concrete classes `serve` uses; this is its construction in one place."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ async def serve(config: ServeConfig, log: Logger) -> None:
     """Serves subscriptions until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
 
     Raises:
-        InvalidArgument: A port is taken, or there is no metastore to connect to.
+        InvalidArgument: A port is taken, or no metastore is given.
     """
-    # A subscription that is being opened, or whose position is kept, waits for the metastore in one of them.
+    # Opening a subscription, or storing its position, waits for the metastore in one of these threads.
     asyncio.get_running_loop().set_default_executor(
         ThreadPoolExecutor(config.max_subscriptions + _MORE_THREADS, thread_name_prefix="asking")
     )
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector):
         collector(registry=registry)
-    # Whatever the environment says: it is the one who reads.
+    # Whatever the environment says: this service does the reading.
     with lakelog.connect(config.target, reader="") as catalog:
         settings = ServerSettings(
             host=config.listen.host,
@@ -79,7 +79,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
 
 
 def observe(config: ServeConfig, server: ReaderServer) -> Activity:
-    """What the server does, for its presence."""
+    """The current activity of the server, for its presence."""
     state = ServiceState.RUNNING if server.serving else ServiceState.STARTING
     count = server.subscription_count
     work = [f"serves {config.listen.host}:{server.port}", *([f"subscriptions: {count}"] if count else ())]
@@ -91,7 +91,7 @@ def _catch_signals() -> asyncio.Event:
 
     def on_signal(number: int) -> None:
         if signalled.is_set():
-            # Asked twice: at once.
+            # A second signal ends the process at once.
             os._exit(128 + number)
         signalled.set()
 
@@ -104,6 +104,6 @@ def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | N
     if config.insecure_dev:
         who = "everyone on this machine may read everything" if config.access.open else "tokens are asked for"
         log.warning("INSECURE: plaintext for development, on loopback only", access=who)
-    # It serves all the same, once the metastore does; until then its health says that it does not.
+    # It serves once the metastore answers; until then its health says that it does not.
     but = "" if server.serving else "the metastore does not answer"
     say_ready("reader", Target(config.listen.host, server.port), config.tls, http, but)

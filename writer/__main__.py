@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     except LakelogError as error:
         return _report_error(error)
     except ModuleNotFoundError as error:
-        # Of Spark, which is imported late.
+        # An error of Spark, which is imported late.
         print(f"writer: {explain_missing(error, 'The writer', 'embedded')}", file=sys.stderr)  # noqa: T201
         return ExitStatus.INVALID
 
@@ -75,7 +75,7 @@ def _check(config: Config, file: Path) -> ExitStatus:
 
 
 def _run(config: Config, pipeline: Pipeline) -> int:
-    # Not above: to say what is wrong with a file takes neither Spark nor Java.
+    # Not above: checking a file needs neither Spark nor Java.
     from lakelog.serving.streams.spark_log_file import choose_spark_log
     from lakelog.serving.streams.spark_process import let_workers_import
     from lakelog.spark.session.session import StartingSession
@@ -83,7 +83,7 @@ def _run(config: Config, pipeline: Pipeline) -> int:
     log = set_up_logging(config.log_level, pipeline=pipeline.name)
     spark_log_file = choose_spark_log(config.spark_log_file, f"pipeline-{pipeline.name}", read_environment())
     let_workers_import(__file__, __package__ or "")
-    # Java takes longest, so it starts beside the imports, the lease and the checks.
+    # Java takes longest to start, so it starts while imports, the lease and the checks run.
     session = StartingSession(
         f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf, log_file=spark_log_file
     )
@@ -118,7 +118,7 @@ def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Lo
 
 
 def _publish(config: PublishConfig) -> int:
-    # Not above: it imports Kafka's client, which pipelines of files do without.
+    # Not above: it imports the Kafka client, which pipelines of files do not need.
     from lakelog.log.secrets import read_secrets
 
     from .publishing.wiring import make_service
@@ -136,5 +136,5 @@ def _publish(config: PublishConfig) -> int:
 
 
 if __name__ == "__main__":
-    # SUBTLE: Spark's threads and its Java process, and those of publishers, would keep a plain return waiting.
+    # SUBTLE: Spark's threads and its Java process, and those of publishers, would delay a plain return.
     leave(main(sys.argv[1:]))

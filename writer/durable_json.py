@@ -1,4 +1,4 @@
-"""Small files of JSON in a checkpoint: whole or not at all, and on the disk before anybody is told."""
+"""Small JSON files in a checkpoint: complete or absent, and on the disk before anything depends on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.storage.objects.durable import synchronise
 
 
 def write_draft(folder: Path, data: dict[str, Any]) -> Path:
-    """Writes a file without its final name; the folder is made where it is not there."""
+    """Writes a file without its final name; makes the folder if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{uuid.uuid4().hex}"
     draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
@@ -22,7 +22,7 @@ def write_draft(folder: Path, data: dict[str, Any]) -> Path:
 
 
 def write_once(path: Path, data: dict[str, Any]) -> None:
-    """Writes a file, unless there is one: of two processes only one makes it, and both see the same."""
+    """Writes a file, unless it exists: of two processes only one makes it, and both see the same content."""
     draft = write_draft(path.parent, data)
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
@@ -31,6 +31,6 @@ def write_once(path: Path, data: dict[str, Any]) -> None:
 
 
 def replace(path: Path, data: dict[str, Any]) -> None:
-    """Writes a file in the place of another one."""
+    """Replaces a file."""
     write_draft(path.parent, data).replace(path)
     synchronise(path.parent)

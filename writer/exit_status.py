@@ -1,4 +1,4 @@
-"""How a pipeline ends: each kind has an exit code of its own, so that scripts and supervisors can tell."""
+"""How a pipeline ends: each kind has its own exit code, for scripts and supervisors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class ExitStatus(enum.IntEnum):
     """Exit codes of `lakelog pipeline`."""
 
     FINE = ExitCode.FINE
-    """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""
+    """Stopped by a signal after the current batch, or everything was read; also: the check found nothing."""
     FAILED = ExitCode.FAILED
-    """Something unexpected; the log tells."""
+    """An unexpected error; see the log."""
     INVALID = ExitCode.INVALID
-    """The command line, the pipeline's file, the table or the source do not fit; starting again cannot help."""
+    """The command line, the pipeline's file, the table or the source are wrong; starting again cannot help."""
     BAD_RECORD = 3
     """A bad record, and the pipeline stops at those; or a file that changed while it was read."""
     FENCED = ExitCode.FENCED
     """Another instance has taken over."""
     HELD = ExitCode.HELD
-    """Another instance runs, and we were told not to wait."""
+    """Another instance runs, and the options say not to wait."""
     CHECKPOINT = ExitCode.CHECKPOINT
-    """The checkpoint and the table do not belong together; or the topic was made anew, or lost what was not read."""
+    """The checkpoint and the table do not belong together; or the topic was made again, or lost unread records."""
     UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
     MISSING = ExitCode.MISSING
@@ -40,5 +40,5 @@ _BY_REASON: Final[Mapping[str, int]] = {
 
 
 def to_exit_status(error: BaseException) -> ExitStatus:
-    """How a pipeline that met an error ends. Pure."""
+    """The exit status for an error that ends a pipeline. Pure."""
     return ExitStatus(to_stream_exit_code(error, _BY_REASON))

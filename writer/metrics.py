@@ -1,4 +1,4 @@
-"""What a pipeline measures: every name once, with a sentence."""
+"""What a pipeline measures: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Metrics:
 
     Args:
         pipeline: The pipeline's name.
-        unit: What its source is counted in: `files` or `records`.
+        unit: The unit of its source: `files` or `records`.
     """
 
     def __init__(self, pipeline: str, unit: str) -> None:
@@ -54,5 +54,5 @@ class Metrics:
         self.batch_seconds: Final = seconds.labels(pipeline)
 
     def set_partition_lag(self, topic: str, partition: int, lag: int) -> None:
-        """How much waits in a partition of a topic."""
+        """Sets how much waits in a partition of a topic."""
         self._partition_lag.labels(self._pipeline, topic, str(partition)).set(lag)

@@ -1,4 +1,4 @@
-"""Telling how far a pipeline is: to the metastore for `lakelog pipelines`, to the log, to Prometheus."""
+"""Reports the progress of a pipeline: to the metastore for `lakelog pipelines`, to the log, to Prometheus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DoneBatch:
         planned: What it took.
         rows: Rows it brought.
         dead_letters: Records it set aside.
-        totals: With it.
+        totals: The totals including it.
         seconds: How long it took.
         already_applied: Whether an earlier try had committed it.
     """
@@ -36,13 +36,13 @@ class DoneBatch:
 
 
 class Progress:
-    """Keeps what was reported last, and reports anew. Used from one thread at a time.
+    """Remembers the last report, and reports again. Used from one thread at a time.
 
     Args:
         pipeline: The pipeline.
-        metastore: To whom reports go.
-        metrics: What is measured.
-        log: For lines.
+        metastore: Receives the reports.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Logger) -> None:
@@ -58,17 +58,17 @@ class Progress:
         )
 
     def lead(self, epoch: int) -> None:
-        """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""
+        """Reports under this epoch from now on. The reports of an earlier run stay until newer ones replace them."""
         table = self._report.state.table
         self._report.lead(epoch, lambda before: before.table == table)
 
     @property
     def is_running(self) -> bool:
-        """Whether it reported last that it runs; any thread may ask."""
+        """Whether its last report says that it runs; any thread may call this."""
         return self._report.state.state == "running"
 
     def begin(self, totals: Totals, last: PlannedBatch | None) -> None:
-        """Takes what earlier runs did from the checkpoint."""
+        """Takes the results of earlier runs from the checkpoint."""
         self._apply(totals, last)
 
     def running(self) -> None:
@@ -95,7 +95,7 @@ class Progress:
         self._report.update(state="running", last_error="")
 
     def batch_waits(self, batch: PlannedBatch | None) -> None:
-        """Notes a batch that did not go well: what it takes, and what is behind that, waits in the source."""
+        """Records a batch that failed: its input, and all that comes later, waits in the source."""
         if batch is not None:
             self._place(batch.before)
 
@@ -105,7 +105,7 @@ class Progress:
         self._report.report_failure(error)
 
     def files_changed(self, paths: tuple[str, ...]) -> None:
-        """Reports files that changed after they were read: what they hold now is not in the table."""
+        """Reports files that changed after they were read: their present content is not in the table."""
         self._metrics.changed_files.set(len(paths))
         if not paths:
             return
@@ -118,7 +118,7 @@ class Progress:
         self._report.update(last_error=what)
 
     def ended(self, error: BaseException | None) -> None:
-        """Reports the end: `stopped`, or `failed` with what was wrong."""
+        """Reports the end: `stopped`, or `failed` with the error."""
         self._metrics.running.set(0)
         self._report.report_end(error)
 

@@ -1,6 +1,6 @@
-"""Running a pipeline: what is checked before Spark begins, which query it runs, and what is told of its batches.
+"""Running a pipeline: the checks before Spark begins, its query, and the reports of its batches.
 
-When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`.
+`lakelog/serving/streams/leased_stream.py` says in which order this happens and how it ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .source import Source
 from .source_progress import PlannedBatch
 
 _POLLING_DELAY: Final = "spark.sql.streaming.pollingDelay"
-"""How long Spark waits behind a poll that found nothing."""
+"""How long Spark waits after a poll that found nothing."""
 
 
 class Service:
@@ -37,16 +37,16 @@ class Service:
     Args:
         pipeline: The pipeline.
         start_spark: Makes the session for a source; called after the lease is taken.
-        spare_spark: Ends what was begun for the session; called when the lease has to be waited for, so that an
-            instance that waits costs little.
-        make_writer: Makes what does batches, once there is a lease.
-        lease: Of the pipeline, not yet taken.
-        progress: Where it is told how far the pipeline is.
-        events: From outside.
-        max_unavailable_s: How long failures that may pass are borne before they end the pipeline.
+        spare_spark: Ends a session that was begun; called when the lease has to be waited for, so that an instance that
+            waits costs little.
+        make_writer: Makes the batch writer, once there is a lease.
+        lease: The pipeline's lease, not yet taken.
+        progress: Gets the progress of the pipeline.
+        events: Events from outside.
+        max_unavailable_s: How long temporary failures are tolerated before they end the pipeline.
         wait_for_lease: Whether to wait for another instance.
         clock: For the time.
-        log: For lines.
+        log: The service's log.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Service:
         )
 
     def lose(self, error: LakelogError) -> None:
-        """Tells that the lease is lost; from any thread."""
+        """Reports that the lease is lost; from any thread."""
         self._leased.lose(error)
 
     def run(self) -> ExitStatus:
@@ -105,7 +105,8 @@ class Service:
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
         made: list[BatchWriter] = []
-        # Before Spark is started, which takes long: what does not fit is told at once, and who is away is waited for.
+        # Before Spark starts, which takes long: a mismatch is reported at once, and a server that is away is waited
+        # for.
         self._leased.repeat(lambda: made.append(self._make_writer()))
         if not made:
             return  # Told to end meanwhile.
@@ -125,7 +126,7 @@ class Service:
         self._leased.repeat(step)
 
     def _check(self, writer: BatchWriter) -> None:
-        """Before Spark begins, or anew: table and checkpoint agree, the next batch can be read as it was planned."""
+        """Before Spark begins, or again: table and checkpoint agree, the next batch can be read as it was planned."""
         self._lease.check()
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
         writer.checkpoint.check_progress(self._pipeline, progress)
@@ -133,7 +134,7 @@ class Service:
         writer.source.refresh(last + 1, self._log)
 
     def _stream(self, spark: SparkSession, writer: BatchWriter) -> None:
-        """Lets batches run until the source is empty (`available_now`), a failure, or the end."""
+        """Runs batches until the source is empty (`available_now`), a failure, or the end."""
 
         def write(taken: DataFrame, batch_id: int) -> None:
             try:
@@ -160,13 +161,13 @@ class Service:
         )
         if interval_s is None:
             return start_query(stream, None)
-        # Not Spark's trigger of an interval, which waits for a tick of its clock though more is there (drained.py).
+        # Not Spark's interval trigger, which waits for a tick of its clock even if more data waits (drained.py).
         spark.conf.set(_POLLING_DELAY, f"{max(10, int(interval_s * 1000))}ms")
         return start_query(stream, 0.0)
 
 
 def _is_noted(query: StreamingQuery, checkpoint: Checkpoint) -> bool:
-    """Whether Spark has noted that the batch is done; a batch that it has not is repeated, and found done."""
+    """Whether Spark has recorded that the batch is done; otherwise Spark repeats it, and it is found done."""
     return checkpoint.last_done() >= checkpoint.last_begun() and not query.status["isTriggerActive"]
 
 

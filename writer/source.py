@@ -1,4 +1,4 @@
-"""What a pipeline reads from, as all of the service but the source's own folder sees it."""
+"""What a pipeline reads from, as seen by all of the service except the source's own folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .progress import Progress
 from .source_progress import PlannedBatch
 
 ReadTasks: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""For `mapInArrow`: from batches that name what to read to rows of the table. Picklable; runs on executors."""
+"""For `mapInArrow`: from batches that name the input to rows of the table. Picklable; runs on executors."""
 
 
 class Source(Protocol):
-    """A source with its part of the checkpoint. Batches are planned within Spark's own planning."""
+    """A source with its part of the checkpoint. Batches are planned inside Spark's own planning."""
 
     def read_batch(self, batch_id: int) -> PlannedBatch | None:
-        """What a batch takes; None: it is not planned, or long done.
+        """The input of a batch; None: it is not planned, or long done.
 
         Raises:
             DataCorrupted: The checkpoint was changed.
@@ -29,21 +29,21 @@ class Source(Protocol):
         ...
 
     def refresh(self, batch_id: int, log: Logger) -> None:
-        """Looks, before Spark begins, whether the batch that comes next can still be read as it was planned."""
+        """Checks, before Spark begins, whether the next batch can still be read as it was planned."""
         ...
 
     def reader(self, batch_id: int) -> ReadTasks:
-        """How what a batch takes becomes rows."""
+        """How the input of a batch becomes rows."""
         ...
 
     def register(self, spark: SparkSession) -> None:
-        """Makes the source known to a session."""
+        """Registers the source with a session."""
         ...
 
     def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        """The name of the source in Spark and its options; `splits`: into about how many tasks a batch goes."""
+        """The name of the source in Spark and its options; `splits`: into about how many tasks a batch is divided."""
         ...
 
     def report_changes(self, progress: Progress) -> None:
-        """Tells what was seen of the source since."""
+        """Reports changes of the source that were noticed since."""
         ...

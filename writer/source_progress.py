@@ -1,4 +1,4 @@
-"""How far a source is read, and what a batch takes of it."""
+"""The progress of a source, and the input of a batch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SourceProgress:
     """How far a source is read.
 
     Args:
-        position: For people.
+        position: The position, for people.
         taken: How much was read.
         lag: How much waits.
-        partitions: Of a source of topics, how much waits in each of their partitions.
+        partitions: For topics, how much waits in each of their partitions.
     """
 
     position: str
@@ -34,7 +34,7 @@ class SourceProgress:
 
 
 class PlannedBatch(Protocol):
-    """What a batch takes; the same however often it is looked at."""
+    """The input of a batch, the same at each call."""
 
     @property
     def batch_id(self) -> int:
@@ -48,15 +48,15 @@ class PlannedBatch(Protocol):
 
     @property
     def before(self) -> SourceProgress:
-        """Where the source stands until the batch is done."""
+        """The progress of the source before the batch is done."""
         ...
 
     @property
     def after(self) -> SourceProgress:
-        """Where it stands from then on."""
+        """The progress of the source after it."""
         ...
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What is remembered with the batch's snapshot."""
+        """The commit metadata for the batch's snapshot."""
         ...

@@ -1,4 +1,4 @@
-"""Which concrete classes a pipeline runs on; here the service can be read as a whole."""
+"""Which concrete classes a pipeline uses; this is its construction in one place."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ from .source import Source
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
-    """The metastore, and where it is; connects when it is first asked."""
+    """The metastore and its address; connects with its first request."""
     target = config.target or pipeline.target
     connection = make_connection(target, tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None)
     return open_metastore(connection), connection.target
 
 
 def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo, Coercion]:
-    """Checks table and source; returns the table and how rows become its.
+    """Checks table and source; returns the table and how rows become rows of it.
 
     Raises:
-        InvalidArgument: They do not fit; all problems together, a line each, as `file:line:column: key: what`.
+        InvalidArgument: They do not fit; the error has all problems, a line each, as `file:line:column: key: what`.
         NotFound: The table or the source's folder does not exist.
         Unavailable: The metastore does not answer.
     """
@@ -130,13 +130,13 @@ def make_service(
     """Puts a pipeline together, with its presence.
 
     Args:
-        config: What the process was told.
+        config: The settings of the process.
         pipeline: The pipeline.
-        metastore: Who knows its table.
-        target: Where the metastore is.
-        events: From outside.
+        metastore: Knows its table.
+        target: The metastore's address.
+        events: Events from outside.
         session: Spark's session, which may not be there yet.
-        log: For lines.
+        log: The service's log.
     """
     clock = SystemClock()
     metrics = Metrics(pipeline.name, pipeline.source.unit)

@@ -1,8 +1,9 @@
-"""The compaction of one bucket as work: planned on what is live now, done piece by piece, told to the gate in groups.
+"""The compaction of one bucket: planned on the files that are live now, done task by task, committed in groups.
 
-    live files -> plan (pure, `lakelog.format.compaction`) -> pieces, each rewritten by itself -> one group a piece
+      live files -> plan (pure, `lakelog.format.compaction`) -> rewrite tasks, each on its own -> one group for each
+      task
 
-Pieces share no key, or no order: each of them is committed or dropped without the others.
+Rewrite tasks share no keys, or have no order: each of them is committed or dropped without the others.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
 from lakelog.writes.change import to_compaction_change
 
 MAX_GROUPS: Final = 1000
-"""Of one commit: the metastore takes no more."""
+"""Groups of one commit: the metastore takes no more."""
 
 
 class Strategy(enum.Enum):
-    """What of a bucket is compacted."""
+    """Which files of a bucket are compacted."""
 
     DUE = job.DUE
-    """What its sizes and the table's options make due."""
+    """Those that their sizes and the table's options make due."""
     MINOR = job.MINOR
-    """That, or else all that writers have written since the last time."""
+    """Those, or else all that writers have written since the last compaction."""
     FULL = job.FULL
-    """Everything, to the highest level."""
+    """All files, to the highest level."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RewriteTask:
 
     Args:
         rewrite: What to read and write.
-        why: In a sentence for people.
+        why: The reason, in a sentence for people.
     """
 
     rewrite: RunRewrite | FileRewrite | EmissionRewrite
@@ -64,7 +65,7 @@ class RewriteTask:
 
     @property
     def size_bytes(self) -> int:
-        """Of the files that are replaced."""
+        """The size of the files that are replaced."""
         return sum(file.size_bytes for file in self.inputs)
 
 
@@ -74,13 +75,13 @@ class BucketWork:
 
     Args:
         info: The table, as it was when this was planned.
-        bucket: Where.
-        level: Of all that is written and moved.
-        rewrite_tasks: To be rewritten, in any order.
-        moved: Ids of files that get the level as they are.
-        why: In a sentence for people.
+        bucket: The bucket.
+        level: The level of all files that are written and moved.
+        rewrite_tasks: The tasks, in any order.
+        moved: Ids of files that only change their level.
+        why: The reason, in a sentence for people.
         run_count: How many sorted runs the bucket had; 0 without a primary key.
-        moved_new_bytes: Of the files that are moved, those that no compaction has taken before.
+        moved_new_bytes: The size of those moved files that no compaction has taken before.
         is_full: All of the bucket's files end at its highest level.
     """
 
@@ -97,7 +98,7 @@ class BucketWork:
 
 @dataclass(frozen=True)
 class RewrittenTask:
-    """A piece and the files that were written for it: none where no row was left, or no change is to be told."""
+    """A rewrite task and the files it wrote: none where no row was left, or no change is to be emitted."""
 
     rewrite_task: RewriteTask
     files: tuple[DataFile, ...]
@@ -105,13 +106,13 @@ class RewrittenTask:
 
 
 def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
-    """The live files of a bucket, now; of a table without key and buckets the small ones that a job may be about.
+    """The live files of a bucket now; in a table without key and buckets, the small ones that the job may concern.
 
     Args:
-        metastore: Who has them.
+        metastore: Lists the files.
         info: The table.
-        bucket: Which one.
-        payload: Of the job.
+        bucket: The bucket.
+        payload: The job's payload.
 
     Raises:
         NotFound: There is no such table.
@@ -135,9 +136,9 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
 
     Args:
         plan: The live files of the bucket, and nothing else.
-        bucket: Which one.
-        strategy: What of it.
-        has_waited: As of `lakelog.format.compaction.requested.plan_bucket`.
+        bucket: The bucket.
+        strategy: Which of its files.
+        has_waited: As in `lakelog.format.compaction.requested.plan_bucket`.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -171,9 +172,9 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
 
 
 def count_new_bytes(files: Iterable[LiveFile]) -> int:
-    """How many bytes of some files no compaction has written or moved before. Pure.
+    """The size of those files that no compaction has written or moved before. Pure.
 
-    Their place is that of the commit that added them; or they were marked since, at level 0.
+    Their order key is that of the commit that added them; or they got deletion vectors since, at level 0.
     """
     return sum(
         file.size_bytes
@@ -183,10 +184,10 @@ def count_new_bytes(files: Iterable[LiveFile]) -> int:
 
 
 def run_rewrite_task(store: ObjectStore, info: TableInfo, attempt_id: str, rewrite_task: RewriteTask) -> RewrittenTask:
-    """Writes what replaces a piece's files; blocks. A failure leaves nothing behind.
+    """Writes the files that replace a task's inputs; blocks. A failure leaves no files.
 
     Raises:
-        DataCorrupted: A data file is damaged or missing; named.
+        DataCorrupted: A data file is damaged or missing; the error names it.
         LakelogError: The store failed.
     """
     options, rewrite = TableOptions(info.options), rewrite_task.rewrite
@@ -199,11 +200,11 @@ def run_rewrite_task(store: ObjectStore, info: TableInfo, attempt_id: str, rewri
 
 
 def to_work_change(work: BucketWork, done: Sequence[RewrittenTask], moved: Sequence[int]) -> Change:
-    """What is committed of a compaction: a group for each piece, and for what is moved as many as there may be. Pure.
+    """What is committed of a compaction: a group for each task, and as many as possible for moved files. Pure.
 
     Args:
         work: The compaction.
-        done: Pieces of it, fewer than `MAX_GROUPS`.
+        done: Some of its tasks, fewer than `MAX_GROUPS`.
         moved: Which of its files are moved with them.
     """
     groups = [_to_group(work, each) for each in done]
@@ -247,14 +248,14 @@ def to_run_rewrite(
     """A rewrite of some files of a bucket. Pure.
 
     Args:
-        number: Its place among those of the plan.
+        number: Its number among the rewrites of the plan.
         file_ids: Its inputs.
-        level: Of what it writes.
+        level: The level of the files it writes.
         files: All live files of the bucket by id, in a plan's order.
         base_time_ms: When the plan's snapshot was committed.
     """
     chosen = set(file_ids)
-    # In the plan's order, which the files have.
+    # In the plan's order, which `files` has.
     inputs = tuple(file for file_id, file in files.items() if file_id in chosen)
     hull = find_hull([KeyRange(file.min_key, file.max_key) for file in inputs])
     rest = tuple(

@@ -1,7 +1,8 @@
-"""The compaction of a bucket whose full compactions tell what has changed since the one before (semantics 3.6).
+"""The compaction of a bucket whose full compactions emit what has changed since the last one (semantics 3.6).
 
-What lies at the highest level was told, and nothing else is compacted into it: so whatever ends there tells, whether it
-was asked for or due. What is compacted below it is told later.
+All files at the highest level are in the baseline, and no other compaction writes there. So every compaction that ends
+at the highest level emits changes, whether it was requested or due. Changes that are compacted below it are emitted
+later.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ def plan_next(
     *,
     has_waited: bool = False,
 ) -> BucketWork | NoPlan:
-    """Plans what is to be done with a bucket now; blocks on the metastore.
+    """Plans the next compaction of a bucket; blocks on the metastore.
 
     Args:
-        metastore: Who lists its files.
+        metastore: Lists its files.
         info: The table.
-        bucket: Which one.
-        strategy: What of it.
-        payload: Of the job.
-        has_waited: As of `lakelog.format.compaction.requested.plan_bucket`.
+        bucket: The bucket.
+        strategy: Which of its files.
+        payload: The job's payload.
+        has_waited: As in `lakelog.format.compaction.requested.plan_bucket`.
 
     Raises:
         NotFound: There is no such table.
@@ -62,7 +63,7 @@ def plan_next(
         try:
             baseline = to_live_files(metastore.plan(request).files)
         except SnapshotExpired:
-            # It took very long; what is live has changed since.
+            # It took very long; the live files have changed since.
             continue
         return plan_emission_work(live, bucket, strategy, baseline)
 
@@ -70,13 +71,13 @@ def plan_next(
 def plan_emission_work(
     plan: Plan, bucket: BucketRef, strategy: Strategy, baseline: Sequence[LiveFile]
 ) -> BucketWork | NoPlan:
-    """Plan the compaction of a bucket whose full compactions tell what has changed. Pure.
+    """Plan the compaction of a bucket whose full compactions emit what has changed. Pure.
 
     Args:
         plan: The live files of the bucket, and nothing else.
-        bucket: Which one.
-        strategy: What of it.
-        baseline: The files that were told up to the plan's snapshot, live or not, in a plan's order.
+        bucket: The bucket.
+        strategy: Which of its files.
+        baseline: The files of the baseline at the plan's snapshot, live or not, in a plan's order.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -93,7 +94,7 @@ def plan_emission_work(
     if isinstance(found, BucketPlan) and not found.is_full:
         if baseline_ids.isdisjoint(found.file_ids) or baseline_ids.issuperset(found.file_ids):
             return plan_work(plan, bucket, strategy)
-        # What was told and what was not would become one file: it is told now.
+        # Files inside and outside the baseline would become one file, so the changes are emitted now.
         found = _plan_keyed(plan, Strategy.FULL, as_of_ms)
     elif isinstance(found, NoPlan) and strategy is not Strategy.FULL:
         return found

@@ -1,13 +1,14 @@
-"""The duty of attaching changelogs to snapshots that were committed without (semantics 3.5).
+"""The job executor that attaches changelogs to snapshots that were committed without them (semantics 3.5).
 
-    lowest open snapshots -> attempt -> old rows looked up, files written -> attached in one transaction -> the next
+      lowest pending snapshots -> attempt -> old rows looked up, files written -> attached in one transaction -> the
+      next
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
-1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its files.
-2. Files are written; nobody sees them.
-3. They are attached in the metastore, fenced by the job's epoch; repeating is answered with what was done. When files
-   are deleted, `lakelog.writes.attempt` says.
+1. An attempt is opened under the job's name. The next holder of the job aborts it, and deletes its files.
+2. Files are written; no reader sees them.
+3. They are attached in the metastore, fenced by the job's epoch; a repetition gets the first answer again.
+   `lakelog.writes.attempt` says when files are deleted.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from ..executor import Control
 from ..metrics import Metrics
 
 _TURN_S: Final = 10.0
-"""After so long a job that is still due is given back, so that a table that is written to all the time does not keep
-those of others waiting."""
+"""A job that is still due after this time is given back, so that a table with constant writes does not keep other
+tables waiting."""
 
 
 @dataclass
@@ -58,12 +59,12 @@ class ChangelogJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `changelog`.
 
     Args:
-        metastore: Who plans and attaches.
+        metastore: Plans and attaches.
         stores: Where the tables' files are.
-        caches: For old rows.
-        clock: For how long a turn takes.
-        metrics: What is measured.
-        log: For lines.
+        caches: Caches for old rows.
+        clock: Measures how long a turn takes.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ChangelogJobExecutor:
         self._log = log
 
     def do(self, job: Job, control: Control) -> str:
-        """Attaches changelogs in order until none is open, or the turn is over."""
+        """Attaches changelogs in order until none is pending, or the turn is over."""
         done = _Done()
         began_s = self._clock.monotonic_s()
         page = self._metastore.list_snapshots(job.table_uuid, limit=1)
@@ -91,7 +92,7 @@ class ChangelogJobExecutor:
         return done.describe()
 
     def _attach_next(self, job: Job, snapshots: Sequence[Snapshot], control: Control, done: _Done) -> int:
-        """Attaches to the lowest open snapshots that go together; the lowest one that is open then."""
+        """Attaches to the lowest pending snapshots that go together; returns the lowest one that is pending then."""
         with CommitAttempt(self._metastore, job.lease) as attempt:
             info = attempt.join(job.table_uuid)
             store = attempt.add_store(self._stores.open(info.location))

@@ -1,14 +1,14 @@
-"""The duty of compacting buckets (semantics 6): a read stays what it was, and costs less.
+"""The job executor that compacts buckets (semantics 6): reads return the same rows, and cost less.
 
-    live files -> plan -> attempt -> pieces rewritten -> committed in groups: those that still stand
+      live files -> plan -> attempt -> rewrite tasks -> committed in groups: those whose inputs are still live
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
-1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its files.
-2. Files are written; nobody sees them.
-3. They are committed, fenced by the job's epoch. What others have replaced meanwhile is dropped with a reason, and its
-   files are deleted: the attempt is committed by then, so that nobody else can ever take them.
-4. When files are deleted, `lakelog.writes.attempt` says.
+1. An attempt is opened under the job's name. The next holder of the job aborts it, and deletes its files.
+2. Files are written; no reader sees them.
+3. They are committed, fenced by the job's epoch. A group whose inputs were replaced meanwhile is dropped with a reason,
+   and its files are deleted: the attempt is committed by then, so no other commit can ever take them.
+4. `lakelog.writes.attempt` says when files are deleted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .changelog_emission import plan_next
 from .rewriting import LocalRewriter, Rewriter
 
 _ROUNDS: Final = 5
-"""Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
-make more due. What is due still is made so again by the next commit."""
+"""Plans that one job makes, each on the result of the one before: other commits may have come between, and a compaction
+may make more due. Work that is still due then becomes due again with the next commit."""
 
 
 @dataclass
@@ -77,11 +77,11 @@ class CompactionJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `compact`, each of one bucket.
 
     Args:
-        metastore: Who plans and commits.
+        metastore: Plans and commits.
         stores: Where the tables' files are.
-        clock: For how long work is not committed.
-        metrics: What is measured.
-        log: For lines.
+        clock: Measures for how long work is not committed.
+        metrics: The measurements.
+        log: The service's log.
         rewriter: Where files are rewritten; None: in this process.
     """
 
@@ -110,7 +110,7 @@ class CompactionJobExecutor:
             if control.is_stopping:
                 break
             control.check()
-            # What is left then is new, and waits for others.
+            # The files that are left then are new, and wait for others.
             has_waited = HAS_WAITED in job.payload and number == 0
             found = plan_next(self._metastore, info, bucket, strategy, job.payload, has_waited=has_waited)
             if isinstance(found, NoPlan):
@@ -120,13 +120,13 @@ class CompactionJobExecutor:
             try:
                 self._do_work(job, found, control, done)
             except DataCorrupted as error:
-                # Others have replaced it since the plan, and it expired; else it is still missing the next time.
+                # The file was replaced since the plan, and expired; otherwise it is still missing the next time.
                 if error.reason != FILE_MISSING or error.message == missing or number == _ROUNDS - 1:
                     raise
                 missing = error.message
                 continue
             if strategy is not Strategy.DUE and done.dropped == dropped:
-                # What was asked for is done: what came meanwhile was not there when it was.
+                # The request is done: files that came meanwhile were not there when it was made.
                 break
         return done.describe(reason)
 
@@ -188,7 +188,7 @@ class CompactionJobExecutor:
 
 
 def _find_paths(change: Change, dropped: Sequence[DroppedGroup]) -> set[str]:
-    """The files that a commit has brought."""
+    """The files that a commit has added."""
     files = split_group_files(change)
     lost = {file.path for each in dropped for file in files[each.group]}
     return {file.path for file in (*change.add_files, *change.changelog_files)} - lost

@@ -1,8 +1,8 @@
-"""Looking after the tables that a compactor was started for: there something is due also where they are write-only.
+"""Dedicated compaction: for the tables that a compactor was started for, work is due even if they are write-only.
 
-Nothing becomes due by itself in a write-only table (semantics 6.5). So whoever was started for named tables asks the
-metastore, now and then, to plan what their commits have made necessary since it asked last; the first time all of it.
-Several who do so make the same jobs due, which is harmless.
+In a write-only table nothing becomes due without a request (semantics 6.5). So a compactor that was started for named
+tables regularly asks the metastore to plan what their commits have made necessary since its last request; the first
+request covers everything. If several compactors do so, they make the same jobs due, which is harmless.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from lakelog.errors import LakelogError, NotFound, OutcomeUnknown, PermissionDen
 from lakelog.serving.logging_setup import Logger
 
 REQUEST_EVERY_S: Final = 5.0
-"""How late a commit to a write-only table is noticed; asking where nothing has come costs a few reads by key."""
+"""How late a commit to a write-only table is noticed; a request without new commits costs a few reads by key."""
 
 
 class DedicatedCompaction:
     """Remembers how far each table was planned.
 
     Args:
-        metastore: Who plans.
-        log: For lines.
+        metastore: Plans the tables.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, log: Logger) -> None:
@@ -32,13 +32,13 @@ class DedicatedCompaction:
         self._planned: dict[str, int] = {}
 
     def plan(self, table_uuids: Sequence[str]) -> None:
-        """Has what is due at these tables made due; blocks.
+        """Makes the compactions of these tables due; blocks.
 
-        One that is dropped meanwhile, or that cannot be planned, is passed over: the others have work all the same.
+        A table that is dropped meanwhile, or that cannot be planned, is skipped: the others still have work.
 
         Raises:
             Unavailable: The metastore is away; also OutcomeUnknown.
-            PermissionDenied: We may not ask.
+            PermissionDenied: We may not request this.
         """
         for table_uuid in table_uuids:
             try:

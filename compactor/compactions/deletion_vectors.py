@@ -1,15 +1,15 @@
-"""The duty of marking buckets: finding once which rows are superseded, where each read would find it anew.
+"""The job executor that builds deletion vectors: it finds replaced rows once, instead of each read finding them again.
 
-    live files -> sections to be merged -> attempt -> positions written -> committed section by section
+      live files -> sections to be merged -> attempt -> vectors written -> committed section by section
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
-1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its file.
-2. Positions are written; nobody names them.
-3. Entries of the marked files that name them are committed, fenced by the job's epoch, for the sections that are as
-   they were read. What others have changed meanwhile is dropped with a reason; where nothing is left the gate aborts
-   the attempt, and its file is deleted.
-4. When files are deleted, `lakelog.writes.attempt` says.
+1. An attempt is opened under the job's name. The next holder of the job aborts it, and deletes its file.
+2. The vectors are written; no entry names them yet.
+3. Entries of the files that name their vectors are committed, fenced by the job's epoch, for the sections that are
+   still as they were read. A section that was changed meanwhile is dropped with a reason. If no section is left, the
+   gate aborts the attempt, and its file is deleted.
+4. `lakelog.writes.attempt` says when files are deleted.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class DeletionVectorJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `deletion-vectors`, each of one bucket.
 
     Args:
-        metastore: Who plans and commits.
+        metastore: Plans and commits.
         stores: Where the tables' files are.
-        metrics: What is measured.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
@@ -73,14 +73,14 @@ class DeletionVectorJobExecutor:
         self._log = log
 
     def do(self, job: Job, control: Control) -> str:
-        """Marks all that a read of the bucket would merge, unless a compaction is due."""
+        """Builds the vectors for all that a read of the bucket would merge, unless a compaction is due."""
         done = _Done()
         try:
             return self._build_all(job, control, done)
         except DataCorrupted as error:
             if error.reason != FILE_MISSING:
                 raise
-        # Others have replaced it since the plan, and it expired; else it is still missing.
+        # The file was replaced since the plan, and expired; otherwise it is still missing.
         return self._build_all(job, control, done)
 
     def _build_all(self, job: Job, control: Control, done: _Done) -> str:
@@ -138,7 +138,7 @@ class DeletionVectorJobExecutor:
 
 
 def to_deletion_vector_change(info: TableInfo, bucket: BucketRef, vectors: BuiltVectors) -> Change:
-    """What is committed of marks: a group for each section. Pure."""
+    """The change that commits deletion vectors: a group for each section. Pure."""
     groups = []
     for section in vectors.sections:
         vector_files = tuple(file.file_id for file in section.vector_files)

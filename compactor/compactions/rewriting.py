@@ -1,4 +1,4 @@
-"""Where the pieces of a compaction are rewritten: here, in this process, or wherever else somebody does the same."""
+"""Where the rewrite tasks of a compaction run: in this process, or elsewhere with the same result."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from ..executor import Control
 from .bucket_work import RewriteTask, RewrittenTask, run_rewrite_task
 
 COMMIT_EVERY_S: Final = 60.0
-"""What was rewritten is committed so often, so that the death of a long compaction costs little."""
+"""How often rewritten files are committed, so that the crash of a long compaction costs little."""
 
 MAX_TASKS_TOGETHER: Final = 500
-"""Of one commit."""
+"""Rewrite tasks of one commit."""
 
 
 class Rewriter(Protocol):
-    """Rewrites pieces of a compaction."""
+    """Does the rewrite tasks of a compaction."""
 
     def rewrite_some(
         self, store: ObjectStore, info: TableInfo, attempt_id: str, rewrite_tasks: list[RewriteTask], control: Control
     ) -> list[RewrittenTask]:
-        """Takes pieces off the list and does them, until it is time to commit or to stop; blocks.
+        """Takes tasks off the list and does them, until it is time to commit or to stop; blocks.
 
         Returns:
-            Those that are done; none where it was told to stop before. Files of the attempt that no piece names were
-            left by those that failed: `delete_orphans` deletes them once the attempt is committed.
+            The finished tasks; none if it was stopped before. Files of the attempt that no task names were left by
+            failed tasks: `delete_orphans` deletes them once the attempt is committed.
 
         Raises:
             Fenced: The job is lost.
-            DataCorrupted: A data file is damaged or missing; named.
+            DataCorrupted: A data file is damaged or missing; the error names it.
             LakelogError: The store failed.
         """
         ...
 
     def delete_orphans(self, attempt: CommitAttempt, kept: Collection[str]) -> None:
-        """Deletes what an attempt that is committed left besides the paths to keep; never raises lakelog errors."""
+        """Deletes a committed attempt's files except the paths to keep; never raises lakelog errors."""
         ...
 
 
 class LocalRewriter:
-    """Implements `Rewriter` in this process, one piece after the other.
+    """Implements `Rewriter` in this process, one task after the other.
 
     Args:
-        clock: For how long nothing was committed.
+        clock: Measures for how long nothing was committed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class LocalRewriter:
     def rewrite_some(
         self, store: ObjectStore, info: TableInfo, attempt_id: str, rewrite_tasks: list[RewriteTask], control: Control
     ) -> list[RewrittenTask]:
-        """As `Rewriter`; told to stop, it ends behind the piece in hand."""
+        """As `Rewriter`; when stopped, it finishes the current task."""
         finished: list[RewrittenTask] = []
         began_s = self._clock.monotonic_s()
         while rewrite_tasks and len(finished) < MAX_TASKS_TOGETHER and not control.is_stopping:
@@ -68,4 +68,4 @@ class LocalRewriter:
         return finished
 
     def delete_orphans(self, attempt: CommitAttempt, kept: Collection[str]) -> None:
-        """Nothing is left: a piece that fails deletes its own files."""
+        """Nothing is left: a task that fails deletes its own files."""

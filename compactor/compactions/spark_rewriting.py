@@ -1,10 +1,10 @@
-"""Rewriting the pieces of a compaction as tasks of a Spark session.
+"""Rewrite tasks of a compaction as tasks of a Spark session.
 
-What is little is done in this process, since the first Python task takes seconds. What is more goes out in batches, one
-job a batch and one task a piece; between batches the caller commits what was done. A job that is lost or told to stop
-cancels its tasks, which then leave files of an attempt that is given up; what one of them still writes after these
-were deleted, the collector finds. Files that a failed or doubled task has left
-are not named by any result; they are deleted behind the commit.
+Small amounts are done in this process, because the first Python task takes seconds to start. Larger ones go out in
+batches, with one Spark job for each batch and one Spark task for each rewrite task; between batches the caller commits
+the finished ones. A lost or stopped job cancels its tasks, which leave files of an attempt that is then given up. The
+clean-up of aborted attempts finds what one of them still writes after these were deleted. No result names the files of
+failed or duplicated tasks; they are deleted after the commit.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from .rewriting import COMMIT_EVERY_S, MAX_TASKS_TOGETHER, LocalRewriter
 from .tasks import rewrite_in_task
 
 LITTLE_BYTES: Final = 64 << 20
-"""Of a job's files: rewritten here in about two seconds, about what the first Python task takes to start."""
+"""Up to this size of its files, a job is done here: that takes about two seconds, as the first Python task does."""
 
 _BATCH_A_CORE: Final = 2
-"""Pieces of a batch for each core, so that none waits for long for the one that takes longest."""
+"""Rewrite tasks of a batch for each core, so that the other cores do not wait long for the slowest task."""
 
 _POLL_S: Final = 0.2
-"""How often it is looked whether a job that runs is still wanted."""
+"""How often a running job is checked for being still wanted."""
 
 START_PAUSE_S: Final = 300.0
-"""After a start in vain: a cluster may come back, and each try costs a job some ten seconds or more."""
+"""After a failed start: a cluster may come back, and each try costs a job some ten seconds or more."""
 
 
 class SparkRewriter:
-    """Implements `Rewriter` by tasks; for one thread.
+    """Implements `Rewriter` by Spark tasks; for one thread.
 
     Args:
         start_spark: Makes the session, when it is first needed.
-        clock: For how long nothing was committed.
-        log: For lines.
-        little_bytes: Up to so many bytes a job is done here.
+        clock: Measures for how long nothing was committed.
+        log: The service's log.
+        little_bytes: Up to this size a job is done in this process.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SparkRewriter:
     def rewrite_some(
         self, store: ObjectStore, info: TableInfo, attempt_id: str, rewrite_tasks: list[RewriteTask], control: Control
     ) -> list[RewrittenTask]:
-        """As `Rewriter`; told to stop, it gives up what its tasks are at."""
+        """As `Rewriter`; when stopped, it cancels its running tasks."""
         if self._is_dead or sum(rewrite_task.size_bytes for rewrite_task in rewrite_tasks) <= self._little_bytes:
             return self._here.rewrite_some(store, info, attempt_id, rewrite_tasks, control)
         spark = self._find_spark()
@@ -94,7 +94,7 @@ class SparkRewriter:
             attempt.delete_unnamed(kept)
 
     def _find_spark(self) -> SparkSession | None:
-        """The session, or None while none can be had: no job fails for what it can be done without."""
+        """The session, or None while there is none: no job fails for want of Spark, which it can do without."""
         if self._spark is not None:
             return self._spark
         if self._start_after_s is not None and self._clock.monotonic_s() < self._start_after_s:
@@ -113,7 +113,7 @@ class SparkRewriter:
     def _run(
         self, spark: SparkSession, info: TableInfo, attempt_id: str, batch: list[RewriteTask], control: Control
     ) -> list[RewrittenTask]:
-        """Does a batch by one job; none are done where it was told to stop before they all were."""
+        """Does a batch as one Spark job; returns nothing if it was stopped before all tasks were finished."""
         context = spark.sparkContext
         group = f"compaction {attempt_id}"
 
@@ -126,7 +126,7 @@ class SparkRewriter:
         action: Future[list[RewrittenTask]] = self._pool.submit(act)
         while not wait([action], _POLL_S).done:
             if control.is_stopping or control.is_lost:
-                # Again and again: what is cancelled before it has begun is not.
+                # Repeated, because cancelling before the job has begun has no effect.
                 context.cancelJobGroup(group)
         control.check()
         error = action.exception()
@@ -139,7 +139,7 @@ class SparkRewriter:
         raise error
 
     def _look_after(self, spark: SparkSession) -> None:
-        """Does without Spark from now on where its engine has ended, as by a lack of memory."""
+        """Gives up Spark from now on if its engine has ended, for example by a lack of memory."""
         try:
             self._is_dead = bool(spark.sparkContext._jsc.sc().isStopped())
         except Exception:

@@ -1,7 +1,7 @@
-"""What runs in Spark's Python workers on executors: the rewrite of a piece.
+"""What runs in Spark's Python workers on executors: a rewrite task.
 
-Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names
-carry the task attempt, what a task returns names its files, and a task that fails deletes its own.
+Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died. So file names
+contain the number of the task attempt, a task's result names its files, and a task that fails deletes its own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def rewrite_in_task(info: TableInfo, attempt_id: str, rewrite_task: RewriteTask) -> RewrittenTask:
-    """Rewrites a piece. Runs on executors; on failure its files are deleted.
+    """Does a rewrite task. Runs on executors; on failure its files are deleted.
 
     Raises:
-        DataCorrupted: A data file is damaged or missing; named.
+        DataCorrupted: A data file is damaged or missing; the error names it.
     """
     context = TaskContext.get()
     if context is None:
@@ -36,7 +36,7 @@ def rewrite_in_task(info: TableInfo, attempt_id: str, rewrite_task: RewriteTask)
 
 
 def with_suffix(rewrite: T, suffix: str) -> T:
-    """A rewrite, and those that it is made of, whose files have other names. Pure."""
+    """A copy of a rewrite, and of those inside it, with other file names. Pure."""
     changed: dict[str, Any] = {}
     for field in fields(rewrite):  # type: ignore[arg-type]
         value = getattr(rewrite, field.name)

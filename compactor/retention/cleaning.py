@@ -1,12 +1,12 @@
-"""The duty of clearing away what attempts have written that will never be committed.
+"""The job executor that clears away files of attempts that will never be committed.
 
-    attempts that are over -> doomed in the metastore -> their files deleted -> forgotten
+      attempts that are over -> aborted in the metastore -> their files deleted -> forgotten
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
 1. An attempt that has been open for days is aborted: from then on it cannot be committed (reliability C4).
-2. Its files are deleted. A death leaves the rest of them, and the attempt, to whoever takes the job over.
-3. Only an attempt below which nothing is left is forgotten. It cannot be committed for not being known.
+2. Its files are deleted. A crash leaves the rest of them, and the attempt, to the next holder of the job.
+3. An attempt is forgotten only when no files are left below it. An unknown attempt cannot be committed.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..executor import Control
 from ..metrics import Metrics
 
 _BATCH: Final = 500
-"""Attempts that are aborted, and forgotten, together: some seconds of listing on a store far away."""
+"""Attempts that are aborted and forgotten together: some seconds of listing on a remote store."""
 
 
 class CleaningJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `clean`, each of one table.
 
     Args:
-        metastore: Who knows the attempts.
+        metastore: Knows the attempts.
         stores: Where the tables' files are.
-        metrics: What is measured.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
@@ -62,7 +62,7 @@ class CleaningJobExecutor:
             forgotten = self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
             attempts += forgotten
             if not forgotten:
-                # Told to stop, or somebody still writes where nobody can commit any more: the next time there is less.
+                # Stopped, or a dead attempt's writer still writes, in vain: the next time there is less.
                 break
         if not attempts:
             return ""
@@ -70,7 +70,7 @@ class CleaningJobExecutor:
         return f"deleted {files} files of {attempts} attempts that were never committed"
 
     def _abort(self, table_uuid: str, attempts: Sequence[AttemptAge]) -> list[str]:
-        """Which of the attempts can never be committed from now on."""
+        """Returns which of the attempts can never be committed from now on."""
         aborted = [each.attempt_id for each in attempts if each.state is AttemptState.ABORTED]
         still_open = [each.attempt_id for each in attempts if each.state is AttemptState.OPEN]
         if still_open:
@@ -78,7 +78,7 @@ class CleaningJobExecutor:
         return aborted
 
     def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> tuple[int, list[str]]:
-        """How many files were deleted, and the attempts below which nothing is left."""
+        """Returns how many files were deleted, and the attempts below which none is left."""
         count = 0
         empty = []
         for attempt_id in attempt_ids:

@@ -1,13 +1,13 @@
-"""The duty of expiring snapshots, and of deleting the files that nothing needs any more (semantics 7.3).
+"""The job executor that expires snapshots, and deletes files that nothing needs any more (semantics 7.3).
 
     a step of expiry -> expired files listed -> deleted from the store -> forgotten -> the next step
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
-1. The metastore decides, in one transaction, what expires and which files go with it: from then on nobody can refer to
-   them again. They are on a list of its own (reliability C4).
-2. Files on that list are deleted; one that is gone already is no error.
-3. Only then they are taken off the list. Whoever takes the job next finds what is left of it.
+1. The metastore decides, in one transaction, what expires and which files go with it. From then on nothing can refer to
+   these files again. They are on a list of their own (reliability C4).
+2. Files on that list are deleted; a file that is gone already is not an error.
+3. Only then they are taken off the list. The next holder of the job finds the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..executor import Control
 from ..metrics import Metrics
 
 _AT_ONCE: Final = 1_000
-"""Files that are deleted before they are taken off the list: what S3 deletes in one request."""
+"""Files that are deleted before they are taken off the list: as many as S3 deletes in one request."""
 
 
 @dataclass
@@ -59,10 +59,10 @@ class ExpiryJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `expire`, each of one table.
 
     Args:
-        metastore: Who decides.
+        metastore: Decides what expires.
         stores: Where the tables' files are.
-        metrics: What is measured.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
@@ -72,7 +72,7 @@ class ExpiryJobExecutor:
         self._log = log
 
     def do(self, job: Job, control: Control) -> str:
-        """Expires what is due and deletes what is aborted, until nothing is left."""
+        """Expires what is due and deletes expired files, until nothing is left."""
         store = self._stores.open(self._metastore.get_table_by_uuid(job.table_uuid).location)
         done = _Done()
         is_done = False

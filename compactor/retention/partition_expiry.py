@@ -1,9 +1,9 @@
-"""The duty of removing partitions that have expired.
+"""The job executor that removes expired partitions.
 
-    partitions and their times, by the database's clock -> those that are old -> one overwrite, fenced by the job
+      partitions and their times, by the database's clock -> those that are old -> one overwrite, fenced by the job
 
-Nothing is written, so that a death leaves nothing behind. Who was taken over is fenced; a commit that was done and not
-heard of is found done by whoever looks next, since its partitions are gone.
+No files are written, so a crash leaves none. An earlier holder is fenced. If the answer to a commit was lost, the next
+holder finds it done, since its partitions are gone.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class PartitionExpiryJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `expire-partitions`, each of one table.
 
     Args:
-        metastore: Who knows the partitions, and commits.
-        metrics: What is measured.
-        log: For lines.
+        metastore: Knows the partitions, and commits.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, metrics: Metrics, log: Logger) -> None:
@@ -36,7 +36,7 @@ class PartitionExpiryJobExecutor:
         self._log = log
 
     def do(self, job: Job, control: Control) -> str:
-        """Removes what has expired; what is too much for one commit is left for the next time."""
+        """Removes expired partitions; if there are too many for one commit, the rest is left for the next time."""
         control.check()
         info = self._metastore.get_table_by_uuid(job.table_uuid)
         if TableOptions(info.options).get(PARTITION_EXPIRATION_TIME) is None:

@@ -1,13 +1,13 @@
-"""The duty of purging dropped tables: once nobody may restore one any more, its files and all that is known of it go.
+"""The job executor that purges dropped tables: once one can no longer be restored, its files and records are deleted.
 
     marked as purged -> files deleted -> rows deleted, some at a time -> files once more -> forgotten
 
-Why each step may be repeated, and what a death leaves behind:
+Why each step may be repeated, and what a crash leaves:
 
-1. The mark is set in the metastore under the lock that restoring takes. Whoever died before it has done nothing; behind
-   it nobody reads the files, and whoever takes the job over begins again with what is left.
-2. Files are deleted before rows, so that a death between them leaves a table that is still known, with its job.
-3. A writer that knew nothing of the drop may have written in between: hence the second look. It cannot commit.
+1. The metastore marks the table as purged under the lock that restoring takes. A holder that dies before this has done
+   nothing. Afterwards no reader uses the files, and the next holder of the job begins again with what is left.
+2. Files are deleted before rows, so that a crash between them leaves a table that is still known, with its job.
+3. A writer that did not know of the drop may have written in between: hence the second deletion. It cannot commit.
 4. The end of the job forgets the table; a job that is gone is done.
 """
 
@@ -27,17 +27,17 @@ from ..executor import Control
 from ..metrics import Metrics
 
 _PAGE: Final = 1000
-"""Files that are deleted between two looks at whether the job is still ours."""
+"""Files that are deleted between two checks whether the job is still ours."""
 
 
 class PurgeJobExecutor:
     """Implements `JobExecutor` for jobs of the kind `purge`, each of one dropped table.
 
     Args:
-        metastore: Who knows the table.
+        metastore: Knows the table.
         stores: Where its files are.
-        metrics: What is measured.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
@@ -47,7 +47,7 @@ class PurgeJobExecutor:
         self._log = log
 
     def do(self, job: Job, control: Control) -> str:
-        """Purges the table; told to stop it ends behind the page in hand."""
+        """Purges the table; when stopped, it ends after the current page."""
         dropped = self._metastore.begin_purge(job.job_id, job.epoch)
         _check_location(dropped)
         store = self._stores.open(dropped.location)
@@ -78,7 +78,7 @@ class PurgeJobExecutor:
 
 
 def _check_location(dropped: DroppedTable) -> None:
-    """Checks that a location holds nothing but this table, as all that the metastore has ever chosen."""
+    """Checks that a location holds nothing but this table, as every location that the metastore has chosen does."""
     if not dropped.location.endswith(f"/{dropped.table_uuid}/"):
         raise InvalidArgument(
             f"The location {dropped.location} of the dropped table {dropped.name} does not end with its uuid "

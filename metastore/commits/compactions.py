@@ -1,4 +1,4 @@
-"""Compactions at the commit gate: what they may look like, checked at the edge, and what they are judged on."""
+"""Compactions at the commit gate: their checks at the edge, and the facts on which they are judged."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..store.validation import MAX_INT32, check_number, invalid
 from ..tables.partitions import PartitionRules
 
 MAX_GROUPS: Final = 1000
-"""Of one change: what is told of them, were all dropped, is a few hundred KB, which are kept for ever."""
+"""Of one change: the report on them, were all dropped, is a few hundred KB, which are stored forever."""
 
 MAX_LEVEL: Final = 127
 
 
 def check_compactions(request: CommitRequest, max_files: int) -> None:
-    """Check all of a commit's compactions that can be checked without looking at their tables.
+    """Check all parts of a commit's compactions that can be checked without their tables.
 
     Raises:
-        InvalidArgument: Named are the field, the value and the remedy.
+        InvalidArgument: Names the field, the value and the remedy.
     """
     for change in request.changes:
         if change.kind is SnapshotKind.COMPACT:
@@ -127,7 +127,7 @@ def _check_group(group: CompactionGroup) -> None:
 
 
 def _named(group: CompactionGroup) -> tuple[int, ...]:
-    """The files that must be live for the group to stand."""
+    """The files that must be live for the group to be accepted."""
     return (*group.inputs, *group.moves, *group.vector_files, *group.covered_files)
 
 
@@ -164,17 +164,17 @@ def _check_counts(change: Change) -> None:
 async def load_compaction(
     transaction: Transaction, head: TableHead, change: Change, partitions: PartitionRules
 ) -> CompactionFacts:
-    """What a compaction is judged on, read while the head is locked."""
+    """The facts on which a compaction is judged, read while the head is locked."""
     if change.bucket_count != head.bucket_count:
         return CompactionFacts()
     file_ids = [file_id for group in change.groups for file_id in _named(group)]
     files = await transaction.find_files(head.table_id, file_ids)
     keyed = await partitions.has_key(transaction, head)
     if not (keyed or head.bucket_count > 0):
-        # Rows without an order cannot get out of it; and all of them may be in one bucket.
+        # Rows without an order cannot become disordered; and all of them may be in one bucket.
         return CompactionFacts(files)
     buckets = list(dict.fromkeys(group.bucket for group in change.groups))
-    # Where full compactions tell changes, it matters for what else is compacted whether it was told.
+    # Where full compactions emit the changes, other compactions must know whether a file is in the baseline.
     baseline = (
         [*{*file_ids, *(each for group in change.groups for each in group.baseline)}] if head.defers_changelog else []
     )

@@ -1,12 +1,12 @@
-"""The commit gate: whatever becomes visible passes here, in one transaction of the store.
+"""The commit gate: everything that becomes visible passes here, in one transaction of the store.
 
 Commits that wait for the same tables form a group and share a transaction, each with its own snapshot and verdict.
-What is decided stands in `lakelog.format.commit.rules`, who goes together in `group_queue.py`; this module asks,
-applies and answers.
+`lakelog.format.commit.rules` decides, `group_queue` says which commits go together, and this module reads, applies and
+answers.
 
-Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided anew from fresh
-facts; and a group that failed for a reason that only one of them can have is repeated one by one, so that one request
-that the store refuses never fails its neighbours.
+Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided again from fresh
+facts. A group that failed for a reason that may concern only one commit is repeated commit by commit, so that one
+request that the store refuses never fails its neighbours.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from .restoring import check_restores
 log = logging.getLogger(__name__)
 
 Committed = Callable[[str, Sequence[Snapshot], int], None]
-"""Told of the new snapshots of a table, in order, after they are durable, and up to which no changelog is open then."""
+"""Called with a table's new snapshots, in order, once durable, and the last snapshot up to which no changelog is
+pending then."""
 
 JobsDue = Callable[[], None]
-"""Told that commits have made jobs due."""
+"""Called when commits have made jobs due."""
 
 Uncertain = Callable[[str], None]
-"""Told of a table that may have new snapshots."""
+"""Called with a table that may have new snapshots."""
 
 
 @dataclass(eq=False)
@@ -66,15 +67,15 @@ class CommitGate:
     """Groups, decides and answers commits.
 
     Args:
-        store: Where everything is kept.
-        ids: Names of new snapshots.
-        clock: For measuring latency only; the time of a commit is the store's.
-        limits: How many may wait and share.
-        metrics: Told of latency, group sizes and conflicts.
-        committed: Told of new snapshots.
-        uncertain: Told of tables that may have new snapshots.
+        store: Where everything is stored.
+        ids: Generates the uuids of new snapshots.
+        clock: Measures latency only; the time of a commit is the store's.
+        limits: How many commits may wait and share.
+        metrics: Gets latency, group sizes and conflicts.
+        committed: Called with new snapshots.
+        uncertain: Called with tables that may have new snapshots.
         partitions: Checks encoded partitions.
-        jobs_due: Told when jobs have become due.
+        jobs_due: Called when jobs have become due.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ class CommitGate:
     async def commit(self, request: CommitRequest) -> CommitResult:
         """Commits, all or nothing.
 
-        The request takes its place in the order before this first waits for anything: whoever creates several of these
-        coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not take a
-        commit back that is on its way.
+        The request takes its place in the order before this first waits for anything: a caller that creates several of
+        these coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not
+        withdraw a commit that is being processed.
 
         Raises:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
@@ -133,7 +134,7 @@ class CommitGate:
             self._metrics.observe_seconds("commit_latency_seconds", self._clock.monotonic_s() - waiting.arrived_s)
 
     async def close(self) -> None:
-        """Lets the groups that run come to their end and refuses what waits behind them; idempotent."""
+        """Lets running groups finish and refuses the commits that wait; idempotent."""
         self._closed = True
         for waiting in self._queue.drain():
             if not waiting.answer.done():
@@ -173,7 +174,7 @@ class CommitGate:
             await self._answer_group(group)
         finally:
             self._queue.finish(group[0].tables)
-            # This task still counts as running here; its own place is given to the next group.
+            # This task still counts as running here; its slot is given to the next group.
             task = asyncio.current_task()
             if task is not None:
                 self._running.discard(task)
@@ -252,7 +253,7 @@ def _group_keys(requests: Sequence[CommitRequest]) -> GroupKeys:
 
 def _fail(waiting: _Waiting, error: LakelogError) -> None:
     if not waiting.answer.done():
-        # Each caller gets an error of its own: one that is raised twice would collect both tracebacks.
+        # Each caller gets its own error object: one that is raised twice would collect both tracebacks.
         waiting.answer.set_exception(type(error)(error.message, reason=error.reason, metadata=error.metadata))
 
 

@@ -66,10 +66,10 @@ class Accepted:
 
 @dataclass
 class GroupState:
-    """What is known while a group is decided, and what is to be written at its end.
+    """What is known while a group is decided, and what is written at its end.
 
     Args:
-        facts: As read under the locks, brought up to date with each commit that is accepted.
+        facts: As read under the locks, updated with each accepted commit.
         records: What the accepted commits write.
         verdicts: About the requests so far, in their order.
         new_snapshots: By table uuid, in rising order.
@@ -88,7 +88,7 @@ async def decide(
     ids: Ids,
     partitions: PartitionRules,
 ) -> GroupState:
-    """Locks what the requests touch, decides them in order and writes what comes of it.
+    """Locks what the requests touch, decides them in order and writes the results.
 
     Returns:
         The verdicts and new snapshots; they hold once the transaction has committed.
@@ -103,7 +103,7 @@ async def decide(
                 changes = await resolve_restores(transaction, _rebase(request, facts), state.facts.heads)
                 changes = await resolve_sent(transaction, changes)
         except LakelogError as error:
-            # Nothing of it was written yet: all that can refuse a request stands before what it changes.
+            # Nothing of it was written yet: all checks that can refuse a request come before its first change.
             state.verdicts.append(await explain(transaction, error))
         else:
             if verdict is Verdict.ALREADY_APPLIED:
@@ -141,7 +141,7 @@ async def _load_facts(
                 head.table_id,
                 change.base_snapshot_id,
                 change.unchanged_buckets,
-                # Positions in files that were rewritten since say nothing.
+                # Deletion vectors of files that were rewritten since are meaningless.
                 compactions=any(file.deletion_vector_path is not None for file in change.add_files),
             )
     guards = {}
@@ -162,7 +162,7 @@ async def _load_facts(
 
 
 def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
-    """What of each change takes effect."""
+    """The part of each change that takes effect."""
     compactions = facts.compactions or {}
     rebased = []
     for change in request.changes:
@@ -188,7 +188,7 @@ def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState)
     winner, results = applied_results(request, facts)
     attempt = state.facts.attempts.get(request.attempt_id)
     if attempt is not None and attempt.attempt_id != winner and attempt.state is AttemptState.OPEN:
-        # Its files are of no use any more; from now on nobody can commit them, so the caller may delete them.
+        # Its files are useless; from now on no one can commit them, so the caller may delete them.
         state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.ABORTED)
         state.records.attempts[attempt.attempt_id] = AttemptState.ABORTED
     return Accepted(CommitResult(winner, results), "already_applied")
@@ -246,7 +246,7 @@ async def _apply(
 
 
 def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:
-    """Doomed where it brought files and all of them were dropped: then whoever clears up finds them as any others."""
+    """Aborted if it brought files and all of them were dropped: a clean-up then finds them like any others."""
     brought = any(brings_files(change) for change in request.changes)
     stands = any(brings_files(rebased.change) for rebased in changes)
     return AttemptState.ABORTED if brought and not stands else AttemptState.COMMITTED
@@ -274,7 +274,7 @@ def _record_result(
         request.attempt_id, result.snapshot_id, result.snapshot_uuid, result.committed_at_ms, result.dropped
     )
     state.records.results.append(NewResult(table_id, request.writer, request.identifier, recorded, change.properties))
-    # Those behind it in the group must see it: a repeat of the same identifier, and the writer's next one.
+    # Later commits of the group must see it: a repeat of the same identifier, and the writer's next one.
     facts = state.facts
     facts.results[ResultKey(change.table_uuid, request.writer, request.identifier)] = recorded
     writer_at = (change.table_uuid, request.writer)

@@ -6,7 +6,7 @@ that wait together share a transaction; tables do not wait for each other; a com
 Invariants:
 
 1. A table is in at most one group at a time.
-2. A commit is taken only when it is the oldest one of all its tables, so nothing overtakes it at any of them.
+2. A commit is taken only when it is the oldest one of all its tables, so no commit overtakes it at any of them.
 3. A group is a run of commits with the same tables, none of which asked to go alone; or a single one that did.
 """
 
@@ -63,7 +63,7 @@ class GroupQueue(Generic[W]):
         self.file_count = 0
 
     def add(self, waiting: W) -> None:
-        """Puts a commit behind all others of its tables."""
+        """Adds a commit after all others of its tables."""
         for table in waiting.tables:
             self._queues.setdefault(table, deque()).append(waiting)
             if table not in self._busy:
@@ -72,7 +72,7 @@ class GroupQueue(Generic[W]):
         self.file_count += waiting.file_count
 
     def take(self) -> list[W]:
-        """The next group, whose tables are busy from now on; empty when nothing can go now."""
+        """The next group, whose tables are busy from now on; empty when no commit can go now."""
         while self._candidates:
             table = next(iter(self._candidates))
             del self._candidates[table]
@@ -90,7 +90,7 @@ class GroupQueue(Generic[W]):
                 self._candidates[table] = None
 
     def drain(self) -> list[W]:
-        """Takes all that wait, to be refused."""
+        """Takes all waiting commits, to be refused."""
         waiting = {id(item): item for queue in self._queues.values() for item in queue}
         self._queues.clear()
         self._candidates.clear()
@@ -133,7 +133,7 @@ class GroupQueue(Generic[W]):
             if not queue:
                 del self._queues[table]
             elif queue[0].tables != waiting.tables:
-                # Another set of tables comes to the front: what it waits for may be free already.
+                # Commits with another set of tables come to the front: the tables they wait for may be free already.
                 for other in queue[0].tables:
                     self._candidates[other] = None
         self.commit_count -= 1

@@ -1,4 +1,4 @@
-"""What commits guard: what is known of it while the heads are locked (`lakelog.format.commit.guards` judges it)."""
+"""What commits guard: the facts read while the heads are locked (`lakelog.format.commit.guards` judges them)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..tables.partitions import PartitionRules
 
 
 def check_guard_request(request: CommitRequest, limits: Limits) -> None:
-    """Check all of a commit's guards that can be checked without looking at their tables."""
+    """Check all parts of a commit's guards that can be checked without their tables."""
     uuids = [guard.table_uuid for guard in request.guards]
     if len(uuids) > limits.max_commit_tables or len(set(uuids)) < len(uuids):
         raise invalid(
@@ -37,7 +37,7 @@ async def load_guards(
     files: Mapping[str, Sequence[FileFacts]],
     partitions: PartitionRules,
 ) -> dict[str, GuardFacts]:
-    """What came behind the snapshots that a commit's guards name, by table uuid."""
+    """The changes after the snapshots that a commit's guards name, by table uuid."""
     newest: dict[str, Snapshot | None] = {}
     for guard in request.guards:
         head = heads.get(guard.table_uuid)

@@ -1,4 +1,4 @@
-"""Attaching changelogs to snapshots that were committed without."""
+"""Attaching changelogs to snapshots that were committed without them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PendingChangelogs:
     """The use case of attaching: one transaction under the head's lock, as a commit, but it moves no head.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
         limits: How many files may be named.
-        watches: Told up to which snapshot no changelog is open.
+        watches: Notified up to which snapshot no changelog is pending.
         partitions: Checks encoded partitions.
     """
 
@@ -39,7 +39,7 @@ class PendingChangelogs:
         self._partitions = partitions
 
     async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches changelogs to the lowest open snapshots, all or none; see `lakelog.format.commit.attachment`."""
+        """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`."""
         self._check(request)
 
         async def attach(tx: Transaction) -> tuple[AttachResult, int]:

@@ -1,4 +1,4 @@
-"""Restoring an earlier state: which snapshot a change means, settled while the head is locked."""
+"""Restoring an earlier state: which snapshot a change means, resolved while the head is locked."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..store.validation import check_number, invalid
 
 
 def check_restores(request: CommitRequest) -> None:
-    """Check all changes that restore a state, as far as that can be done without looking at their tables.
+    """Check all changes that restore a state, as far as that is possible without their tables.
 
     Raises:
-        InvalidArgument: Named are the field, the value and the remedy.
+        InvalidArgument: Names the field, the value and the remedy.
     """
     for change in request.changes:
         if isinstance(change.remove, RestoreState):
@@ -40,7 +40,7 @@ def _check_restore(change: Change, state: RestoreState) -> None:
         raise invalid(
             "add_files",
             f"{count_files(change)} files",
-            "Leave them out: what restores a state brings nothing else. Commit them behind it.",
+            "Leave them out: a change that restores a state has no files. Commit them after it.",
         )
     if change.changelog is not ChangelogState.NONE:
         raise invalid("changelog", change.changelog.value, "Leave it out: a state is restored without a changelog.")
@@ -49,11 +49,11 @@ def _check_restore(change: Change, state: RestoreState) -> None:
 async def resolve_restores(
     tx: Transaction, changes: Sequence[Rebased], heads: Mapping[str, TableHead]
 ) -> list[Rebased]:
-    """The changes, those that restore a state by the number of a snapshot that can be read.
+    """The changes, with the number of a readable snapshot in each that restores a state.
 
     Raises:
         NotFound: There is no such snapshot or tag.
-        SnapshotExpired: The snapshot is not kept any more.
+        SnapshotExpired: The snapshot is no longer retained.
     """
     return [await _resolve(tx, each, heads) for each in changes]
 

@@ -1,4 +1,4 @@
-"""Opening attempts: those that are asked for while others are being opened share the next transaction."""
+"""Opening attempts: requests that come while others are being opened share the next transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_SHARED: Final = 256
 """Callers that share one transaction; beyond this sharing saves nothing more."""
 
 _MAX_COUNT: Final = 16
-"""Attempts of one call: what it saves is nearly all saved by then, and what stays unused waits for the collector."""
+"""Attempts of one call: more save hardly anything, and unused ones wait for the clean-up."""
 
 
 @dataclass(eq=False)
@@ -37,9 +37,9 @@ class Staging:
     """Opens attempts.
 
     Args:
-        store: Where everything is kept.
-        ids: Names of attempts.
-        limits: How many may wait, and of how many tables one may be.
+        store: Where everything is stored.
+        ids: Generates the ids of attempts.
+        limits: How many calls may wait, and how many tables one attempt may have.
     """
 
     def __init__(self, store: Store, ids: Ids, limits: Limits) -> None:
@@ -52,11 +52,11 @@ class Staging:
     async def stage_attempt(
         self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
     ) -> StagedAttempt:
-        """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
+        """Opens an attempt. This is not idempotent: an attempt that is never committed costs a clean-up.
 
         Args:
             table_uuids: The tables it will write to.
-            writer: Who writes.
+            writer: The writer's name.
             attempt_id: An open attempt that the tables join instead, which is idempotent.
             count: How many attempts to open, each of them for a commit of its own.
 
@@ -129,7 +129,7 @@ class Staging:
 
 
 async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
-    """Opens those whose tables exist; for each what it is told, at its place."""
+    """Opens attempts for calls whose tables exist; returns each call's answer, at its place."""
     tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
     answers: list[StagedAttempt | LakelogError] = []
     opened: list[_Waiting] = []
@@ -155,7 +155,7 @@ async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str,
 
 
 def attempt_not_found(attempt_id: str) -> NotFound:
-    """No attempt of this id is known."""
+    """The error for an unknown attempt id."""
     return NotFound(
         f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
         "this answer.",

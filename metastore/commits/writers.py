@@ -1,4 +1,4 @@
-"""Writers and their progress, and attempts that are given up: what stands around a commit."""
+"""Writers and their progress, and attempts that are given up: what belongs to a commit but is none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Writers:
         return await run_transaction(self._store, lambda tx: tx.raise_writer_epoch(writer))
 
     async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
+        """The last commit of a writer to a table."""
         check_writer(writer)
         check_uuid("table_uuid", table_uuid)
 

@@ -1,8 +1,8 @@
-"""When what dead writers have left below tables' locations is to be cleared away.
+"""When files that dead writers left below tables' locations are to be cleared away.
 
-No commit tells of it: whoever died may have been the last who ever wrote to the table. So attempts that were not
-committed in time are looked for beside the requests, of all tables at once: there are few, in an index of their own.
-What the look costs does not depend on how many tables there are, nor on how many commits.
+No commit reports it: the writer that died may have been the last one that ever wrote to the table. So a step beside the
+requests looks for attempts that were not committed in time. It covers all tables at once, because such attempts are few
+and have an index of their own. Its cost depends neither on the number of tables nor on the number of commits.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..store.transaction import Store, Transaction, run_transaction
 from .requests import make_due
 
 _TABLES_A_STEP: Final = 1_000
-"""Those for which a job is due already are passed over, so that a further step finds the others."""
+"""Tables that already have such a job are passed over, so that a further step finds the others."""
 
 _PRIORITY: Final = -50
-"""It costs room only."""
+"""Waiting only costs storage."""
 
 
 class Cleaning:
-    """Makes jobs of the kind `clean` due at tables with attempts that are over, or will never be.
+    """Makes jobs of the kind `clean` due for tables with attempts that are aborted or will never be committed.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
         jobs_due: Called when jobs were made due.
     """
 
@@ -36,7 +36,7 @@ class Cleaning:
         self._jobs_due = jobs_due
 
     async def step(self) -> int:
-        """Looks once; for how many tables a job is due since.
+        """Looks once; returns for how many tables it made a job due.
 
         Raises:
             Unavailable, OutcomeUnknown: The store is lost; a later step finds the rest.

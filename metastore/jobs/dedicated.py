@@ -1,4 +1,4 @@
-"""Compactions of a table to which a compactor was sent: there something is due also where it is write-only."""
+"""Dedicated compactions: they are due for a table also while it is write-only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .requests import make_due
 
 _TRIES: Final = 20
 _PAUSE_S: Final = 0.1
-"""Two seconds in all; whoever asks comes again."""
+"""Two seconds in all; a caller that gets no answer asks again."""
 
 
 class DedicatedPlanning:
-    """Plans a table for whoever compacts it alone.
+    """Plans a table for a compactor that was started for it.
 
     Args:
-        store: Where everything is kept.
-        due_work: Brings what is kept of the table's small files up to date.
+        store: Where everything is stored.
+        due_work: Brings the counts of the table's small files up to date.
         jobs_due: Called when jobs were made due.
     """
 
@@ -36,7 +36,7 @@ class DedicatedPlanning:
         self._jobs_due = jobs_due
 
     async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
-        """Makes the compactions of a table due that snapshots behind `after` have made necessary; idempotent.
+        """Makes the compactions due that the snapshots after `after` made necessary; idempotent.
 
         Raises:
             NotFound: There is no such table (any more).
@@ -45,14 +45,15 @@ class DedicatedPlanning:
         check_uuid("table_uuid", table_uuid)
         check_number("after", after, 0)
         for _ in range(_TRIES):
-            # What is kept of its small files is up to date then.
+            # The counts of its small files are up to date then.
             await self._due_work.plan_now(table_uuid)
             planned = await run_transaction(self._store, lambda tx: _plan(tx, table_uuid, after))
             if planned is not None:
                 if planned.job_count:
                     self._jobs_due()
                 return planned
-            # Another step is at it, here or in another metastore; it takes some milliseconds, if not very much is due.
+            # Another step plans it, here or in another metastore; that takes some milliseconds, unless very much is
+            # due.
             await asyncio.sleep(_PAUSE_S)
         return PlannedTable(after, 0)
 
@@ -66,7 +67,7 @@ async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | 
     if cursor is None:
         return None
     until = cursor.planned_until
-    # Behind the newest one: the caller knows another history, and all is looked at.
+    # After the newest one: the caller knows another history, and all buckets are checked.
     work = TableWork(table, head, after if after <= until else 0, until)
     if await is_supplied(tx, work):
         return PlannedTable(after, 0)

@@ -1,16 +1,15 @@
-"""Which compactions are due at a table behind some snapshots (semantics 6): a planner of `due_work.py`.
+"""Which compactions are due for a table after some snapshots (semantics 6): a planner of `due_work.py`.
 
-Objectives, which pull against each other: no file is listed to find out that nothing is due; what is due is found
-though options change; commits of the table do not wait for it. So:
+Objectives, which pull against each other: no files are listed to find out that nothing is due; what is due is found
+even though options change; commits of the table do not wait for the planning. So:
 
-1. In a table with a primary key the buckets that the snapshots touched are looked at, and of these the sums of their
-   sorted runs.
-2. Without key and buckets the small files of each partition are counted, from what was added and removed
-   (`small_files`, kept with the work cursor).
-3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more;
-   all of them where something was overwritten, since then others stand beside each other.
-4. All buckets are looked at only where that was never done, or by other options: when a table is altered.
-5. What waits already is not made due once more, since for that the head is locked.
+1. In a table with a primary key only the buckets that the snapshots touched are checked, by sums of their sorted runs.
+2. Without a key and buckets the small files of each partition are counted, from the files that were added and removed
+   (`small_files`, stored with the work cursor).
+3. With buckets, but without a key, the ends of the touched buckets are checked, after the files that need no further
+   check. A bucket is checked as a whole after an overwrite, since its files have other neighbours then.
+4. All buckets are checked only if that was never done, or was done under other options: when a table is altered.
+5. A job that already waits is not made due again, since that would lock the head.
 """
 
 from __future__ import annotations
@@ -74,24 +73,24 @@ _RELEVANT: Final[tuple[Option[Any], ...]] = (
     TOTAL_SIZE_THRESHOLD,
     WRITE_ONLY,
 )
-"""With others of these, other buckets are due."""
+"""Options of compaction: under other values, other buckets are due."""
 
 _OPTIONS: Final = BucketRef(b"", -1)
-"""Where it is remembered by which options all buckets were looked at; no bucket has this number."""
+"""The entry that remembers the options under which all buckets were checked; no bucket has this number."""
 
 _BUCKETS_TOGETHER: Final = 500
-"""Some milliseconds of work between two statements, in which nothing else is done: commits wait no longer."""
+"""Some milliseconds of work between two statements, in which nothing else runs: commits wait no longer than this."""
 
 _WORTH_LOGGING: Final = 4
-"""What waits is not made due again for a priority that is no more than this above its own: four times as much saved."""
+"""A waiting job is made due again only for a priority that is higher by more than this: it saves four times as much."""
 
 
 _JOBS_TOGETHER: Final = 5_000
-"""So many are made due at once: the head is locked for it, some 0.1 ms a job. Those that save most come first, the
-others when half of these are done."""
+"""Jobs that are made due at once: the head is locked for some 0.1 ms a job. Those that save most come first, the others
+when half of these are done."""
 
 _MORE: Final = "more"
-"""Stands for the options where more is due than was made so."""
+"""Replaces the options in their entry while more is due than was made due."""
 
 
 async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
@@ -107,7 +106,7 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
     if work.after == work.until and not is_all:
         return ()
     if is_all and not table.has_buckets:
-        # Partitions without a file would not be counted anew.
+        # Partitions without files would not be counted again.
         await tx.clear_backlogs(table.table_id)
     if is_new or is_all:
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
@@ -119,7 +118,7 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
             return ()
         due = await _plan_buckets(tx, table, work, is_all=is_all)
     else:
-        # What is remembered of small files is kept up to date also where nothing comes of it.
+        # The counts of small files are kept up to date even if nothing is due.
         due = _plan_backlogs(table, await _count_backlogs(tx, table, work, is_all=is_all))
         if is_quiet:
             return ()
@@ -130,11 +129,11 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
 
 
 async def plan_dedicated(tx: Transaction, work: TableWork) -> FirstJobs:
-    """The compactions that are due where a compactor was started for the table, write-only or not.
+    """The compactions that are due for a dedicated compactor, whether or not the table is write-only.
 
     Args:
-        tx: In which everything up to `work.until` has been planned, and remembered, by `plan_compactions`.
-        work: `after` is what was planned for that compactor before; 0: nothing, so that all buckets are looked at.
+        tx: The transaction in which `plan_compactions` has planned and remembered everything up to `work.until`.
+        work: `after` is what was planned for that compactor before; 0: nothing, so that all buckets are checked.
     """
     table = _to_table(work)
     if table is None or work.after == work.until:
@@ -149,17 +148,17 @@ async def plan_dedicated(tx: Transaction, work: TableWork) -> FirstJobs:
 
 
 async def is_supplied(tx: Transaction, work: TableWork) -> bool:
-    """Whether so many of a table's compactions wait that there is no need to look for more."""
+    """Whether so many of a table's compactions wait that no more need to be planned."""
     return await tx.count_waiting(work.head.table_id, COMPACT) > _JOBS_TOGETHER // 2
 
 
 @dataclass(frozen=True)
 class FirstJobs:
-    """Jobs that are made due now.
+    """The jobs that are made due now.
 
     Args:
-        jobs: Those that save most.
-        has_more: Whether others are to come behind them.
+        jobs: The jobs that save most.
+        has_more: Whether others are to follow.
     """
 
     jobs: Sequence[DueJob]
@@ -167,7 +166,7 @@ class FirstJobs:
 
 
 def take_first(due: Sequence[DueJob]) -> FirstJobs:
-    """As many jobs as are made due at once. Pure."""
+    """As many jobs as may be made due at once. Pure."""
     if len(due) <= _JOBS_TOGETHER:
         return FirstJobs(due, has_more=False)
     return FirstJobs(sorted(due, key=lambda job: -job.priority)[:_JOBS_TOGETHER], has_more=True)
@@ -178,11 +177,11 @@ class _Table:
     """What planning needs to know of a table.
 
     Args:
-        table_id: The store's number.
+        table_id: The store's number of it.
         has_key: Whether it has a primary key.
-        bucket_count: -1: none.
-        options: As given.
-        settings: What they say of compactions.
+        bucket_count: Number of buckets; -1: none.
+        options: The table's options as given.
+        settings: What the options say about compactions.
     """
 
     table_id: int
@@ -193,18 +192,18 @@ class _Table:
 
     @property
     def has_buckets(self) -> bool:
-        """Whether each bucket is looked at for itself."""
+        """Whether each bucket is checked separately."""
         return self.has_key or self.bucket_count > 0
 
     @property
     def options_rule(self) -> str:
-        """By which options all of it is looked at."""
+        """The options under which the whole table is checked."""
         given = {option.key: self.options[option.key] for option in _RELEVANT if option.key in self.options}
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def rule(self) -> str:
-        """By which options small files are counted, and looked at from where on."""
+        """The options by which small files are counted, and from which file on buckets are checked."""
         return f"{self.settings.target_file_size_bytes}/{self.settings.min_file_count}"
 
 
@@ -214,7 +213,7 @@ def _to_table(work: TableWork) -> _Table | None:
     try:
         settings = to_compaction_settings(info.options, has_primary_key=has_key)
     except InvalidArgument as error:
-        # They were checked when they were given, perhaps by another version.
+        # They were checked when they were set, perhaps by another version.
         log.warning("nothing is due at %s by itself: %s", info.name, error.message)
         return None
     return _Table(work.head.table_id, has_key, work.head.bucket_count, info.options, settings)
@@ -235,10 +234,10 @@ async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_a
 
 
 async def _forget_overwritten(tx: Transaction, table: _Table, work: TableWork) -> None:
-    """Has buckets looked at from the start on where what stood between files may be gone, by a rollback say."""
+    """Has buckets checked from their start where files between others may be gone, for example by a rollback."""
     count = work.until - work.after
     found = await tx.list_snapshots(table.table_id, work.after, work.until, count)
-    # Of those that have expired it is not known.
+    # Nothing is known of snapshots that have expired.
     if len(found) == count and all(each.kind is not SnapshotKind.OVERWRITE for each in found):
         return
     for some in _split(await tx.list_touched_buckets(table.table_id, work.after, work.until)):
@@ -256,7 +255,7 @@ async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRe
 
 
 async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is_all: bool) -> list[Backlog]:
-    """The small files of all partitions in which some came or went, as they are at `work.until`; remembers them."""
+    """The small files, at `work.until`, of all partitions in which some came or went; remembers the counts."""
     below = table.settings.small_file_bytes
     if is_all:
         buckets = await tx.list_crowded_buckets(table.table_id, 1)
@@ -265,7 +264,7 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
         found = await tx.sum_small_changes(table.table_id, work.after, work.until, below)
         changes = {each.partition: each for each in found}
         if await _is_overtaken(tx, work):
-            # Nobody knows where: what comes or goes from now on has its partition counted anew.
+            # The places are unknown: the next file that comes or goes has its partition counted again.
             await tx.clear_backlogs(table.table_id)
     counted: list[Backlog] = []
     for some in _split(list(changes)):
@@ -279,12 +278,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
             if change is None or backlog is None or backlog.rule != table.rule:
                 recounted.append(bucket.partition)
             elif change.has_removed:
-                # Which of them is the first one now is not known; all that are left came behind what was the first.
+                # Which of them is the first one now is unknown; all that are left came after the former first one.
                 first = backlog.first_snapshot or change.first_added or 0
                 if first >= work.head.earliest_change_id:
                     afters[bucket.partition] = first - 1
                 else:
-                    # What came since is not known any more, or nearly all of it: the partition has less.
+                    # What came since is unknown by now, or nearly all of it: the partition has fewer.
                     recounted.append(bucket.partition)
             else:
                 updated.append(
@@ -309,7 +308,7 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
 
 
 async def _is_overtaken(tx: Transaction, work: TableWork) -> bool:
-    """Whether files may be gone without a trace whose removal is not counted yet: what removed them has expired."""
+    """Whether uncounted removals may be lost: the snapshots that removed the files have expired."""
     head = (await tx.find_heads([work.head.table_uuid])).get(work.head.table_uuid)
     return head is None or 0 < work.after < head.earliest_snapshot_id
 
@@ -368,7 +367,7 @@ async def _find_backlogs(tx: Transaction, table: _Table, buckets: Sequence[Bucke
 
 
 async def _leave_waiting_out(tx: Transaction, table: _Table, due: Sequence[DueJob]) -> list[DueJob]:
-    """Those that do not wait already: whoever takes a job that waits sees all that was committed by now."""
+    """The jobs that do not wait already: a compactor that takes a waiting job sees all that was committed by then."""
     left: list[DueJob] = []
     for some in _split(due):
         waiting = {
@@ -379,7 +378,7 @@ async def _leave_waiting_out(tx: Transaction, table: _Table, due: Sequence[DueJo
             if job is None or job.priority + _WORTH_LOGGING < each.priority:
                 left.append(each)
             elif each.delay_ms == 0 and job.remaining_ms and not job.attempts:
-                # It waits for time to pass, as small files and full compactions do, which it need not any more.
+                # It waits for time to pass, as jobs for small files and full compactions do; now it need not.
                 left.append(each)
     return left
 

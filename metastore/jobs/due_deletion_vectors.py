@@ -1,10 +1,10 @@
-"""Which buckets get deletion vectors once they are quiet: a planner of `due_work.py`.
+"""Which buckets get deletion vectors once no more files come to them: a planner of `due_work.py`.
 
 The rules are in `lakelog.format.compaction.deletion_vectors`.
 
-Only buckets are looked at to which commits brought files, and of these sums: what marks themselves have done makes
-nothing due, and what a mark may leave (sections for compactions) comes up again with the next commit only. Each commit
-puts the job of its bucket off, as nothing else does with jobs: a mark is void with the next file that shares its keys.
+Only buckets that got files from commits are checked, by their sums. Commits of deletion vectors make nothing due, and
+what such a job leaves (sections for compactions) comes up again only with the next commit. Unlike for other jobs, each
+commit puts the job of its bucket off: a deletion vector is void as soon as the next file shares its keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 async def plan_deletion_vector_jobs(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-    """The buckets to be marked when nothing comes to them for a while; none where the table is write-only."""
+    """The buckets that get deletion vectors if no files come to them for a while; none in a write-only table."""
     info, table_id = work.table.info, work.head.table_id
     if work.after == work.until or not info.schema.primary_key or WRITE_ONLY.read(info.options):
         return ()
@@ -48,7 +48,7 @@ async def plan_deletion_vector_jobs(tx: Transaction, work: TableWork) -> Sequenc
             scope = to_bucket_scope(found.bucket.partition, found.bucket.bucket)
             due.append(DueJob(table_id, DELETION_VECTORS, scope, plan.priority, delay_ms=plan.delay_ms))
     waiting = await tx.list_waiting(table_id, COMPACT, [job.scope for job in due]) if due else []
-    # One that is due later may be so in hours.
+    # A job that is due later may be due in hours.
     compacted = {job.scope for job in waiting if not job.remaining_ms}
     return [job for job in due if job.scope not in compacted]
 

@@ -1,12 +1,12 @@
-"""What commits have made due, found beside them: compactions, expiry and what else is done on a table by jobs.
+"""What commits have made due, found without delaying them: compactions, expiry and other jobs of a table.
 
-Objectives, which pull against each other: no commit waits for it, or writes a byte more; nobody goes through all
-tables again and again; nothing is forgotten. So whoever commits says so in memory, a step behind it asks what the
-table's snapshots since the last time have made due, and makes jobs of that. How far that went is kept with the table
-(`work_cursor`): what a metastore forgot when it died is behind the cursor, and found at the next start, or by another.
+Objectives, which pull against each other: no commit waits for planning or writes a byte more for it; no process scans
+all tables repeatedly; nothing is forgotten. So a commit only notes its table in memory. A later step finds out what the
+table's snapshots since the last time have made due, and makes jobs of it. The table's `work_cursor` stores how far that
+went: what a metastore forgot when it died is after the cursor, and the next start, or another metastore, finds it.
 
-What is due when is told by planners, functions of their own. They read, and may take their time; only then the head is
-locked, as commits do it, the jobs are made due, and the cursor moves. Planning again what was planned is harmless.
+Planners, functions of their own, say what is due when. They read, and may take their time. Only after that the head is
+locked, as commits lock it, the jobs are made due, and the cursor moves. Planning the same snapshots again is harmless.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .requests import make_due
 log = logging.getLogger(__name__)
 
 RECOVER_EVERY_S: Final = 30.0
-"""How late a table is found at worst whose commit was forgotten: one statement over the heads."""
+"""How late a table whose commit was forgotten is found at worst; the search is one statement over the heads."""
 
 _TABLES_A_POLL: Final = 1_000
 _SNAPSHOTS_A_STEP: Final = 1_000
@@ -40,10 +40,10 @@ class TableWork:
 
     Args:
         table: Its name, schema, keys and options.
-        head: As it was when planning began, not locked.
-        after: Up to this snapshot all was planned before.
-        until: Up to this one it is to be planned now; the same as `after` where only time has passed, a job has ended
-            or an option has changed.
+        head: The head when planning began, not locked.
+        after: Everything up to this snapshot was planned before.
+        until: The snapshot to plan up to; the same as `after` where only time has passed, a job has ended or an option
+            has changed.
     """
 
     table: TableRecord
@@ -53,20 +53,20 @@ class TableWork:
 
 
 class WorkPlanner(Protocol):
-    """Tells what is due at a table. Only reads; what it costs may depend on what the snapshots changed alone."""
+    """Says what is due for a table. It only reads, and its cost may depend only on what the snapshots changed."""
 
     async def __call__(self, tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-        """The jobs that are due, at once or after their delays. Those that are there already do no harm."""
+        """The jobs that are due, at once or after their delays. Jobs that already exist do no harm."""
         ...
 
 
 class DueWork:
-    """Finds what is due, and makes jobs of it. Runs on one event loop.
+    """Finds work that is due, and makes jobs of it. Runs on one event loop.
 
     Args:
-        store: Where everything is kept.
-        clock: For the time between two looks at all tables.
-        planners: Who tells what is due; each table is shown to all of them.
+        store: Where everything is stored.
+        clock: Measures the time between two scans of all tables.
+        planners: They say what is due; each table is shown to all of them.
         jobs_due: Called when jobs were made due.
     """
 
@@ -81,14 +81,14 @@ class DueWork:
         self._next_check_s = clock.monotonic_s()
 
     def touch(self, table_uuid: str) -> None:
-        """Has a table looked at by the next step."""
+        """Has a table planned by the next step."""
         self._touched[table_uuid] = None
 
     async def step(self) -> int:
-        """Plans the tables that were touched, and now and then those that were forgotten; returns how many it planned.
+        """Plans the touched tables, and now and then the forgotten ones; returns how many it planned.
 
         Raises:
-            Unavailable, OutcomeUnknown: The store is lost; what was touched is planned by a later step.
+            Unavailable, OutcomeUnknown: The store is lost; a later step plans the touched tables.
         """
         if not self._planners:
             self._touched.clear()
@@ -107,12 +107,12 @@ class DueWork:
                 self.touch(table_uuid)
                 raise
             except Exception:
-                # One table shall not keep the others from being looked at; this one is found again by its cursor.
+                # One table must not keep the others from being planned; this one is found again by its cursor.
                 log.exception("what is due at table %s could not be planned", table_uuid)
         return planned
 
     async def plan_now(self, table_uuid: str) -> None:
-        """Plans a table up to its newest snapshot, unless another metastore is at it.
+        """Plans a table up to its newest snapshot, unless another metastore is doing so.
 
         Raises:
             Unavailable, OutcomeUnknown: The store is lost.
@@ -135,17 +135,17 @@ class DueWork:
         return True
 
     async def _plan_once(self, tx: Transaction, table_uuid: str) -> tuple[int, bool] | None:
-        """How many jobs were due, and whether snapshots are left; None: dropped, or another metastore is at it."""
+        """How many jobs were due, and whether snapshots are left; None: dropped, or planned by another metastore."""
         known = (await tx.find_heads([table_uuid])).get(table_uuid)
         if known is None:
             return None
         cursor = await tx.lock_work_cursor(known.table_id)
         if cursor is None:
-            # It may have looked before the commit that is to be planned here.
+            # It may have read before the commit that is to be planned here.
             self.touch(table_uuid)
             return None
-        # SUBTLE: behind the cursor: what was asked up to it is taken for heard, so that what it was asked for, an
-        # option that was altered for instance, must be seen.
+        # SUBTLE: read after the cursor. All requests up to the cursor count as heard, so the planner must see their
+        # cause, for instance an altered option.
         table = await tx.find_table_by_uuid(table_uuid)
         head = (await tx.find_heads([table_uuid])).get(table_uuid)
         if table is None or head is None:
@@ -154,7 +154,7 @@ class DueWork:
         until = min(max(head.latest_snapshot_id, after), after + _SNAPSHOTS_A_STEP)
         work = TableWork(table, head, after, until)
         due = [job for planner in self._planners for job in await planner(tx, work)]
-        # Locks the head, behind which the cursor is written.
+        # Locks the head, before the cursor is written.
         await make_due(tx, table_uuid, due)
         await tx.move_work_cursor(head.table_id, WorkCursor(until, cursor.requested))
         return len(due), until < head.latest_snapshot_id

@@ -1,8 +1,8 @@
-"""Jobs: handed out under a lease with an epoch, ended well or not, made due again.
+"""Jobs: given to compactors under a lease with an epoch, ended with success or failure, made due again.
 
-Objectives, which pull against each other: nobody asks again and again whether there is work; whoever waits gets a job
-as soon as one is due; a lost word costs time only. So whoever finds nothing waits here until something may have become
-due: a commit made it so, a pause ended, a deadline passed. The truth is always the store's.
+Objectives, which pull against each other: compactors do not poll for work; a waiting compactor gets a job as soon as
+one is due; a lost notice only costs time. So a call that finds no job waits here until something may have become due: a
+commit made it so, a pause ended, a deadline passed. The truth is always the store's.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ MAX_WAIT_MS: Final = 30_000
 MAX_TEXT: Final = 4096
 
 ANNOUNCED: Final = "jobs"
-"""What metastores on one store tell each other when jobs may be due."""
+"""The name that metastores on one store announce to each other when jobs may be due."""
 
 _POLL_EVERY_S: Final = 10.0
-"""Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
+"""How often a waiting call asks the store at least: a lost announcement of another metastore costs no more."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
-"""What is due at this moment, and still was not to be had, is locked by somebody: who is about to have it, or who makes
-it due once more."""
+"""A job that is due at this moment but could not be taken is locked by a process that is about to take it, or that
+makes it due once more."""
 
 _LOCKED_S: Final = 1.0
-"""For so long that is found out also for whoever does not wait: else a compactor that ends where nothing is due ends
-beside a job that somebody has just asked for."""
+"""How long a call that does not wait tries such a job: else a compactor that ends when nothing is due would end
+although a job has just been requested."""
 
 _REPORT_EVERY_S: Final = 0.05
-"""Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
+"""Commits that make jobs due shortly after each other are announced together: each time all waiting calls ask the
+store."""
 
 _KIND: Final = re.compile(r"[a-z][a-z-]{0,63}")
 
@@ -66,11 +67,11 @@ class Jobs:
     """The use cases of jobs. Runs on one event loop.
 
     Args:
-        store: Where everything is kept.
-        clock: For how long somebody has waited; deadlines and pauses are the store's.
-        watches: Tells other metastores.
+        store: Where everything is stored.
+        clock: Measures how long a call has waited; deadlines and pauses are the store's.
+        watches: Notifies other metastores.
         limits: How many tables may be named.
-        touched: Told of tables at which more may be due since a job has ended.
+        touched: Called with tables for which more may be due because a job has ended.
     """
 
     def __init__(
@@ -83,21 +84,21 @@ class Jobs:
         self._touched = touched
         self._waiting: set[asyncio.Event] = set()
         self._changelogs_in_row = 0
-        # Until it ends, what became due was told of a moment ago.
+        # Until it ends, jobs that became due were announced a moment ago.
         self._pause: asyncio.TimerHandle | None = None
         self._is_unreported = False
         self._closed = False
         watches.listeners.append(self._receive)
 
     def due(self) -> None:
-        """Tells that jobs may be due, at once or with others in a moment."""
+        """Announces that jobs may be due, at once or with others in a moment."""
         if self._pause is None:
             self._notify()
         else:
             self._is_unreported = True
 
     def close(self) -> None:
-        """Lets all who wait go without a job; idempotent."""
+        """Ends all waiting calls without a job; idempotent."""
         self._closed = True
         if self._pause is not None:
             self._pause.cancel()
@@ -113,15 +114,15 @@ class Jobs:
         wait_ms: int = 0,
         gone: asyncio.Event | None = None,
     ) -> Job | None:
-        """Takes a job that is due, of any table where none is named; None: none was due within the wait.
+        """Takes a job that is due, of any table if none is named; None: none was due within the wait.
 
         Args:
             kinds: Of these kinds.
             table_uuids: Of these tables; empty: of all.
-            holder: Who asks.
-            duration_ms: How long it holds without a heartbeat.
-            wait_ms: How long to wait where none is due.
-            gone: Set when nobody waits for the answer any more: nothing is taken then.
+            holder: The caller.
+            duration_ms: How long it holds the job without a heartbeat.
+            wait_ms: How long to wait if none is due.
+            gone: Set when the caller no longer waits for the answer: no job is taken then.
         """
         self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
         give_up_s = self._clock.monotonic_s() + wait_ms / 1000
@@ -152,7 +153,7 @@ class Jobs:
         return None
 
     async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Keeps a job, also one whose deadline has passed but that nobody took; the milliseconds that remain.
+        """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
@@ -169,13 +170,13 @@ class Jobs:
         return await run_transaction(self._store, renew)
 
     async def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that went well, or gives it back; whether it is due again because work for it is left.
+        """Ends a job with success, or gives it back; returns whether it is due again because work for it is left.
 
         Args:
             job_id: The job.
             epoch: The caller's.
             outcome: What was done, for people.
-            work_left: It is given back before its end: what was asked for is still to be done.
+            work_left: It is given back before its end: what was requested is still to be done.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
@@ -188,7 +189,7 @@ class Jobs:
             found = await _find(tx, job_id)
             if found.kind == PURGE:
                 return found, await end_purge(tx, found, epoch, work_left=work_left)
-            # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
+            # Before the job: commits lock in this order. While the lock is held no one can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
             head = heads.get(job.table_uuid)
@@ -209,13 +210,13 @@ class Jobs:
                 payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
                 ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
             await tx.put_job(ended, pause_ms)
-            # What is due next, and when, may rest on what it has done.
+            # What is due next, and when, may depend on what the job has done.
             await tx.request_planning(head.table_id)
             return job, is_due
 
         job, is_due = await run_transaction(self._store, finish)
         self._touched(job.table_uuid)
-        # With the end of a compaction another one of its table may be had, if as many were done as may be.
+        # When a compaction ends, another one of its table may be taken, if as many ran as may run.
         if is_due or job.kind == COMPACT:
             self.due()
         return is_due
@@ -223,14 +224,14 @@ class Jobs:
     async def fail_job(
         self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
     ) -> JobState:
-        """Ends a job that failed: it is due after a pause that grows, or, after too many tries or `final`, failed.
+        """Ends a job with failure: it is due after a pause that grows, or, after too many tries or `final`, failed.
 
         Args:
             job_id: The job.
             epoch: The caller's.
             reason: For people.
-            final: Trying again would fail alike.
-            passing: What was wrong may pass by itself, so that there are never too many tries.
+            final: Another try would fail in the same way.
+            passing: The cause may pass by itself, so that the number of tries is not limited.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
@@ -242,7 +243,8 @@ class Jobs:
         async def fail(tx: Transaction) -> JobState:
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
             is_last = final or (job.attempts >= MAX_ATTEMPTS and not passing)
-            # What somebody asked for since it was taken is tried for itself; not what is due by itself, else each
+            # What was requested since it was taken is tried on its own; what became due without a request is not, else
+            # each
             # commit to a damaged bucket would have it read again.
             by_request = is_requested(job.requested)
             state = JobState.FAILED if is_last and not by_request else JobState.DUE
@@ -252,7 +254,7 @@ class Jobs:
             return state
 
         state = await run_transaction(self._store, fail)
-        # Whoever waits is to know when the pause ends.
+        # Waiting calls must learn when the pause ends.
         self.due()
         return state
 
@@ -263,7 +265,7 @@ class Jobs:
         return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """How many jobs are not done, by kind."""
         return await run_transaction(self._store, lambda tx: tx.describe_queue())
 
     async def retry_job(self, job_id: int) -> None:
@@ -271,7 +273,7 @@ class Jobs:
 
         Raises:
             NotFound: There is none.
-            InvalidArgument: Somebody does it, or nothing is to do.
+            InvalidArgument: It is being done, or has nothing to do.
         """
         check_number("job_id", job_id, 1)
         await run_transaction(self._store, lambda tx: retry_job(tx, job_id))
@@ -280,16 +282,16 @@ class Jobs:
     async def request_jobs(
         self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
     ) -> list[Job]:
-        """Makes jobs of a table due at once, new ones where there are none; idempotent but for the work.
+        """Makes jobs of a table due at once, new ones where there are none; idempotent except for the work.
 
-        One that somebody does is due again behind its end.
+        A job that is being done is due again after its end.
 
         Args:
             table_uuid: The table.
             kind: Only `compact`.
             scopes: Which parts of the table, each once.
-            payload: What is asked for; what waits for something stronger is not weakened.
-            priority: Those with a higher one come first; one that waits with a higher one keeps it.
+            payload: What is requested; a stronger request that waits already is not weakened.
+            priority: Jobs with a higher one come first; a job that waits with a higher one keeps it.
 
         Returns:
             The jobs in the order of the scopes.
@@ -350,21 +352,21 @@ async def _take(
     duration_ms: int,
     changelogs_last: bool,
 ) -> tuple[Job | None, int | None]:
-    """A job; or None, and in how many milliseconds to look again, if that is known."""
+    """A job; or None, and in how many milliseconds to ask again, if that is known."""
     taken = await tx.lease_job(kinds, tables, holder, duration_ms, changelogs_last=changelogs_last)
     if taken is None:
         return None, await tx.next_due_ms(kinds, tables)
     job, was_over = taken
     if was_over and job.attempts > MAX_ATTEMPTS and not is_requested(job.requested):
-        # Whoever had it never said why it ended: it may be what ends them.
-        reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
+        # Its holder never reported why it ended: the job may be what kills its holders.
+        reason = f"It was taken {job.attempts - 1} times, and each time its holder stopped reporting."
         await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))
         return None, 0
     if job.requested:
-        # Whoever had it is gone, and did not do what is asked for since.
+        # Its holder is gone, and did not do what was requested since.
         job = take_requested(job)
         await tx.set_payload(job)
-    # From now on nobody who held it before can commit anything: what they wrote may be deleted.
+    # From now on no earlier holder can commit anything: the files they wrote may be deleted.
     return replace(job, aborted_attempts=tuple(await tx.abort_attempts(job.lease))), None
 
 

@@ -1,4 +1,4 @@
-"""Leases: who does which work. A lease only schedules; its epoch, checked with the effect, protects."""
+"""Leases: which process does which work. A lease only schedules; its epoch, checked with the effect, protects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Leases:
         self._store = store
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or over."""
+        """Takes a lease that is free or expired."""
         check_text("lease", name, 1, 256)
         if name.startswith(JOB_LEASES):
             raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
@@ -29,7 +29,7 @@ class Leases:
         return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms))
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Keeps a lease, also one that is over but that no one took; returns the milliseconds that remain.
+        """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
 
         Raises:
             Fenced: Another took it, or it was released.
@@ -50,7 +50,7 @@ class Leases:
 
 
 def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:
-    """The error for who acts under a lease that is not theirs."""
+    """The error for a caller that acts under a lease that it does not hold."""
     who = f"'{holder}' holds it" if holder else "no one holds it"
     return Fenced(
         f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and "

@@ -1,4 +1,4 @@
-"""When it is to be looked whether partitions have expired; see `metastore.jobs.due_work`."""
+"""When a job looks for expired partitions; see `metastore.jobs.due_work`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .due_work import TableWork
 
 
 async def plan_partition_expiry(tx: Transaction, work: TableWork) -> list[DueJob]:
-    """The job that looks for them, again and again: due an interval after it was done last, or first heard of."""
+    """The recurring job that looks for them: due one interval after it was done last, or first planned."""
     options = TableOptions(work.table.info.options)
     if options.get(PARTITION_EXPIRATION_TIME) is None or options.get(WRITE_ONLY) or not work.head.latest_snapshot_id:
         return []

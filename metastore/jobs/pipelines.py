@@ -1,4 +1,4 @@
-"""Where ingestion pipelines are, as they report it."""
+"""The progress of ingestion pipelines, as they report it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pipelines:
         self._store = store
 
     async def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Writes down where a pipeline is.
+        """Records the progress of a pipeline.
 
         Raises:
             Fenced: Its lease `pipeline/<name>` has another epoch.
@@ -40,20 +40,20 @@ class Pipelines:
         await run_transaction(self._store, report)
 
     async def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines that ever reported, by name."""
+        """All pipelines that have ever reported, by name."""
         return await run_transaction(self._store, lambda tx: tx.list_pipelines())
 
     async def forget_pipeline(self, name: str) -> None:
-        """Takes a pipeline that has ended out of the list; its table, checkpoint and lease's epoch stay.
+        """Removes a pipeline that has ended from the list; its table, checkpoint and lease's epoch stay.
 
         Raises:
-            NotFound: None of this name has reported.
+            NotFound: No pipeline of this name has reported.
             InvalidArgument: Its lease is held.
         """
         check_pipeline_name(name)
 
         async def forget(tx: Transaction) -> None:
-            # Nobody takes the lease between the look and the deletion.
+            # No one takes the lease between the check and the deletion.
             await tx.lock_lease_epoch(f"pipeline/{name}")
             found = next((pipeline for pipeline in await tx.list_pipelines() if pipeline.name == name), None)
             if found is None:

@@ -1,4 +1,4 @@
-"""Asking for work: what may be asked for, and what becomes of jobs that are asked for."""
+"""Requests for work: what may be requested, and how a request changes jobs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _STRATEGIES: Final = (FULL, MINOR)
 def check_job_request(
     table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], priority: int, limits: Limits
 ) -> None:
-    """Check all of a request that can be checked without looking at the table.
+    """Check all parts of a request that can be checked without the table.
 
     Raises:
-        InvalidArgument: Something is not possible; names the field, its value and the remedy.
+        InvalidArgument: The request is not possible; names the field, its value and the remedy.
     """
     check_uuid("table_uuid", table_uuid)
     if kind != COMPACT:
@@ -70,7 +70,7 @@ async def request_jobs(
     Raises:
         NotFound: There is no such table (any more).
     """
-    # Before the jobs, as commits lock; and while it is held nobody else makes a new job of the table.
+    # Before the jobs, as commits lock; while it is held no one else makes a new job of the table.
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None:
         raise await explain_gone(tx, table_uuid)
@@ -86,7 +86,7 @@ async def retry_job(tx: Transaction, job_id: int) -> None:
 
     Raises:
         NotFound: There is none.
-        InvalidArgument: Somebody does it, or nothing is to do.
+        InvalidArgument: It is being done, or has nothing to do.
     """
     job = await tx.lock_job(job_id)
     if job is None:
@@ -109,9 +109,9 @@ async def retry_job(tx: Transaction, job_id: int) -> None:
 
 
 async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> None:
-    """Makes jobs of one table due by themselves; nothing that waits is weakened. Without effect where it was dropped.
+    """Makes jobs of one table due without a request; no waiting job is weakened. No effect on a dropped table.
 
-    The head is locked by this: before the jobs, as commits lock.
+    This locks the head before the jobs, as commits do.
     """
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None or not due:

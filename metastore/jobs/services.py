@@ -1,4 +1,4 @@
-"""Which service processes there are, as they report it. The store's clock alone judges who is gone."""
+"""The service processes, as they report themselves. Only the store's clock judges which are gone."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Services:
         self._max_services = limits.max_services
 
     async def report_presence(self, report: ServiceReport) -> None:
-        """Notes that a service is there, or takes out one that has stopped. Idempotent.
+        """Records that a service is there, or removes one that has stopped. Idempotent.
 
-        SUBTLE: a report that arrives after the one that takes the service out enters it again. It is then shown as
-        silent, as gone, and is removed, as if it had been killed.
+        SUBTLE: a report that arrives after the one that removes the service lists it again. It is then shown as silent,
+            then as gone, and is removed, as if it had been killed.
 
         Raises:
             InvalidArgument: The report is malformed.
@@ -57,16 +57,16 @@ class Services:
             await run_transaction(self._store, lambda tx: self._enter(tx, report))
 
     async def list_services(self) -> list[Service]:
-        """The services that are there or gone since lately, by kind, host, start and instance."""
+        """The services that are there or have recently gone, by kind, host, start and instance."""
         found = await run_transaction(self._store, lambda tx: tx.list_services())
-        # What nothing has evicted yet is not shown any more.
+        # Entries that are not evicted yet are no longer shown.
         return [service for service in found if service.silent_ms < service.ttl_ms + GONE_RETAINED_MS]
 
     async def _enter(self, tx: Transaction, report: ServiceReport) -> None:
         await tx.evict_services(GONE_RETAINED_MS)
         if await tx.renew_service(report):
             return
-        # Two that enter at once could both take the last place.
+        # Two services that register at once could both take the last place.
         await tx.lock_services()
         if await tx.count_services() >= self._max_services:
             await tx.evict_services(0)

@@ -1,4 +1,4 @@
-"""The brokers that the operator allows, asked in threads: the event loop never waits for one."""
+"""The brokers that the operator allows, called in threads: the event loop never waits for one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LogOpener = Callable[[Mapping[str, str]], Log]
 """Opens the log of a table with these options; raises InvalidArgument where a secret is not known."""
 
 TIMEOUT_S: Final = 20.0
-"""For all that one request asks of brokers: below the 30 s that a client waits for an answer."""
+"""For all calls of one request to brokers: below the 30 s that a client waits for an answer."""
 
 _THREADS: Final = 8
-"""Each question takes some 10 ms, or as long as brokers that are away are waited for."""
+"""A call takes some 10 ms, or as long as the timeout if brokers are away."""
 
 
 class BrokersTooSlow(Unavailable):
-    """The brokers have not answered in time; what was asked of them may still happen."""
+    """The brokers did not answer in time; the call may still take effect."""
 
 
 class Brokers:
@@ -35,7 +35,7 @@ class Brokers:
 
     Args:
         clusters: Brokers of each, as `host:port` in lower case; none: no table may have a log.
-        open_log: How one is reached.
+        open_log: Opens the log of a cluster.
         timeout_s: How long one request waits for brokers.
     """
 
@@ -48,11 +48,11 @@ class Brokers:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="brokers")
 
     def resolve(self, options: Mapping[str, str]) -> dict[str, str]:
-        """A new table's options with the brokers in them, where there is no choice. Pure.
+        """Adds the brokers to a new table's options where there is only one choice. Pure.
 
         Raises:
-            InvalidArgument: Nothing says which of several clusters; or a value that is none.
-            PermissionDenied: As of `check`.
+            InvalidArgument: Nothing says which of several clusters to use; or the value is not valid.
+            PermissionDenied: As in `check`.
         """
         resolved = dict(options)
         if LOG_SYSTEM.read(options) != KAFKA:
@@ -71,10 +71,10 @@ class Brokers:
         return resolved
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Check that a table's brokers are some of one cluster that the operator allows. Pure.
+        """Check that a table's brokers belong to one cluster that the operator allows. Pure.
 
         Raises:
-            PermissionDenied: They are not.
+            PermissionDenied: They do not.
         """
         servers = KAFKA_SERVERS.read(options)
         if not self._clusters:
@@ -95,17 +95,17 @@ class Brokers:
             )
 
     async def request(self, options: Mapping[str, str], question: Callable[[TopicAdmin], T]) -> T:
-        """Asks a table's brokers something, in a thread.
+        """Calls a table's brokers in a thread.
 
         Args:
-            options: The table's.
-            question: Blocks, and raises only errors of `lakelog.errors`.
+            options: The table's options.
+            question: The call. It blocks, and raises only errors of `lakelog.errors`.
 
         Raises:
             PermissionDenied: The brokers are not allowed, or do not let us in.
             Unavailable: They cannot be reached, or refuse for the moment; reason `BROKERS_UNAVAILABLE`.
-            BrokersTooSlow: They have not answered, but may still do what they were asked.
-            LakelogError: What else the question raised.
+            BrokersTooSlow: They did not answer, but the call may still take effect.
+            LakelogError: Other errors of the call.
         """
         self.check(options)
         if self._open_log is None:
@@ -126,7 +126,7 @@ class Brokers:
             raise Unavailable(error.message, reason=BROKERS_UNAVAILABLE, metadata=metadata) from error
 
     def close(self) -> None:
-        """Waits for no question that is being asked, and asks none that waits; idempotent."""
+        """Abandons running calls and starts none that wait; idempotent."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _show(self) -> str:

@@ -18,10 +18,10 @@ from ..store.validation import invalid
 
 
 def check_log_request(request: PlanRequest) -> None:
-    """Check what is asked for a plan of the log.
+    """Check the request for a plan of the log.
 
     Raises:
-        InvalidArgument: It is not of a range, or leaves something out: the places of rows would then be others.
+        InvalidArgument: It is not of a range, or leaves something out, which would change the places of rows.
     """
     if not isinstance(request.at, InRange):
         raise invalid("log", True, "A state has no log: ask for that of a range of snapshots.")
@@ -38,7 +38,7 @@ async def load_log_files(tx: Transaction, query: FileQuery, snapshots: Sequence[
     Args:
         tx: Loads them.
         query: Of the range of the snapshots.
-        snapshots: They.
+        snapshots: The snapshots.
     """
     found = []
     for content, load, of_log in (
@@ -50,7 +50,7 @@ async def load_log_files(tx: Transaction, query: FileQuery, snapshots: Sequence[
         if wanted:
             bounds = replace(query, added_after=wanted[0] - 1, added_until=wanted[-1], of_log=of_log)
             files = await load(bounds)
-            # Between them there may be others, as those that a compaction has written.
+            # Other snapshots may lie between them, such as compactions.
             found.append(files.filter(pc.is_in(files.column("added_snapshot"), pa.array(wanted, pa.int64()))))
     return pa.concat_tables(found) if found else FILE_SCHEMA.empty_table()
 

@@ -1,4 +1,4 @@
-"""How far logs are behind their tables, measured here: a publisher that is dead measures nothing."""
+"""How far logs lag their tables, measured here because a dead publisher measures nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LogLags:
     """Measures all logs.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
         metrics: Where measurements go.
     """
 

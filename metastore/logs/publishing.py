@@ -1,4 +1,4 @@
-"""How far the external logs of tables are published, as their publishers tell (reliability R3, R8)."""
+"""How far the external logs of tables are published, as their publishers report (reliability R3, R8)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Publishing:
     """The use cases of publishing.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +52,7 @@ class Publishing:
             published = await _find_published(tx, head, topic)
             uuid = published.snapshot_uuid
             if published.snapshot_id and not uuid:
-                # The one behind which the log begins.
+                # The one after which the log begins.
                 uuid = (await tx.find_snapshot_uuids(head.table_id, [published.snapshot_id])).get(
                     published.snapshot_id, ""
                 )
@@ -74,10 +74,10 @@ class Publishing:
         return await run_transaction(self._store, load)
 
     async def report_published(self, report: PublishReport) -> None:
-        """Writes down how far a log is published. Idempotent.
+        """Records how far a log is published. Idempotent.
 
         Raises:
-            Fenced: Another has the lease of the table's publisher.
+            Fenced: Another publisher holds the lease of the table.
             HistoryDiverged: A snapshot has another uuid, or the log another generation.
             NotFound: The table was dropped, or has no log.
         """
@@ -86,7 +86,7 @@ class Publishing:
         async def write_down(tx: Transaction) -> None:
             await _check_holder(tx, report)
             head, _ = await _find_log(tx, report.table_uuid)
-            # Nobody begins the log anew before this is written.
+            # No one restarts the log before this is written.
             topic = await tx.lock_log_topic(report.table_uuid)
             if topic is None or topic.generation != report.generation:
                 raise _other_generation(head, report, topic)
@@ -123,9 +123,9 @@ class Publishing:
         await run_transaction(self._store, write_down)
 
     async def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
-        """Where the newest snapshot at or before `until` (None: of all) ends of which that is known.
+        """Where the newest snapshot at or before `until` (None: of all) ends in the log, among those with a known end.
 
-        With 0: where the log began, in a topic that had records already.
+        With 0: where the log began, in a topic that already had records.
 
         Raises:
             NotFound: The table was dropped, or has no log.
@@ -143,7 +143,7 @@ class Publishing:
     async def list_log_offsets(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
     ) -> list[SnapshotOffsets]:
-        """Where snapshots behind `after` up to `until` (0: without end) end, rising; at most `limit` (0: 1000).
+        """Where snapshots after `after` up to `until` (0: no end) end in the log, rising; at most `limit` (0: 1000).
 
         Raises:
             NotFound: The table was dropped, or has no log.
@@ -161,7 +161,7 @@ class Publishing:
         return await run_transaction(self._store, find)
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        """What has become of attempts at a table; one that is not known any more was given up.
+        """The states of a table's attempts; an attempt that is no longer known was given up.
 
         Raises:
             NotFound: The table was dropped.
@@ -183,7 +183,7 @@ class Publishing:
 
 
 async def load_publisher_leases(tx: Transaction, head: TableHead) -> list[SnapshotLease]:
-    """What keeps the snapshots that are not published (R8), and the last one that is: a publisher asks for its uuid."""
+    """Leases for the unpublished snapshots (R8) and the last published one, whose uuid a publisher requests."""
     if head.log is LogContent.NONE:
         return []
     topic = await tx.find_log_topic(head.table_uuid)
@@ -194,15 +194,15 @@ async def load_publisher_leases(tx: Transaction, head: TableHead) -> list[Snapsh
 
 
 async def resolve_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Rebased]:
-    """The changes of a commit, without what was sent early to a generation of a log that is over.
+    """The changes of a commit, without records sent uncommitted to an earlier generation of a log.
 
-    The heads are locked, so that no log is begun anew before the commit.
+    The heads are locked, so that no log is restarted before the commit.
     """
     return [await _resolve_sent(tx, each) if each.change.sent_offsets is not None else each for each in changes]
 
 
 async def _check_holder(tx: Transaction, report: PublishReport) -> None:
-    """Raises Fenced where another has, or nobody has, the lease of a table's publisher; it stays so until the end."""
+    """Raises Fenced unless the caller holds the lease of the table's publisher; this holds until the end."""
     lease = to_publisher_lease(report.table_uuid)
     epoch = await tx.lock_lease_epoch(lease)
     if epoch != report.epoch:
@@ -212,7 +212,7 @@ async def _check_holder(tx: Transaction, report: PublishReport) -> None:
 async def _move_beginning(
     tx: Transaction, head: TableHead, topic: LogTopic, known: Progress, begins: tuple[int, ...]
 ) -> Progress:
-    """Writes down where a generation begins; what is known behind it."""
+    """Records where a generation begins; returns the progress after it."""
     found = await tx.find_log_offsets(head.table_id, topic.generation, topic.starts_after)
     beginning = () if found is None else found.offsets
     moved = move_beginning(head.name, known, topic.starts_after, beginning, begins)
@@ -244,7 +244,7 @@ async def _find_log(tx: Transaction, table_uuid: str) -> tuple[TableHead, LogTop
 
 
 async def _find_published(tx: Transaction, head: TableHead, topic: LogTopic) -> Published:
-    """How far the current generation of a log is published; of others nothing counts."""
+    """How far the current generation of a log is published; reports of others do not count."""
     found = await tx.find_published(head.table_id)
     if found is None or found.generation != topic.generation:
         return Published(topic.generation, topic.starts_after)
@@ -254,7 +254,7 @@ async def _find_published(tx: Transaction, head: TableHead, topic: LogTopic) -> 
 def _other_generation(head: TableHead, report: PublishReport, topic: LogTopic | None) -> HistoryDiverged:
     current = 0 if topic is None else topic.generation
     return HistoryDiverged(
-        f"The log of {head.name} was begun anew: it has generation {current}, the report is of {report.generation}. "
+        f"The log of {head.name} was restarted: it has generation {current}, the report is of {report.generation}. "
         "Begin to publish it from its present start.",
         reason="LOG_GENERATION",
         metadata={"table": head.name, "generation": str(report.generation), "current": str(current)},

@@ -1,4 +1,4 @@
-"""How a log's topic goes along with its table: what is written down in the transactions that change the table."""
+"""How a log's topic follows its table: the records in the transactions that change the table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..store.logs import LogStart, LogTopic, TopicLife
 from ..store.transaction import Transaction
 
 ABANDONED_MS: Final = 600_000
-"""A topic is made within a minute, or whoever began it is dead."""
+"""A topic is made within a minute, or the process that began it is dead."""
 
 _NO_SNAPSHOT: Final = "0" * 32
-"""The uuid of what comes before a table's first snapshot, and of one that is not kept."""
+"""The uuid of the state before a table's first snapshot, and of a snapshot that is no longer retained."""
 
 _ONE_TABLE: Final = "and a log holds the changes of one table"
 
@@ -28,7 +28,7 @@ _FIXED: Final = "A table's 'kafka.topic' cannot change."
 
 
 async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
-    """Begins a log in its topic, with the transaction that makes its table.
+    """Begins a log in its topic, in the transaction that makes its table.
 
     Raises:
         Unavailable: It took so long that the topic was given up.
@@ -47,16 +47,16 @@ async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
 
 
 async def begin_log(tx: Transaction, start: LogStart, table_id: int, *, is_new: bool = False) -> None:
-    """Begins a generation, with the transaction that lets its table have it.
+    """Begins a generation, in the transaction that gives it to its table.
 
-    What stands in the topic already is told by the offsets of the snapshot that the generation begins behind. Who
-    publishes the generation before it may add to that until its successor's first start, which tells of it.
+    The offsets of the snapshot after which the generation begins say which records the topic already has. The publisher
+    of the previous generation may still add records until its successor's first start, which reports them.
 
     Args:
         tx: The transaction.
-        start: What begins.
+        start: The generation that begins.
         table_id: The table's number.
-        is_new: The table is only being made, so that it may still have another topic.
+        is_new: The table is only being made, so that it may still get another topic.
 
     Raises:
         AlreadyExists: Another table has its log in this topic.
@@ -69,7 +69,7 @@ async def begin_log(tx: Transaction, start: LogStart, table_id: int, *, is_new: 
 
 
 async def put_beginning(tx: Transaction, topic: LogTopic, table_id: int, offsets: tuple[int, ...]) -> None:
-    """Writes down where a generation begins in its topic, instead of what was thought of it before."""
+    """Records where a generation begins in its topic, replacing the earlier estimate."""
     uuids = await tx.find_snapshot_uuids(table_id, [topic.starts_after])
     uuid = uuids.get(topic.starts_after, _NO_SNAPSHOT)
     await tx.put_log_offsets(table_id, topic.generation, SnapshotOffsets(topic.starts_after, uuid, offsets))
@@ -79,7 +79,7 @@ async def check_unused(tx: Transaction, topic: LogTopic, *, is_new: bool) -> Non
     """Check that no other table has its log in the topic, nor will before the transaction ends.
 
     Raises:
-        AlreadyExists: Another has; names it.
+        AlreadyExists: Another table has; the error names it.
     """
     user = await tx.find_topic_user(topic.topic_id, topic.table_uuid)
     if user is None:
@@ -95,17 +95,17 @@ async def check_unused(tx: Transaction, topic: LogTopic, *, is_new: bool) -> Non
 
 
 async def check_restorable(tx: Transaction, topic: LogTopic, table: TableName) -> None:
-    """Check that the topic that a dropped table's log was in is free for it, as far as is known without brokers.
+    """Check that the topic of a dropped table's log is free for it, as far as is known without brokers.
 
-    What only they know, as that two of their names mean the same ones, is told when the topic is made.
+    What only the brokers know, such as that two of their names mean the same broker, is found when the topic is made.
 
     Raises:
-        AlreadyExists: Another table has its log there by now; names it.
+        AlreadyExists: Another table has its log there by now; the error names it.
     """
     servers = set(KAFKA_SERVERS.read(topic.options))
     named = await tx.find_named_topics(topic.topic, topic.table_uuid)
     users = [name for other, name in named if servers & set(KAFKA_SERVERS.read(other.options))]
-    # By its id it is found at brokers of other names, too.
+    # The id finds it even if its brokers have other names.
     by_id = await tx.find_topic_user(topic.topic_id, topic.table_uuid) if topic.topic_id else None
     user = users[0] if users else by_id
     if user is None or not user.name:
@@ -125,15 +125,15 @@ def _in_use(message: str, topic: LogTopic, user: TableName) -> AlreadyExists:
 
 
 async def follow_log(tx: Transaction, topic: LogTopic) -> None:
-    """Writes down what a log's topic has followed, with the transaction that alters its table.
+    """Records which options a log's topic has followed, in the transaction that alters its table.
 
     Raises:
-        CommitConflict: The log was begun anew meanwhile.
+        CommitConflict: The log was restarted meanwhile.
     """
     found = await tx.lock_log_topic(topic.table_uuid)
     if found is None or found.generation != topic.generation:
         raise CommitConflict(
-            f"The log in the topic {topic.topic} was begun anew while its table was altered. Alter the table again.",
+            f"The log in the topic {topic.topic} was restarted while its table was altered. Alter the table again.",
             reason="LOG_RESTARTED",
             metadata={"topic": topic.topic, "retry": "same"},
         )
@@ -141,7 +141,7 @@ async def follow_log(tx: Transaction, topic: LogTopic) -> None:
 
 
 async def leave_log(tx: Transaction, table_uuid: str) -> None:
-    """Leaves a dropped table's topic, with the transaction that drops it: deleted behind it, if the name is ours."""
+    """Gives up a dropped table's topic, in the transaction that drops it; it is deleted later, if the name is ours."""
     topic = await tx.lock_log_topic(table_uuid)
     if topic is not None and topic.life in (TopicLife.LIVE, TopicLife.WANTED):
         life = TopicLife.GONE if topic.is_named else TopicLife.DROPPING
@@ -149,9 +149,9 @@ async def leave_log(tx: Transaction, table_uuid: str) -> None:
 
 
 async def rejoin_log(tx: Transaction, table: TableInfo) -> None:
-    """Lets a restored table have a log again, behind its newest snapshot; what consumers had of it ends with the drop.
+    """Gives a restored table a new log, after its newest snapshot; consumers' offsets end with the drop.
 
-    Brokers that are away keep no table from coming back: the topic is made once they answer.
+    A table can be restored while brokers are away: the topic is made once they answer.
 
     Raises:
         AlreadyExists: Another table has its log in this one's named topic by now.
@@ -185,12 +185,12 @@ def has_log(options: Mapping[str, str]) -> bool:
 
 
 def of_log(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a table's options that are about its log. Pure."""
+    """The options of a table that concern its log. Pure."""
     return {key: value for key, value in sorted(options.items()) if is_of_log(key)}
 
 
 def to_info(topic: LogTopic, name: TableName) -> LogInfo:
-    """What others are told of a log. Pure."""
+    """What callers see of a log. Pure."""
     problem = topic.problem
     if topic.life is TopicLife.WANTED:
         problem = f"The topic {topic.topic} is not made yet. {problem}".rstrip()
@@ -208,18 +208,18 @@ def to_info(topic: LogTopic, name: TableName) -> LogInfo:
 
 
 def describe_other(topic: LogTopic) -> str:
-    """What is wrong with a log whose brokers have another topic of its name. Pure."""
+    """The problem of a log whose brokers have another topic of its name. Pure."""
     return (
-        f"The topic {topic.topic} at the brokers that the table names now is not the one that its log began in. Begin "
-        "the log anew there: lakelog log restart."
+        f"The topic {topic.topic} at the brokers that the table names now is not the one that its log began in. "
+        "Restart the log there: lakelog log restart."
     )
 
 
 async def leave_unfinished(tx: Transaction, topic: LogTopic) -> bool:
-    """Lets a topic in the making be dropped; whether it is to be deleted."""
+    """Marks a topic in the making for dropping; returns whether it is to be deleted."""
     found = await tx.lock_log_topic(topic.table_uuid)
     if found is None or found.generation != topic.generation:
-        # One of an older generation is of no table.
+        # A topic of an older generation belongs to no table.
         return topic.life is TopicLife.DROPPING
     if found.life is TopicLife.CREATING:
         if found.is_named:
@@ -231,7 +231,7 @@ async def leave_unfinished(tx: Transaction, topic: LogTopic) -> bool:
 
 
 async def forget_topic(tx: Transaction, topic: LogTopic) -> None:
-    """Notes that a topic is gone; forgets it where its number can never be needed again."""
+    """Records that a topic is gone; deletes the record where its number can never be needed again."""
     dropped = await tx.find_dropped(topic.table_uuid)
     newest = await tx.lock_log_topic(topic.table_uuid)
     if newest is None:

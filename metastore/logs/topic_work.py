@@ -1,4 +1,4 @@
-"""What is asked of brokers about one topic. These functions block, and are safe to repeat."""
+"""Calls to brokers about one topic. These functions block, and are safe to repeat."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from lakelog.log.topic_rules import (
 
 
 def look_up_topic(admin: TopicAdmin, name: str) -> TopicState | None:
-    """A topic; None: there is none. Where it fails, no broker has done anything."""
+    """A topic; None: there is none. A failure means that no broker has done anything."""
     return admin.find_topic(name)
 
 
 def make_topic(admin: TopicAdmin, spec: TopicSpec, *, may_exist: bool, wants_retention: bool) -> TopicState:
-    """Makes a topic, or takes the one that is there; what was made and does not fit is deleted again.
+    """Makes a topic, or takes an existing one; a topic that was made and does not fit is deleted again.
 
     Args:
-        admin: Of its cluster.
-        spec: What it is to be like.
-        may_exist: The name is the user's, or one that the table has had: a topic that is there is taken.
-        wants_retention: The user has said how long records are to be kept.
+        admin: The admin client of its cluster.
+        spec: The properties it needs.
+        may_exist: The name is the user's, or one that the table has had: an existing topic is taken.
+        wants_retention: The user has set how long records are retained.
 
     Raises:
         InvalidArgument: It does not fit the table; names what it has and what is needed.
-        LakelogError: As of `TopicAdmin`.
+        LakelogError: As in `TopicAdmin`.
     """
     state = admin.find_topic(spec.name) if may_exist else None
     made = False
@@ -44,7 +44,7 @@ def make_topic(admin: TopicAdmin, spec: TopicSpec, *, may_exist: bool, wants_ret
             state = admin.create_topic(spec)
             made = True
         except AlreadyExists:
-            # Of a generated name it is our own, whose answer was lost.
+            # With a generated name it is our own topic, whose answer was lost.
             state = admin.find_topic(spec.name)
             if state is None:
                 raise
@@ -57,14 +57,14 @@ def make_topic(admin: TopicAdmin, spec: TopicSpec, *, may_exist: bool, wants_ret
 
 
 def alter_topic(admin: TopicAdmin, before: TopicSpec, after: TopicSpec) -> TopicState:
-    """Lets a topic follow its table's options. Nothing is changed where it would not fit them afterwards.
+    """Changes a topic to follow its table's options. Nothing is changed if it would not fit them afterwards.
 
-    A largest record that becomes smaller changes nothing: what is on its way to the topic may be larger.
+    A smaller limit on records changes nothing: records on their way to the topic may be larger.
 
     Raises:
         NotFound: There is no such topic.
         InvalidArgument: It does not fit the table; names what it has and what is needed.
-        LakelogError: As of `TopicAdmin`; some of it may be done: repeating does the rest.
+        LakelogError: As in `TopicAdmin`; a part may be done, and repeating does the rest.
     """
     state = admin.find_topic(after.name)
     if state is None:

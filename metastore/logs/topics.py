@@ -1,15 +1,15 @@
-"""The life of tables' topics: made before their tables are, dropped behind them, and never left behind by who dies.
+"""The life of tables' topics: made before their tables, dropped after them, and never left over by a crash.
 
     create:   creating --> (the topic is made) --> live, in the transaction that makes the table
                   |
                   +-- refused, failed, or left for ten minutes --> dropping
     drop:     live --> dropping, or gone where the name is the user's --> (the topic is deleted) --> gone
-    restore:  gone --> wanted, a generation of its own behind the newest snapshot --> (the topic is made) --> live
-    restart:  live --> live, another generation behind the newest snapshot, in the topic as it is or made anew
+    restore:  gone --> wanted, a generation of its own after the newest snapshot --> (the topic is made) --> live
+    restart:  live --> live, another generation after the newest snapshot, in the topic as it is or made again
 
-1. What is asked of brokers is written down before it is asked, so that whoever comes next can end it.
-2. Nobody holds a lock, nor keeps the event loop, while brokers are waited for.
-3. A topic whose name the user gave is never deleted, also not where we have made it.
+1. Each call to brokers is recorded before it is made, so that another process can finish it.
+2. No lock is held, and the event loop is not blocked, while brokers are waited for.
+3. A topic whose name the user gave is never deleted, even if the metastore made it.
 4. A generation's number is used once, so that no position of an older one is ever taken for its own.
 """
 
@@ -46,15 +46,15 @@ log = logging.getLogger(__name__)
 
 _TOPICS_A_STEP: Final = 100
 _PAUSE_S: Final = 5.0
-"""Between looks for what others have left."""
+"""Between two searches for unfinished work of other processes."""
 
 
 class LogTopics:
     """The use cases of tables' topics.
 
     Args:
-        store: Where everything is kept.
-        brokers: Those that tables may name.
+        store: Where everything is stored.
+        brokers: The brokers that tables may name.
     """
 
     def __init__(self, store: Store, brokers: Brokers) -> None:
@@ -65,43 +65,43 @@ class LogTopics:
         self._passed_over = False
 
     def resolve(self, options: Mapping[str, str]) -> dict[str, str]:
-        """A new table's options with its brokers in them; see `Brokers.settle`."""
+        """A new table's options with its brokers in them; see `Brokers.resolve`."""
         return self._brokers.resolve(options)
 
     async def begin(self, new: NewTable) -> LogStart | None:
         """Makes the topic of a table that is to be made; None: it has no log.
 
-        Behind it either `topic_life.finish_log` is done with what is returned, or `give_up` with its topic.
+        The caller then passes the result to `topic_life.finish_log`, or its topic to `give_up`.
 
         Raises:
             InvalidArgument: A topic of the name that the user gave does not fit.
-            LakelogError: What brokers said; nothing is left behind.
+            LakelogError: An error of the brokers; nothing is left over.
         """
         settings = read_log_settings(new.options, has_primary_key=bool(new.schema.primary_key))
         if settings is None:
             return None
         name = settings.topic or make_topic_name(new.name.database, new.name.name, new.table_uuid, 1)
-        # Brokers that are away or do not let us in are asked for nothing that would have to be taken back.
+        # Nothing that must be undone is requested from brokers that are away or refuse access.
         await self._brokers.request(new.options, lambda admin: look_up_topic(admin, name))
         topic = LogTopic(new.table_uuid, 1, name, "", 0, bool(settings.topic), TopicLife.CREATING, of_log(new.options))
         await run_transaction(self._store, lambda tx: tx.put_log_topic(topic))
         try:
             state, ends = await self._make(topic, settings, may_exist=topic.is_named)
         except BrokersTooSlow:
-            # They may still make it: it is looked after once that is certainly over.
+            # They may still make it: a later step checks once that is certainly over.
             raise
         except Unavailable:
             await self.give_up(topic)
             raise
         except LakelogError:
-            # They have refused it: there is nothing that could be left.
+            # They have refused it: nothing can be left over.
             await self._forget(topic)
             raise
         return LogStart(replace(topic, topic_id=state.topic_id, life=TopicLife.LIVE), ends)
 
     async def give_up(self, topic: LogTopic) -> None:
-        """Leaves the topic of a table that was not made after all."""
-        # Else a later step does it.
+        """Gives up the topic of a table that was not made after all."""
+        # If this fails, a later step does it.
         with suppress(Unavailable, OutcomeUnknown):
             await run_transaction(self._store, lambda tx: leave_unfinished(tx, topic))
         self.wake()
@@ -111,15 +111,15 @@ class LogTopics:
             await run_transaction(self._store, lambda tx: tx.delete_log_topic(topic.table_uuid, topic.generation))
 
     async def alter(self, table: TableInfo, options: Mapping[str, str]) -> LogTopic | None:
-        """Lets a table's topic follow the options that the table is about to have.
+        """Changes a table's topic to follow the options that the table is about to have.
 
         Returns:
-            What is to be written down with them; None: nothing that is about its log changes.
+            The record to be written with them; None: no option of its log changes.
 
         Raises:
             NotFound: The brokers that the options name do not have the topic.
-            InvalidArgument: It would not fit.
-            LakelogError: What brokers said; some of it may be done: repeating does the rest.
+            InvalidArgument: The topic would not fit.
+            LakelogError: An error of the brokers; a part may be done, and repeating does the rest.
         """
         if of_log(options) == of_log(table.options):
             return None
@@ -140,12 +140,12 @@ class LogTopics:
         return changed
 
     async def restart_log(self, table_uuid: str) -> LogInfo:
-        """Begins a log anew, behind the newest snapshot, in the topic as it is now, or made anew where it is gone.
+        """Restarts a log after the newest snapshot, in the topic as it is now, or in a new one if it is gone.
 
         Raises:
             NotFound: The table was dropped, or has no log.
             InvalidArgument: The topic does not fit.
-            CommitConflict: Another has begun it anew meanwhile.
+            CommitConflict: Another caller has restarted it meanwhile.
         """
         table, topic = await self._find(table_uuid)
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
@@ -159,8 +159,8 @@ class LogTopics:
             found = await tx.lock_log_topic(table_uuid)
             if found is None or found.generation != topic.generation:
                 raise CommitConflict(
-                    f"The log of {table.name} was begun anew by another meanwhile. Look at it (lakelog log status) "
-                    "before it is done again.",
+                    f"The log of {table.name} was restarted by another meanwhile. Look at it (lakelog log status) "
+                    "before you restart it again.",
                     reason="LOG_RESTARTED",
                     metadata={"table": str(table.name), "retry": "never"},
                 )
@@ -190,11 +190,11 @@ class LogTopics:
         return to_info(topic, table.name)
 
     def wake(self) -> None:
-        """Has what is due done at once."""
+        """Has due work done at once."""
         self._due.set()
 
     async def step(self) -> None:
-        """Waits until something may be due, and begins with it; brokers that are away keep no others waiting.
+        """Waits until something may be due, and starts it; brokers that are away delay no others.
 
         Raises:
             Unavailable, OutcomeUnknown: The store is lost; a later step finds what is due.
@@ -205,11 +205,11 @@ class LogTopics:
         await self._begin_due()
 
     async def work_off(self) -> int:
-        """Does all that is due and possible; for how many topics nothing is left to be done."""
+        """Does all that is due and possible; returns how many topics need no further work."""
         return sum(await asyncio.gather(*await self._begin_due()))
 
     async def close(self) -> None:
-        """Asks brokers nothing any more; idempotent."""
+        """Stops calling brokers; idempotent."""
         self._brokers.close()
         working = list(self._working.values())
         for task in working:
@@ -241,7 +241,7 @@ class LogTopics:
             self.wake()
 
     async def _work_off_all(self, topics: Sequence[LogTopic]) -> int:
-        """Does what is due at the same brokers; what cannot be done for now waits for another look."""
+        """Does what is due at the same brokers; what is not possible now waits for a later step."""
         done = 0
         away: LakelogError | None = None
         for topic in topics:
@@ -269,7 +269,7 @@ class LogTopics:
         def work(admin: TopicAdmin) -> None:
             delete_topic(admin, topic.topic)
 
-        # Before it is deleted, so that whoever began it cannot end it any more.
+        # Before it is deleted, so that the process that began it can no longer finish it.
         if not await run_transaction(self._store, lambda tx: leave_unfinished(tx, topic)):
             return
         await self._brokers.request(topic.options, work)
@@ -286,7 +286,7 @@ class LogTopics:
 
         async def end(tx: Transaction) -> None:
             found = await tx.lock_log_topic(topic.table_uuid)
-            # It may have been dropped meanwhile: then what was made is deleted by that.
+            # It may have been dropped meanwhile: then the drop deletes what was made.
             if found is not None and (found.generation, found.life) == (topic.generation, TopicLife.WANTED):
                 live = replace(found, topic_id=state.topic_id, life=TopicLife.LIVE, problem="")
                 await begin_log(tx, LogStart(live, ends), record.table_id)
@@ -296,7 +296,7 @@ class LogTopics:
     async def _make(
         self, topic: LogTopic, settings: LogSettings, *, may_exist: bool
     ) -> tuple[TopicState, tuple[int, ...]]:
-        """The topic as it is to be, and where its partitions end."""
+        """The topic in its wanted state, and where its partitions end."""
         spec = settings.to_topic_spec(topic.topic)
         wants_retention = LOG_RETENTION.key in topic.options
 
@@ -318,10 +318,10 @@ class LogTopics:
 
         async def note(tx: Transaction) -> None:
             found = await tx.lock_log_topic(topic.table_uuid)
-            # Of an older generation nothing can change any more but that it goes.
+            # A topic of an older generation can only be deleted.
             if found is not None and found.generation > topic.generation:
                 found = topic
-            # Written down each time: what was tried last waits longest for its next turn.
+            # Recorded each time: the topic that was tried last waits longest for its next turn.
             if found is not None and (found.generation, found.life) == (topic.generation, topic.life):
                 await tx.put_log_topic(replace(found, problem=error.message))
 

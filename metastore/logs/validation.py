@@ -1,4 +1,4 @@
-"""Checks of what a commit brings to its table's external log that need no look at the table."""
+"""Checks of what a commit brings to its table's external log that do not need the table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAX_OFFSET: Final = 2**63 - 1
 
 
 def check_logs(request: CommitRequest) -> None:
-    """Check what the changes of a commit say of external logs.
+    """Check what the changes of a commit bring to external logs.
 
     Raises:
-        InvalidArgument: It contradicts itself, or what else the change brings.
+        InvalidArgument: It contradicts itself, or the other parts of the change.
     """
     for change in request.changes:
         if change.log is not LogContent.NONE or change.log_files or change.sent_offsets is not None:
@@ -86,5 +86,5 @@ def _check_sent(change: Change) -> None:
             raise invalid(
                 "sent_offsets",
                 f"{offset} in partition {partition}",
-                f"Give partitions from 0 to {MAX_LOG_PARTITIONS - 1} and the offset behind the last record, from 1.",
+                f"Give partitions from 0 to {MAX_LOG_PARTITIONS - 1} and the offset after the last record, from 1.",
             )

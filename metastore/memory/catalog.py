@@ -30,7 +30,7 @@ class MemoryCatalog(CatalogTransaction):
         return True
 
     async def lock_database(self, name: str) -> bool:
-        """Tells whether there is one."""
+        """Whether the database exists."""
         return name in self._state.databases
 
     async def list_databases(self) -> list[DatabaseInfo]:

@@ -24,7 +24,7 @@ class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
         return [consumer for (owner, _), consumer in found if owner == table_id]
 
     async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer of a table whose head is locked; returns the time."""
+        """Makes or changes a consumer and returns the time. The table's head is locked."""
         now_ms = self._clock.now_ms()
         stored = replace(consumer, used_at_ms=now_ms, expires_at_ms=0)
         self._journal.put(self._state.consumers, (table_id, consumer.consumer_id), stored)

@@ -75,13 +75,13 @@ class MemoryDropped(MemoryJobs, DroppedTransaction):
         return len(owned)
 
     async def forget_table(self, table_id: int) -> None:
-        """Deletes the last that is known of a purged table: its place stays, since tables are found by it."""
+        """Deletes the last records of a purged table: its place stays, because tables are found by it."""
         table = self._table(table_id)
         table_uuid = table.new.table_uuid
         for attempt in list(self._state.attempts.values()):
             if attempt.state is AttemptState.COMMITTED or table_uuid not in attempt.table_uuids:
                 continue
-            # Of other tables it stays.
+            # Other tables keep theirs.
             left = tuple([each for each in attempt.table_uuids if each != table_uuid])
             if left:
                 self._journal.put(self._state.attempts, attempt.attempt_id, replace(attempt, table_uuids=left))

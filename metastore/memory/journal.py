@@ -1,4 +1,4 @@
-"""How a transaction in memory is taken back."""
+"""How a transaction in memory is rolled back."""
 
 from __future__ import annotations
 

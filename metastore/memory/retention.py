@@ -1,4 +1,4 @@
-"""Pins, expiry and expired files in memory."""
+"""Snapshot leases, expiry and expired files in memory."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile
             continue
         spans = [(added, removed), *baseline.get(stored.placed.file_id, ())]
         if any(ended is None or ended > clearing.until for _, ended in spans):
-            # What has told its rows, and not yet what became of them, needs it.
+            # It is needed while the baseline has its rows, until their removal is emitted.
             continue
         if not any(clearing.after < ended for _, ended in spans if ended is not None):
             continue
@@ -126,12 +126,12 @@ def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile
 
 
 def _is_expired(placed: PlacedChangelogFile, clearing: Clearing) -> bool:
-    """Whether a changelog file goes, or a log segment, which goes with its state."""
+    """Whether a changelog file expires, or a log segment, which expires with its snapshot's state."""
     return placed.snapshot_id < (clearing.until if placed.is_log else clearing.changes_before)
 
 
 def _is_baseline_over(table: StoredTable, key: tuple[int, int], ended: int, clearing: Clearing) -> bool:
-    """Whether nobody asks any more for what was told in some snapshots; the file itself is still there, or gone."""
+    """Whether a file's time in the baseline has expired; the file itself may still exist, or be gone."""
     file_id, first = key
     if ended > clearing.until or any(first <= each < ended for each in clearing.named):
         return False

@@ -51,7 +51,7 @@ class StoredChunk:
 
 @dataclass
 class StoredTable:
-    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`, also when it is among the expired."""
+    """A table with all that belongs to it. Snapshot `n` is at index `n - 1`, also when it has expired."""
 
     table_id: int
     new: NewTable
@@ -66,7 +66,7 @@ class StoredTable:
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
     baseline: dict[tuple[int, int], int | None] = field(default_factory=dict)
-    """Until which snapshot a file is told, by its id and the snapshot from which on it is."""
+    """The snapshot until which a file is in the baseline, by its id and the snapshot from which on it is."""
     full_count: CommitsSinceFull | None = None
     results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
     last_identifiers: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class StoredService:
 
 @dataclass(frozen=True)
 class StoredWorkCursor:
-    """How far a table's work was planned, and how many questions were asked and heard."""
+    """How far a table's work was planned, and how many requests to plan were made and heard."""
 
     planned_until: int = 0
     requested: int = 0
@@ -119,7 +119,7 @@ class StoredJob:
 
 @dataclass(frozen=True)
 class StoredTopic:
-    """A generation of a log, and when it was written down."""
+    """A generation of a log, and when it was recorded."""
 
     topic: LogTopic
     changed_at_ms: int

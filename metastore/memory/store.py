@@ -1,7 +1,7 @@
 """The store in memory: transactions one after the other, rolled back on error.
 
 Running them one at a time is one of the orders that READ COMMITTED with locks allows, so what holds for every order
-holds here; what only happens when transactions overlap is Postgres's to show. Nothing sleeps and nothing is random.
+holds here; effects of overlapping transactions show only in Postgres. Nothing sleeps and nothing is random.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class MemoryTransaction(
 
 
 class MemoryStore(Store):
-    """Keeps everything in memory.
+    """Stores everything in memory.
 
     Args:
-        clock: Stands for the database's clock.
+        clock: Replaces the database's clock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -74,12 +74,12 @@ class MemoryStore(Store):
                 raise
 
     async def announce(self, table_uuids: Collection[str]) -> None:
-        """Tells all who listen, the caller's own metastore included."""
+        """Notifies all listeners, including the caller's own metastore."""
         for queue in self._listeners:
             queue.put_nowait(frozenset(table_uuids))
 
     async def listen(self) -> AsyncGenerator[frozenset[str]]:
-        """What metastores on this store announce, until closed."""
+        """The announcements of metastores on this store, until closed."""
         queue: asyncio.Queue[frozenset[str] | None] = asyncio.Queue()
         self._listeners.add(queue)
         try:

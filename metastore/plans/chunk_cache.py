@@ -1,4 +1,4 @@
-"""Packed entries in memory: they never change, so nothing in here is ever wrong, only absent."""
+"""Packed entries in memory. They never change, so an entry here is never wrong, only absent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class ChunkCache:
         self._bytes = 0
 
     def get(self, chunk_id: int) -> bytes | None:
-        """A chunk's entries, if they are here."""
+        """A chunk's entries, if they are cached."""
         entries = self._entries.get(chunk_id)
         if entries is not None:
             self._entries.move_to_end(chunk_id)
         return entries
 
     def put(self, chunk_id: int, entries: bytes) -> None:
-        """Keeps a chunk's entries, at the price of those not used for longest."""
+        """Caches a chunk's entries and removes those not used for longest."""
         if chunk_id in self._entries or len(entries) > self._max_bytes:
             return
         self._entries[chunk_id] = entries

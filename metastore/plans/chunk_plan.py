@@ -1,14 +1,15 @@
 """Plans from packed entries.
 
-The chunks of a table tell of its state at snapshot P (`packed_until`): a range of order snapshots each, in parts, whose
-entries were live when they were packed, less those that were removed until P. A plan at snapshot n is made of them:
+The chunks of a table describe its state at snapshot P (`packed_until`). Each holds a range of order snapshots, in
+parts; its entries were live when they were packed, and those removed until P are listed. A plan at snapshot n consists
+of them:
 
 - n >= P: less what was removed in (P, n]; plus what was added in (P, n] and is live at n.
-- n < P: less what was added behind n; plus what was removed in (n, P] and is live at n.
+- n < P: less what was added after n; plus what was removed in (n, P] and is live at n.
 
-An added file belongs behind all chunks, except what a compaction wrote into the place of its inputs, or what was
-removed again: such a file is merged into the range it belongs to, so that for one bucket the order holds across chunks.
-All other ranges are sent as they are.
+An added file comes after all chunks, unless a compaction wrote it into the place of its inputs, or it was removed
+again: such a file is merged into the range it belongs to, so that the order of each bucket holds across chunks. All
+other ranges are sent as they are.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class ChunkPlan:
     """A plan whose packed entries are still to be loaded.
 
     Args:
-        snapshot_id: What is read.
-        packed_until: What the chunks tell of; 0: there are none.
-        wanted: Which files.
+        snapshot_id: The snapshot that is read.
+        packed_until: The snapshot that the chunks describe; 0: there are none.
+        wanted: Which files the plan wants.
         ranges: The chunks in order, the parts of one range together.
         removed: Ids of files that were removed between packing and the snapshot.
         extra: Entries that the chunks lack, or list as removed though the snapshot has them.
@@ -58,7 +59,7 @@ class ChunkPlan:
         """The parts of the plan.
 
         Raises:
-            Unavailable: A chunk was cleared away because the plan was sent too slowly; plan again.
+            Unavailable: A chunk was deleted because the plan was sent too slowly; plan again.
         """
         order = self.extra.column("order_snapshot")
         removed = self.removed
@@ -87,7 +88,7 @@ class ChunkPlan:
     async def _rebuild(
         self, store: Store, cache: ChunkCache, parts: Sequence[Chunk], inside: pa.Table
     ) -> list[PlanChunkData]:
-        """A range whose entries are not sent as they are."""
+        """The parts of a range whose entries are not sent unchanged."""
         wanted = self.wanted
         gone = {file_id for part in parts for file_id in part.without}
         gone.update(self.removed, inside.column("file_id").to_pylist())
@@ -106,7 +107,7 @@ class ChunkPlan:
 
 
 async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wanted: FileFilter) -> ChunkPlan:
-    """Everything but the packed entries of a plan of a snapshot."""
+    """A plan of a snapshot without its packed entries."""
     packed = await tx.find_chunks(table_id)
     removed: list[int] = []
     if not packed.chunks:
@@ -120,7 +121,7 @@ async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wante
         )
     ranges: dict[int, list[Chunk]] = {}
     for chunk in packed.chunks:
-        # A file is never added before its place in the order, so these hold nothing that old.
+        # A file is never added before its place in the order, so these chunks hold no file that old.
         if chunk.order_after < snapshot_id:
             ranges.setdefault(chunk.order_until, []).append(chunk)
     return ChunkPlan(
@@ -159,7 +160,7 @@ async def _load_statistics(store: Store, parts: Sequence[Chunk]) -> pa.ChunkedAr
 def _present(entries: bytes | None) -> bytes:
     if entries is None:
         raise Unavailable(
-            "The plan was read so slowly that what it lists was packed anew meanwhile. Plan again, and read it in one "
+            "The plan was read so slowly that its files were packed again meanwhile. Plan again, and read it in one "
             "go.",
             reason="PLAN_OVERTAKEN",
         )

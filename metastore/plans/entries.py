@@ -1,4 +1,4 @@
-"""File entries as Arrow tables: how plans and packed chunks hold what is known of files."""
+"""File entries as Arrow tables: the form in which plans and packed chunks hold facts about files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SORT_KEYS: Final = [
     ("bucket", "ascending"),
     ("order_snapshot", "ascending"),
     ("order_ordinal", "ascending"),
-    # What a compaction writes into one bucket has one place; its files stay in the order of the commit.
+    # All files that a compaction writes into one bucket have one place; they stay in the order of the commit.
     ("file_id", "ascending"),
 ]
 
@@ -27,7 +27,7 @@ _MIN_COMPRESSED: Final = 64
 
 
 def sort_entries(entries: pa.Table) -> pa.Table:
-    """Entries in the order of a plan: partition, bucket, place in the order."""
+    """Sorts entries into the order of a plan: partition, bucket, place in the order."""
     if entries.num_rows < 2:
         return entries
     return entries.sort_by(_SORT_KEYS)
@@ -43,6 +43,6 @@ def write_entries(entries: pa.Table) -> bytes:
 
 
 def read_entries(data: bytes) -> pa.Table:
-    """What `write_entries` wrote."""
+    """Reads what `write_entries` wrote."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()

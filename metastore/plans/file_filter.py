@@ -1,4 +1,4 @@
-"""What a plan's request says of files: part of it becomes a query, the rest is judged on what was loaded."""
+"""What a plan's request demands of files: a part becomes a query, the rest is judged on the loaded entries."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class FileFilter:
 
     Args:
         table_id: The table.
-        partitions: Only these; None: all.
-        buckets: Only these; None: all.
+        partitions: Only files of these; None: of all.
+        buckets: Only files of these; None: of all.
         first_key: Lowest wanted key; None: unbounded.
         last_key: Highest wanted key; None: unbounded.
-        predicate: What else must possibly hold of a row; None: nothing.
+        predicate: A row must possibly match this; None: no condition.
         partition_types: Types of the partition columns.
         partition_ids: Field ids of the partition columns.
-        statistic_ids: Field ids of the columns by whose statistics single files may be left out.
+        statistic_ids: Field ids of the columns whose statistics may leave out single files.
     """
 
     table_id: int
@@ -79,7 +79,7 @@ class FileFilter:
         removed_until: int | None = None,
         baseline_at: int | None = None,
     ) -> FileQuery:
-        """A query for what the store can judge."""
+        """A query for the conditions that the store can judge."""
         return FileQuery(
             table_id=self.table_id,
             live_at=live_at,
@@ -101,7 +101,7 @@ class FileFilter:
         return bool(self.statistic_ids)
 
     def select(self, entries: pa.Table) -> pa.Table:
-        """Those entries, in their order, which the predicate does not rule out.
+        """The entries, in their order, that the predicate does not rule out.
 
         Args:
             entries: Columns of FILE_SCHEMA and, if `needs_statistics`, `statistics`.
@@ -149,7 +149,7 @@ class FileFilter:
 
 
 async def make_filter(tx: Transaction, head: TableHead, schema: TableSchema, request: PlanRequest) -> FileFilter:
-    """What a request wants, its predicate on partition columns resolved to partitions.
+    """The filter of a request, its predicate on partition columns resolved to partitions.
 
     Raises:
         InvalidArgument: The predicate is malformed.
@@ -169,7 +169,8 @@ async def make_filter(tx: Transaction, head: TableHead, schema: TableSchema, req
         statistic_ids = used.difference(partition_ids)
         if schema.primary_key and not request.changelog:
             # SUBTLE: a file without a matching row may still hide the older, matching row of a key in another file.
-            # Only what all rows of a key have in common, the key itself, may leave out single files (semantics 5.4).
+            # Only a predicate on what all rows of a key share, the key itself, may leave out single files (semantics
+            # 5.4).
             statistic_ids &= {schema.field_ids[name] for name in schema.trimmed_key}
     return FileFilter(
         table_id=head.table_id,

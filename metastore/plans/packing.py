@@ -1,12 +1,12 @@
 """Packing file entries into immutable Arrow chunks, so that full plans of large tables are fast.
 
-Objectives, which pull against each other: a full plan sends few, large chunks as they are; packing writes each entry a
-bounded number of times; chunks hold little that was removed. So ranges of order snapshots are merged as numbers are
-carried: a new range swallows those before it as long as they are not much larger, up to a size that is never merged
-again; and a range of which much was removed is packed anew.
+Objectives, which pull against each other: a full plan sends few, large chunks unchanged; packing writes each entry a
+bounded number of times; chunks hold few removed entries. So ranges of order snapshots merge like the carries of a
+binary counter: a new range absorbs those before it as long as they are not much larger, up to a size that is never
+merged again. A range of which much was removed is packed again.
 
-Never needed for a right answer: what is not packed is planned from rows, and one transaction replaces all chunks that
-change.
+Packing never changes an answer: files that are not packed are planned from rows, and one transaction replaces all
+chunks that change.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from .entries import STATISTICS_FIELD, read_entries, sort_entries, write_entries
 from .parts import MAX_ENTRIES
 
 MIN_UNPACKED: Final = 1024
-"""Files behind what is packed from which packing pays; so many rows are loaded in a few milliseconds."""
+"""Unpacked files from which packing pays; this many rows are loaded in a few milliseconds."""
 
 MAX_RANGE_ENTRIES: Final = 4 * MAX_ENTRIES
-"""Entries of a range from which it is never merged again. A range is rebuilt as a whole when a compaction's output
-belongs into it, so it must not be too large either."""
+"""Entries from which a range is never merged again. A range is rebuilt as a whole when a compaction's output belongs
+into it, so it must not be too large either."""
 
 MAX_STEP_FILES: Final = 50_000
 """Files that one step packs; with their statistics they take some ten MB of memory."""
 
 _REMOVED_FRACTION: Final = 4
-"""A range of which one file in so many was removed is packed anew."""
+"""A range is packed again once one file in this many was removed."""
 
 _TABLES_A_STEP: Final = 16
 
 
 @dataclass(frozen=True)
 class RangePlan:
-    """A range of order snapshots to be written, made of what these chunks hold and of what came since.
+    """A range of order snapshots to be written, from the entries of some chunks and the files that came since.
 
     Args:
-        after: The range begins behind this order snapshot.
+        after: The range begins after this order snapshot.
         until: It ends with this one.
         sources: Chunks whose entries it takes over, in order.
         lost: Ids of entries of the sources that were removed.
@@ -61,11 +61,11 @@ class RangePlan:
 
 @dataclass(frozen=True)
 class PackingPlan:
-    """What a step does to the chunks of one table.
+    """The changes of a step to the chunks of one table.
 
     Args:
-        ranges: To be written, in order.
-        without: What chunks that stay lack from now on, by chunk id.
+        ranges: The ranges to be written, in order.
+        without: Ids of removed files, for chunks that stay, by chunk id.
     """
 
     ranges: tuple[RangePlan, ...]
@@ -73,11 +73,11 @@ class PackingPlan:
 
 
 class Packer:
-    """Packs what came since the last time.
+    """Packs the files that came since the last time.
 
     Args:
-        store: Where everything is kept.
-        min_unpacked: Files behind what is packed from which a table is packed.
+        store: Where everything is stored.
+        min_unpacked: Unpacked files from which a table is packed.
     """
 
     def __init__(self, store: Store, min_unpacked: int = MIN_UNPACKED) -> None:
@@ -85,7 +85,7 @@ class Packer:
         self._min_unpacked = min_unpacked
 
     async def step(self) -> int:
-        """Packs the tables that have most behind what is packed, each for itself; returns how many it packed."""
+        """Packs the tables with the most unpacked files, each by itself; returns how many it packed."""
         tables = await run_transaction(self._store, lambda tx: tx.list_unpacked(self._min_unpacked, _TABLES_A_STEP))
         packed = 0
         for table_uuid in tables:
@@ -93,7 +93,7 @@ class Packer:
         return packed
 
     async def pack(self, table_uuid: str) -> bool:
-        """Packs one table; False when there is nothing to pack, or another metastore is at it."""
+        """Packs one table; False when there is nothing to pack, or another metastore is packing it."""
         return await run_transaction(self._store, lambda tx: _pack(tx, table_uuid))
 
 
@@ -101,7 +101,7 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None or not await tx.lock_packing(head.table_id):
         return False
-    # SUBTLE: once more: until it was locked snapshots may have expired that it still knew.
+    # SUBTLE: read the head again: snapshots that the first one knew may have expired before the lock was held.
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None:
         return False
@@ -109,7 +109,7 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
     packed = await tx.find_chunks(table_id)
     if head.latest_snapshot_id <= packed.packed_until:
         return False
-    # Snapshots that expired have brought nothing that is still there but for what the first one kept has as well.
+    # Of what expired snapshots added, all that is still live is also in the first retained one.
     after = max(packed.packed_until, head.earliest_change_id - 1)
     until = await _pick_until(tx, table_id, after, head.latest_snapshot_id)
     new = await tx.load_files(FileQuery(table_id, live_at=until, added_after=packed.packed_until, with_statistics=True))
@@ -126,7 +126,7 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
 
 
 async def _pick_until(tx: Transaction, table_id: int, after: int, latest: int) -> int:
-    """The newest snapshot that a step may reach; at least one further."""
+    """The newest snapshot that a step may reach, at least one further."""
     files = 0
     while after < latest:
         for snapshot in await tx.list_snapshots(table_id, after, latest, 10_000):
@@ -150,9 +150,9 @@ def plan_packing(
 
     Args:
         packed: The chunks so far.
-        new: Files added behind `packed.packed_until` that are live at `until`: id and order snapshot.
-        removed: Files of the chunks that were removed behind it, up to `until`: id and order snapshot.
-        until: Up to which snapshot the chunks will tell of everything.
+        new: Files added after `packed.packed_until` that are live at `until`: id and order snapshot.
+        removed: Files of the chunks that were removed after it, up to `until`: id and order snapshot.
+        until: The snapshot that the chunks will describe.
     """
     groups: dict[int, list[Chunk]] = {}
     for chunk in packed.chunks:
@@ -165,7 +165,7 @@ def plan_packing(
     def incoming(after: int, through: int) -> int:
         return bisect_right(orders, through) - bisect_right(orders, after)
 
-    # The new range swallows the newest ones, as long as they are not much larger than it is by then.
+    # The new range absorbs the newest ones, as long as they are not much larger than it has become.
     count, first = incoming(last, until), len(bounds)
     while first > 0:
         live = sum(chunk.file_count for chunk in groups[bounds[first - 1]])
@@ -222,7 +222,7 @@ def _new_chunk(entries: pa.Table, plan: RangePlan, part: int) -> NewChunk:
         part=part,
         file_count=entries.num_rows,
         max_added=pc.max(entries.column("added_snapshot")).as_py(),
-        # A file whose bound is not known may reach anywhere.
+        # A file with an unknown bound may contain any key.
         first_key=None if lowest.null_count else pc.min(lowest).as_py(),
         last_key=None if highest.null_count else pc.max(highest).as_py(),
         entries=write_entries(entries.select(FILE_SCHEMA.names)),

@@ -22,7 +22,7 @@ class PlanChunkData:
 
     Args:
         entries: Arrow IPC stream with FILE_SCHEMA.
-        without_file_ids: Files of this or other parts that the plan does not hold, though entries list them.
+        without_file_ids: Files of this or other parts that the plan leaves out, although entries list them.
     """
 
     entries: bytes

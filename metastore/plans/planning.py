@@ -1,10 +1,10 @@
 """Plans: which files a read must look at.
 
-Two ways lead to the same answer. Rows answer what is narrow (partitions, buckets, a range of snapshots) by index.
-Chunks answer what is wide: entries packed before are sent as they are, less what was removed since, plus the rows
-behind them (`chunk_plan.py`). Heads, snapshots and files are read with explicit bounds on snapshot ids, and a committed
-snapshot never changes, so that statements which see different moments still agree. Only what expires in between would
-be missed: so it is asked at the end whether what was planned is kept still, and planned anew if not.
+Two ways lead to the same answer. Narrow plans (partitions, buckets, a range of snapshots) use rows, found by index.
+Wide plans use chunks: packed entries are sent as they are, less what was removed since, followed by the rows that came
+later (`chunk_plan.py`). Heads, snapshots and files are read with explicit bounds on snapshot ids, and a committed
+snapshot never changes, so statements that see different moments still agree. Only what expires in between could be
+missed: so a check at the end finds out whether everything planned is still retained, and if not, it is planned again.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from .packing import MIN_UNPACKED
 from .parts import PlanChunkData, slice_entries
 
 _MAX_ROW_PLAN_FILES = 4096
-"""Up to so many live files a plan of some of them loads rows: the database leaves the others out faster than chunks are
-decoded. A plan of all of them loads rows only where there need be no chunks yet, for a row costs some microseconds."""
+"""Up to this many live files, a plan of some of them loads rows: the database filters them faster than chunks are
+decoded. A plan of all files loads rows only where there may be no chunks yet, because a row costs some microseconds."""
 
 _MAX_LISTED_PARTITIONS = 100_000
 
@@ -51,12 +51,12 @@ class PlanStream:
     """A plan: the fields of `lakelog.format.tables.plan.Plan`, and its files in parts.
 
     Args:
-        table: The table, as it is now.
-        schema: What to read with.
+        table: The table as it is now.
+        schema: The schema to read with.
         file_schemas: Every schema that one of the files may have been written with, by id.
-        snapshot: What is read, or the last of the range; None for a table without snapshots.
+        snapshot: The snapshot that is read, or the last of the range; None for a table without snapshots.
         range_snapshots: With a range: its snapshots in rising order.
-        chunks: To be iterated once.
+        chunks: The parts, to be iterated once.
     """
 
     table: TableInfo
@@ -80,10 +80,10 @@ class Planner:
     """Plans files.
 
     Args:
-        store: Where everything is kept.
-        clock: For measuring latency.
+        store: Where everything is stored.
+        clock: Measures latency.
         limits: How long a range may be.
-        metrics: Told of latency.
+        metrics: Gets latency.
     """
 
     def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics) -> None:
@@ -98,7 +98,7 @@ class Planner:
 
         Raises:
             NotFound: No such table or snapshot, or none as old as the time.
-            SnapshotExpired: The snapshot or a part of the range is not kept any more.
+            SnapshotExpired: The snapshot or a part of the range is no longer retained.
             InvalidArgument: The request is malformed.
         """
         _check_request(request)
@@ -134,7 +134,7 @@ class Planner:
             snapshot: Snapshot | None = range_snapshots[-1]
         else:
             snapshot = await _find_snapshot(tx, head, request.at)
-        # Who names a state reads it as it was then, all others with the schema of now.
+        # A reader that names a state reads it with the schema of that time, all others with the current schema.
         as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime | AtTag)
         schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
         header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
@@ -170,10 +170,10 @@ class Planner:
             raise invalid(
                 "range",
                 f"{at.until - at.after} snapshots",
-                f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
+                f"Ask for at most {self._limits.max_range_snapshots} at once, one range after the other.",
             )
         if changelog:
-            # These may live longer than what else there is of their snapshots.
+            # Changelogs may live longer than the other records of their snapshots.
             head = replace(head, earliest_snapshot_id=head.earliest_change_id)
         check_retained(head, at.until)
         check_retained(head, at.after + 1)
@@ -186,13 +186,13 @@ class Planner:
 async def _check_not_overtaken(
     tx: Transaction, request: PlanRequest, snapshot: Snapshot, chunks: ChunkPlan | None
 ) -> None:
-    """Check behind all other statements that what they have read was there for all of them.
+    """Check after all other statements that everything they read was complete.
 
-    Entries go only from a table that was dropped, from below the earliest snapshot, where no tag keeps them, and where
-    chunks were packed that know of it.
+    Entries disappear only from a dropped table, from below the earliest snapshot unless a tag retains them, and where
+    packed chunks already account for them.
 
     Raises:
-        TransactionAborted: It was not; it is planned anew, or refused then.
+        TransactionAborted: Something was missing; the plan is made again, or refused then.
     """
     head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
     if head is None:
@@ -223,7 +223,7 @@ async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTi
 async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int) -> Snapshot:
     found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
     if found is None:
-        # Those with a tag may be older, but are found by their number or tag only.
+        # Snapshots with a tag may be older, but are found only by their number or tag.
         first = await tx.list_snapshots(head.table_id, head.earliest_snapshot_id - 1, head.latest_snapshot_id, 1)
         remedy = (
             f"the earliest one kept is {first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}"
@@ -241,7 +241,7 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
 
 
 def _without_deletion_vectors(entries: pa.Table) -> pa.Table:
-    """Files as they stand beside others than those for which they name deletion vectors: readers merge them."""
+    """Files that stand apart from the files for which they name deletion vectors: readers merge them."""
     place = entries.schema.get_field_index("deletion_vector_path")
     return entries.set_column(place, entries.schema.field(place), pa.nulls(entries.num_rows, pa.string()))
 

@@ -1,8 +1,8 @@
-"""Column statistics of files in a compact form whose columns can be picked out of many files at once.
+"""Column statistics of files in a compact form from which columns of many files can be extracted at once.
 
 Layout of one file's statistics, little-endian: `u16 n`, then n entries of 24 bytes (`u32 field id`, `i32 length of
-min`, `i32 length of max`, `u32 offset of min` behind the entries, `i64 null count`), then the values; max follows min.
-A length of -1 means that there is no such bound. Nothing at all (an absent value) means that nothing is known.
+min`, `i32 length of max`, `u32 offset of min` after the entries, `i64 null count`), then the values; max follows min. A
+length of -1 means that there is no such bound. An absent value means that nothing is known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def encode_statistics(columns: Sequence[ColumnStatistics]) -> bytes | None:
 
 
 def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
-    """What many files say of one column. No loop over files.
+    """The statistics of one column in many files. No loop over files.
 
     Args:
         statistics: One value a file, as `encode_statistics` makes them.
@@ -64,7 +64,7 @@ def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
     max_start, max_length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
     null_count = np.zeros(count, np.int64)
     known = np.zeros(count, np.bool_)
-    # A loop over the places in the list of columns, of which a file has few; files usually agree on the place.
+    # A loop over positions in the list of columns, of which a file has few; files usually agree on the position.
     for place in range(int(columns.max(initial=0))):
         candidates = np.flatnonzero((columns > place) & ~known)
         entry_starts = starts[candidates] + _HEAD.size + _ENTRY.size * place

@@ -15,7 +15,8 @@ from .connection import arrays
 from .connection.session import Row, Session, Statement
 
 NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-"""Postgres's time in milliseconds; not that of the transaction's begin, which may have waited for a lock since."""
+"""Postgres's time in milliseconds; not the time at which the transaction began, which may have waited for a lock
+since."""
 
 _INSERT_DATABASE: Final = (
     "INSERT INTO database (name, comment) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING RETURNING name"

@@ -1,4 +1,4 @@
-"""Consumers in Postgres. Their times are its clock's alone."""
+"""Consumers in Postgres. Only its clock sets their times."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PostgresConsumers(ConsumerTransaction):
         return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
 
     async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer of a table whose head is locked; returns the time."""
+        """Makes or changes a consumer and returns the time. The table's head is locked."""
         values = (consumer.epoch, consumer.snapshot_id, consumer.snapshot_uuid, consumer.holder)
         rows = await self._session.write(_PUT, (table_id, consumer.consumer_id, *values))
         used_at_ms: int = rows[0][0]

@@ -13,7 +13,7 @@ from .catalog import NOW_MS
 from .connection.session import Row, Session, Statement
 from .schema.all_tables import metadata
 
-# With 0 it is purged from the start: nobody shall restore what a compactor may delete at any moment.
+# With 0 it is purged from the start: no one may restore what a compactor can delete at any moment.
 _DROP: Final = f"""
 UPDATE catalog_table SET dropped_at_ms = n.now_ms, kept_until_ms = n.now_ms + %s::bigint,
     purged_at_ms = CASE WHEN %s::bigint = 0 THEN n.now_ms END
@@ -61,7 +61,7 @@ UPDATE attempt SET state = 'aborted'
 WHERE state = 'open' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
 """
 
-# Also off those that are of other tables as well: of these nobody clears anything away below a table that is gone.
+# Also from attempts that have other tables as well: no one clears them away below a table that is gone.
 _TAKE_OFF_ATTEMPTS: Final = """
 UPDATE attempt a SET table_uuids = array_remove(a.table_uuids, t.table_uuid)
 FROM catalog_table t WHERE t.table_id = %s AND a.state <> 'committed' AND t.table_uuid = ANY(a.table_uuids)
@@ -72,14 +72,14 @@ _FORGET_ATTEMPTS: Final = "DELETE FROM attempt WHERE state <> 'committed' AND ta
 _FORGET: Final = "DELETE FROM catalog_table WHERE table_id = %s"
 
 _LAST: Final = ("job", "catalog_table")
-"""By these the job that deletes the rows is known; they go when it ends."""
+"""They identify the job that deletes the rows; they are deleted when it ends."""
 
 OWNED: Final = tuple(
     sorted(each.name for each in metadata.tables.values() if "table_id" in each.columns and each.name not in _LAST)
 )
-"""Where rows of a table stand."""
+"""The Postgres tables that hold rows of a table."""
 
-# By places, since not every one of these has a key of one column.
+# By row locations, because not every one of these has a key of one column.
 _DELETE_ROWS: Final = {
     name: f"""
 DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE table_id = %s LIMIT %s)) RETURNING 1

@@ -1,4 +1,4 @@
-"""Topics of logs in Postgres. Their times are its clock's alone."""
+"""Topics of logs in Postgres. Only its clock sets their times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIND: Final = f"SELECT {_COLUMNS} FROM log_topic l WHERE l.table_uuid = %s ORDE
 
 _LOCK: Final = f"{_FIND} FOR UPDATE"
 
-# Two that begin to use the same topic at once would not see each other.
+# Two transactions that begin to use the same topic at once would not see each other.
 _LOCK_TOPIC: Final = "SELECT pg_advisory_xact_lock(hashtextextended('topic ' || %s, 0))"
 
 _FIND_USER: Final = """

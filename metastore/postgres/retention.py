@@ -1,7 +1,7 @@
-"""Pins, expiry and expired files in Postgres. Deadlines are set and judged by its clock alone.
+"""Snapshot leases, expiry and expired files in Postgres. Only its clock sets and judges deadlines.
 
-Everything goes by an index: files by when they were removed, changelogs and snapshots by their primary keys, and what
-else refers to a path by hash indexes of paths, since few entries share one.
+Everything uses an index: files are found by the snapshot that removed them, changelogs and snapshots by their primary
+keys, and other references to a path by hash indexes of paths, because few entries share one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RETURNING deadline_ms
 
 _DELETE_LEASE: Final = "DELETE FROM snapshot_lease WHERE table_id = %s AND holder = %s"
 
-# Of a table without any of these all goes in time.
+# In a table without any of these everything expires in time.
 _LIST_NEEDED: Final = """
 SELECT replace(h.table_uuid::text, '-', '') FROM table_head h
 JOIN catalog_table t ON t.table_id = h.table_id AND t.dropped_at_ms IS NULL
@@ -56,8 +56,8 @@ ON CONFLICT (table_id) DO UPDATE SET cleared_until = excluded.cleared_until, kep
 
 _SET_EARLIEST: Final = "UPDATE table_head SET earliest_snapshot_id = %s, earliest_change_id = %s WHERE table_id = %s"
 
-# A file is live at a name if it is so at the last one before it was removed, which is found by bisection.
-# So is a file whose rows were told, which may be so for longer: it goes once both are over.
+# A file is live at a named snapshot if it is live at the last one before it was removed, which bisection finds.
+# The same holds for a file of the baseline, which may stay in it for longer: it is deleted once both are over.
 _EXPIRED_FILES: Final = """
 FROM (
     SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.deletion_vector_path,
@@ -78,7 +78,7 @@ AND NOT EXISTS (
 )
 """
 
-# Of files that are there still, and of those that are gone by now.
+# Counts files that still exist, and files that are gone by now.
 _CLEAR_BASELINE: Final = """
 DELETE FROM baseline_file WHERE ctid = ANY(ARRAY(
     SELECT t.ctid FROM baseline_file t WHERE t.table_id = %s AND t.baseline_until <= %s
@@ -89,7 +89,7 @@ DELETE FROM baseline_file WHERE ctid = ANY(ARRAY(
 )) RETURNING file_id
 """
 
-# Log segments go with the states of their snapshots.
+# Log segments are deleted with the states of their snapshots.
 _EXPIRED_CHANGELOGS: Final = f"""
 FROM changelog_file WHERE table_id = %s AND (snapshot_id < %s
     OR (ordinal >= {FIRST_LOG_ORDINAL} AND snapshot_id >= %s AND snapshot_id < %s))
@@ -104,8 +104,8 @@ SELECT count(*), coalesce(sum(size_bytes), 0)::bigint FROM (
     SELECT f.size_bytes {_EXPIRED_FILES} UNION ALL SELECT size_bytes {_EXPIRED_CHANGELOGS}) gone
 """
 
-# SUBTLE: by the places of rows, which cannot move while the head is locked. A join with the rows that were found is
-# planned as a walk through all of the table where nothing is known of it yet.
+# SUBTLE: by row locations, which cannot move while the head is locked. A join with the rows that were found would be
+# planned as a scan of the whole table while Postgres has no statistics of it.
 _CLEAR_FILES: Final = f"""
 DELETE FROM data_file WHERE ctid = ANY(ARRAY(SELECT f.ctid {_EXPIRED_FILES} LIMIT %s))
 RETURNING path, size_bytes, deletion_vector_path
@@ -126,7 +126,7 @@ DELETE FROM snapshot_log_offset WHERE ctid = ANY(ARRAY(
 )) RETURNING snapshot_id
 """
 
-# SUBTLE: each path is looked up by itself, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
+# SUBTLE: each path is looked up separately, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
 _EXPIRE: Final = f"""
 INSERT INTO expired_file (table_id, path, expired_at_ms)
@@ -154,7 +154,7 @@ _FORGET_EXPIRED: Final = "DELETE FROM expired_file WHERE table_id = %s AND path 
 class PostgresRetention(RetentionTransaction):
     """See `metastore.store.retention.RetentionTransaction`."""
 
-    # As an attribute, so that a test can take the protection out and see it missed.
+    # An attribute, so that a test can remove the protection and see its absence.
     expire_sql = _EXPIRE
 
     def __init__(self, session: Session) -> None:
@@ -211,7 +211,7 @@ class PostgresRetention(RetentionTransaction):
         sizes.update((row[0], row[1]) for row in (*files, *changelogs))
         expired: list[Row] = []
         if sizes:
-            # Behind the statements that delete, and in their transaction: it sees what they left.
+            # After the statements that delete, and in their transaction: it sees what they left.
             expired = await self._session.write(self.expire_sql, (table_id, arrays.texts(sizes), *[table_id] * 3))
         is_done = max(len(files), len(baseline), len(changelogs), len(gone), len(offsets)) < clearing.limit
         return Cleared(len(expired), sum(sizes[row[0]] for row in expired), is_done)

@@ -81,13 +81,13 @@ class PostgresTransaction(
 
 
 class PostgresStore(Store):
-    """Keeps everything in Postgres; used by one event loop.
+    """Stores everything in Postgres; used by one event loop.
 
     Args:
-        url: As libpq takes it, `postgresql://...`.
+        url: In libpq's form, `postgresql://...`.
         pool_size: Connections at most; one more listens for announcements.
-        durability: `on`: a commit that was acknowledged is never lost. The other loses the last half second of
-            acknowledged commits when the database crashes, and says so.
+        durability: `on`: an acknowledged commit is never lost. The other value loses the last half second of
+            acknowledged commits when the database crashes, and logs a warning.
     """
 
     transaction_type: type[PostgresTransaction] = PostgresTransaction
@@ -100,11 +100,11 @@ class PostgresStore(Store):
         self._closing = asyncio.Event()
 
     async def check(self) -> None:
-        """Checks that the database can be reached and commits durably, or says loudly that it need not; at start.
+        """Checks at start that the database can be reached and commits durably, or warns that it need not.
 
         Raises:
             Unavailable: It cannot be reached.
-            InvalidArgument: It does not commit durably, or the URL is none.
+            InvalidArgument: It does not commit durably, or the URL is not valid.
         """
         if self._durability != "on":
             log.warning("durability is relaxed: a crash of the database loses commits that were acknowledged")
@@ -112,7 +112,7 @@ class PostgresStore(Store):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """A new transaction; commits at the end of the block.
+        """A new transaction; it commits at the end of the block.
 
         Raises:
             Unavailable: It is certain that nothing happened.
@@ -133,17 +133,17 @@ class PostgresStore(Store):
             usable = await _rolled_back(session)
             raise
         finally:
-            # Whatever else ends the block, a cancelled caller for instance, leaves a connection in an unknown state.
+            # Any other end of the block, a cancelled caller for instance, leaves a connection in an unknown state.
             if usable:
                 self._pool.release(connection)
             else:
                 self._pool.discard(connection, lost=lost)
 
     async def announce(self, table_uuids: Collection[str]) -> None:
-        """Tells other metastores that heads have moved.
+        """Notifies other metastores that heads have moved.
 
-        In a transaction of its own: inside that of a commit, a notification would make all commits of the database wait
-        for each other.
+        It uses its own transaction: inside the transaction of a commit, a notification would make all commits of the
+        database wait for each other.
         """
         tables = list(table_uuids)
         async with self.transaction() as transaction:
@@ -153,7 +153,7 @@ class PostgresStore(Store):
                 await transaction.notify(CHANNEL, payload)
 
     async def listen(self) -> AsyncGenerator[frozenset[str]]:
-        """What other metastores announce, until closed; an empty set after each new connection."""
+        """The announcements of other metastores, until closed; an empty set after each new connection."""
         while not self._closing.is_set():
             connection = await connect(self._url)
             try:

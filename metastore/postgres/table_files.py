@@ -1,4 +1,4 @@
-"""Files below tables' locations in Postgres, and attempts by age. Ages are by its clock alone."""
+"""Files below tables' locations in Postgres, and attempts by age. Only its clock measures ages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session
 
-# SUBTLE: each path is looked up by itself, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
+# SUBTLE: each path is looked up separately, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
 _FIND_USED: Final = """
 SELECT g.path, d.size_bytes, c.size_bytes, s.there, q.there FROM unnest(%s::text[]) AS g(path)
@@ -47,8 +47,9 @@ SELECT snapshot_id, ordinal, path, size_bytes FROM changelog_file
 WHERE table_id = %s AND (snapshot_id, ordinal) > (%s::bigint, %s::int) ORDER BY snapshot_id, ordinal LIMIT %s
 """
 
-# A compaction's files have the place, and so the time, of what they were made of. Partitions are taken by the index of
-# their encodings, and what is live of each by that of live files.
+# A compaction's files have the order key, and so the time, of their inputs. The index of encodings finds the
+# partitions,
+# and the index of live files the live files of each.
 _LIST_PARTITIONS: Final = """
 SELECT p.encoded, f.files, f.rows, f.bytes, f.updated_at_ms FROM table_partition p
 CROSS JOIN LATERAL (
@@ -68,11 +69,11 @@ _FIND_ATTEMPTS: Final = f"""
 SELECT {_ATTEMPT} FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids)
 """
 
-# Not by the clock as it goes, by which no index can be searched.
+# Not by the running clock, which no search of an index can use.
 _OPENED_BEFORE: Final = "opened_at <= statement_timestamp() - %s::bigint * interval '1 millisecond'"
 
-# Of the lower age, the one of open attempts, and that of doomed ones. The index of what was never committed is in the
-# order of opening; it has little, since what is cleared is forgotten.
+# Uses the lower one of two ages, of open and of aborted attempts. The index of attempts that were never committed is
+# in the order of opening; it is small, because attempts are forgotten once they are cleared.
 _UNFINISHED: Final = f"""
 state <> 'committed' AND {_OPENED_BEFORE}
     AND CASE state WHEN 'open' THEN {_OPENED_BEFORE} ELSE {_OPENED_BEFORE} END
@@ -92,7 +93,7 @@ WHERE NOT EXISTS (
 LIMIT %s
 """
 
-# In one order, so that those who doom several never wait for each other in a circle.
+# In one order, so that transactions that abort several never deadlock.
 _ABORT: Final = f"""
 UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
     SELECT attempt_id FROM attempt
@@ -111,7 +112,7 @@ _FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND sta
 class PostgresTableFiles(TableFilesTransaction):
     """See `metastore.store.table_files.TableFilesTransaction`."""
 
-    # As an attribute, so that a test can take the protection out and see it missed.
+    # An attribute, so that a test can remove the protection and see its absence.
     abort_attempts_sql = _ABORT
 
     def __init__(self, session: Session) -> None:
@@ -153,7 +154,7 @@ class PostgresTableFiles(TableFilesTransaction):
         return [_attempt(row) for row in rows]
 
     async def list_uncleaned_tables(self, open_ms: int, aborted_ms: int, limit: int) -> list[str]:
-        """Uuids of tables that have such attempts, and no job that clears them away."""
+        """Uuids of tables with such attempts and no job that clears them away."""
         rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, aborted_ms), limit))
         return [row[0] for row in rows]
 
@@ -171,10 +172,10 @@ _CURSOR: Final = re.compile(r"(data|changelog):([0-9]{1,18}):(-1|[0-9]{1,9})")
 
 
 def parse_cursor(cursor: str) -> tuple[FileUse, int, int]:
-    """Where the next page begins: behind which file, or which snapshot's which file. Pure.
+    """Where the next page begins: after which file, or after which file of which snapshot. Pure.
 
     Raises:
-        ValueError: It is no cursor.
+        ValueError: It is not a cursor.
     """
     if not cursor:
         return FileUse.DATA, 0, 0

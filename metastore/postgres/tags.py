@@ -1,4 +1,4 @@
-"""Tags in Postgres. Their times are its clock's alone."""
+"""Tags in Postgres. Only its clock sets their times."""
 
 from __future__ import annotations
 

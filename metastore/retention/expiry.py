@@ -1,14 +1,14 @@
-"""Expiry of snapshots and changelogs: moves where what is kept of a table begins, and clears away what is behind it.
+"""Expiry of snapshots and changelogs: moves the start of what a table retains, and clears away what is older.
 
-Objectives, which pull against each other: no read loses what it reads (reliability C7); no live file is ever
-deleted, however short the delays are (C4); commits wait little; nothing stays behind for ever. So:
+Objectives, which pull against each other: no read loses what it reads (reliability C7); no live file is ever deleted,
+however short the delays are (C4); commits wait little; nothing is left forever. So:
 
-1. What is kept begins later only under the head's lock, as commits and pins come, and never behind a pin.
-2. Entries go in bounded steps afterwards; nobody can ask for them any more. Which files go with them is decided in the
-   transaction that deletes the last entry of each, and only written down (`expired_file`); whoever deletes them does so
-   afterwards, and takes them off the list at the end. Killed anywhere, it is done again.
-3. Entries of files that a plan from chunks would still look for stay until the chunks know that they are gone.
-4. Results of commits stay for ever (C2).
+1. The start moves only under the head's lock, as commits and snapshot leases do, and never past a snapshot lease.
+2. Entries are deleted afterwards in bounded steps; no one can request them any more. The transaction that deletes the
+   last entry of a file also decides that the file goes, and only records it (`expired_file`). The executor deletes the
+   files afterwards, and then takes them off the list. Wherever it is killed, the step is repeated.
+3. Entries that a plan from chunks would still look up stay until the chunks know that the files are gone.
+4. Results of commits stay forever (C2).
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from ..store.validation import check_number, check_text, check_uuid, invalid
 from .snapshot_leases import find_head, load_named, load_options, load_snapshot_leases, lock_head
 
 MAX_ENTRIES: Final = 10_000
-"""Entries of one sort that a step deletes: its table's commits wait some tenths of a second for it."""
+"""Entries of one sort that a step deletes: commits to the table wait some tenths of a second for it."""
 
 MAX_EXPIRED: Final = 10_000
 """Files that are listed or forgotten at once."""
 
 _SHORTEST_REST_MS: Final = 1_000
 _LONGEST_REST_MS: Final = 60_000
-"""Snapshots that expire one shortly after the other go together: a tenth of the time that they are kept, within these
+"""Snapshots that expire shortly after each other go together: within a tenth of their retention, and within these
 bounds."""
 
 _SOON_MS: Final = 5_000
-"""What waits for something that others do is looked at again after so long."""
+"""How soon an expiry that waits for other work is checked again."""
 
 _LEASED_RECHECK_MS: Final = 300_000
-"""Pins that end without anybody telling are found out so late."""
+"""How late the end of a snapshot lease is found out if it ends without a notice."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class _Found:
 
 
 class Expiry:
-    """The use cases of expiry and pins. Only the store's clock judges ages and deadlines.
+    """The use cases of expiry and snapshot leases. Only the store's clock judges ages and deadlines.
 
     Args:
-        store: Where everything is kept.
-        packer: Brings a table's chunks up to date where they keep entries from being deleted.
+        store: Where everything is stored.
+        packer: Brings a table's chunks up to date where they prevent entries from being deleted.
         jobs_due: Called when a job was made due.
     """
 
@@ -94,14 +94,14 @@ class Expiry:
         dry_run: bool = False,
         by_itself: bool = False,
     ) -> ExpiryStep:
-        """Does a bounded step of expiring a table's snapshots and changelogs, or tells what all steps would do.
+        """Does a bounded step of expiring a table's snapshots and changelogs, or returns what all steps would do.
 
         Args:
             table_uuid: The table.
             older_than_ms: What was replaced by then expires; None: as the table's options say.
-            retain_last: So many of the newest are kept; None: as the table's options say.
+            retain_last: How many of the newest are retained; None: as the table's options say.
             dry_run: Change nothing.
-            by_itself: Nobody has asked for it, so that of a `write-only` table nothing expires.
+            by_itself: No user requested it, so nothing expires in a `write-only` table.
 
         Raises:
             NotFound: There is no such table (any more).
@@ -117,7 +117,7 @@ class Expiry:
             return await run_transaction(self._store, lambda tx: _measure(tx, table_uuid, requested, by_itself))
         step, waits = await run_transaction(self._store, lambda tx: _expire(tx, table_uuid, requested, by_itself))
         if waits and step.is_done:
-            # Whoever packs at this moment is done soon; then the job that is due again finds the rest.
+            # A packing that runs at this moment ends soon; then the job that is due again finds the rest.
             step = replace(step, is_done=not await self._packer.pack(table_uuid))
         if step.files and not by_itself:
             self._jobs_due()
@@ -134,7 +134,7 @@ class Expiry:
         return await run_transaction(self._store, load)
 
     async def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:
-        """Takes files off that list, which are deleted. Idempotent."""
+        """Takes deleted files off that list. Idempotent."""
         check_uuid("table_uuid", table_uuid)
         if not 1 <= len(paths) <= MAX_EXPIRED:
             raise invalid("paths", f"{len(paths)} paths", f"Give 1 to {MAX_EXPIRED} at once.")
@@ -148,13 +148,13 @@ class Expiry:
 
 
 async def list_overdue(tx: Transaction, head: TableHead) -> list[OverdueSnapshots]:
-    """What of a table would have expired by itself but for somebody, the lowest first."""
+    """The snapshots of a table that would have expired if no one retained them, the lowest first."""
     found = await _find(tx, head, None, by_itself=True)
     overdue = []
     for lease in found.plan.held_by:
         first = max(lease.snapshot_id, head.earliest_change_id)
         oldest = await tx.list_snapshots(head.table_id, first - 1, first, 1)
-        # Between two reads it may have expired.
+        # It may have expired between two reads.
         if oldest:
             count = count_overdue(head, found.horizon, lease)
             overdue.append(OverdueSnapshots(head.name, lease, count, oldest[0].committed_at_ms))
@@ -195,7 +195,7 @@ async def _find_horizon(
     retained = retention.snapshots
     cutoff_ms = now_ms - retained.time_ms
     if requested is not None:
-        # A time takes the place of the table's age and of its greatest number; the least is another matter.
+        # A time replaces the table's age and its largest number of snapshots, not its smallest number.
         older_than_ms, retain_last = requested
         if older_than_ms is not None:
             cutoff_ms, retained = older_than_ms, replace(retained, most=None)
@@ -232,7 +232,7 @@ async def _expire(
     plan, table_id = found.plan, head.table_id
     if (plan.earliest, plan.earliest_change) != (head.earliest_snapshot_id, head.earliest_change_id):
         await tx.set_earliest(table_id, plan.earliest, plan.earliest_change)
-    # SUBTLE: nobody packs the table meanwhile, or what was removed since its chunks would be unknown to them for ever.
+    # SUBTLE: no one packs the table meanwhile, or its chunks would never learn what was removed since.
     if not await tx.lock_packing(table_id):
         return _to_step(found, 0, 0, is_done=not plan.is_cut), True
     packed = await tx.find_chunks(table_id)
@@ -251,7 +251,7 @@ async def _expire(
 
 
 def _to_clearing(found: _Found, until: int, rows_before: int) -> Clearing:
-    # What a name kept that is none any more is looked at again, from its snapshot on.
+    # A snapshot that is no longer named is cleared like others, so clearing starts again from it.
     lost = [each for each in found.state.kept if each not in found.named]
     return Clearing(
         table_id=found.head.table_id,
@@ -282,7 +282,7 @@ def _to_step(found: _Found, files: int, size_bytes: int, *, is_done: bool) -> Ex
 
 
 async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) -> int | None:
-    """In how many milliseconds something is to be done; None: not before the table changes."""
+    """In how many milliseconds there is something to do; None: not before the table changes."""
     state = await tx.load_expiry(head.table_id)
     if await tx.list_expired(head.table_id, 1) or state.cleared_until < _last_expired(head):
         return _SOON_MS
@@ -309,7 +309,7 @@ def _last_expired(head: TableHead) -> int:
 
 
 async def _find_rest_of(tx: Transaction, head: TableHead, retained: Retained, first: int, now_ms: int) -> int | None:
-    """In how many milliseconds the first snapshot that is kept expires; None: never, as long as none is added."""
+    """In how many milliseconds the first retained snapshot expires; None: never, as long as none is added."""
     count = head.latest_snapshot_id - first + 1
     if count <= retained.least:
         return None

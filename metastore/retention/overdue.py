@@ -1,4 +1,4 @@
-"""Snapshots that would have expired but for somebody who needs them: shown to whoever wonders what a table keeps."""
+"""Snapshots that would have expired if nothing retained them: they explain what a table retains."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..store.transaction import Store, Transaction, run_transaction
 from .expiry import list_overdue
 
 MAX_TABLES: Final = 200
-"""That are looked at: those whose earliest snapshot is the oldest."""
+"""Tables that are checked: those with the oldest earliest snapshots."""
 
 _LEVEL: Final[Levels] = "overdue_snapshots"
 
 
 class Overdue:
-    """Finds and measures them.
+    """Finds and measures these snapshots.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
         metrics: Where measurements go.
     """
 
@@ -30,7 +30,7 @@ class Overdue:
         self._measured: set[tuple[str, ...]] = set()
 
     async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
-        """What consumers, readers, publishers and pending changelogs keep, oldest first; no tags."""
+        """The snapshots that consumers, readers, publishers and pending changelogs retain, oldest first; no tags."""
 
         async def load(tx: Transaction) -> list[OverdueSnapshots]:
             heads = await tx.find_heads(await tx.list_needed_tables(MAX_TABLES))

@@ -1,4 +1,4 @@
-"""Pins: what keeps snapshots of a table from expiring, and for whom (reliability C7)."""
+"""Snapshot leases: what keeps snapshots of a table from expiring, and for whom (reliability C7)."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from ..store.validation import check_number, check_text, check_uuid
 from ..tables.dropped import explain_gone
 
 MAX_LEASE_MS: Final = 86_400_000
-"""A reader that is gone keeps nothing for longer than a day."""
+"""A dead reader retains nothing for longer than a day."""
 
 
 class SnapshotLeases:
-    """The use cases of pins. Only the store's clock judges deadlines.
+    """The use cases of snapshot leases. Only the store's clock judges deadlines.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
+        """Retains a snapshot and all later ones for a time, at least; returns when the lease ends.
 
-        Of one whose state has expired, but not its changes, these are kept, and all behind them.
+        If the snapshot's state has expired, but not its changes, its changes and all later ones are retained.
 
         Args:
             table_uuid: The table.
-            holder: Who needs it; one holder holds one snapshot of a table.
+            holder: The reader; one holder has one lease in a table.
             snapshot_id: The snapshot.
-            duration_ms: For how long from now on.
+            duration_ms: How long the lease lasts from now on.
 
         Raises:
             NotFound: There is no such table or snapshot.
-            SnapshotExpired: It is not kept any more, perhaps because it was held too late again.
+            SnapshotExpired: It is no longer retained, perhaps because the lease was renewed too late.
         """
         check_uuid("table_uuid", table_uuid)
         check_text("holder", holder, 1, 256)
@@ -67,7 +67,7 @@ class SnapshotLeases:
         return await run_transaction(self._store, put)
 
     async def release_snapshot(self, table_uuid: str, holder: str) -> None:
-        """Ends what a holder holds of a table. Idempotent."""
+        """Ends a holder's snapshot lease in a table. Idempotent."""
         check_uuid("table_uuid", table_uuid)
         check_text("holder", holder, 1, 256)
 
@@ -80,7 +80,7 @@ class SnapshotLeases:
         await run_transaction(self._store, release)
 
     async def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:
-        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
+        """What keeps snapshots of a table from expiring, the lowest first, without tags."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[SnapshotLease]:
@@ -105,16 +105,16 @@ async def load_snapshot_leases(
         if lease.snapshot_id >= head.earliest_snapshot_id:
             leases.append(lease)
         elif lease.snapshot_id >= head.earliest_change_id:
-            # Its state is gone, so that its changes are read; a pin keeps those behind its snapshot.
+            # Its state is gone, so its changes are read; a lease retains the changes after its snapshot.
             leases.append(replace(lease, snapshot_id=lease.snapshot_id - 1))
-        # Whoever holds a snapshot below keeps that one alone, as a tag does.
+        # A lease on an older snapshot retains only that one, as a tag does.
     if head.first_pending_snapshot:
         leases.append(SnapshotLease(SnapshotLeaseKind.CHANGELOG, "compactor", head.first_pending_snapshot - 1))
     return leases + await load_publisher_leases(tx, head)
 
 
 async def load_named(tx: Transaction, head: TableHead) -> set[int]:
-    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
+    """The snapshots that are retained singly: those with a tag, and older ones with a lease."""
     tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
     return tags | {lease.snapshot_id for lease in await tx.list_leases(head.table_id)}
 

@@ -77,7 +77,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_FILES}AbortAttempts": Role.WRITER,
     f"{_FILES}ForgetAttempts": Role.WRITER,
     f"{_RETENTION}ExpireSnapshots": Role.WRITER,
-    # Whoever may read may see to it that what is read stays.
+    # A caller that may read may also keep what it reads from expiring.
     f"{_RETENTION}LeaseSnapshot": Role.READER,
     f"{_RETENTION}ReleaseSnapshot": Role.READER,
     f"{_RETENTION}ListSnapshotLeases": Role.READER,
@@ -111,7 +111,7 @@ def check_allowed(method: str, caller: Caller) -> None:
 
     Args:
         method: The RPC's full name, `/package.Service/Method`.
-        caller: Who calls.
+        caller: The caller.
 
     Raises:
         PermissionDenied: The role is too low, or the RPC is not listed in `NEEDED_ROLES`.

@@ -1,4 +1,4 @@
-"""What is written to the log about a call: enough to know who did what to which table, and never a secret."""
+"""What is logged about a call: enough to know who did what to which table, and never a secret."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
 
 _SHOWN_CHARACTERS: Final = 256
 _SHOWN_TABLES: Final = 8
-# Fields of requests that say what is acted on, in the order in which they are logged. Options, schemas, properties and
-# file lists stay out: they are large, and only some of them are harmless.
+# Fields of requests that say what the call acts on, in the order in which they are logged. Options, schemas,
+# properties and file lists are left out: they are large, and only some of them are harmless.
 _LOGGED_FIELDS: Final = (
     "database",
     "name",
@@ -32,11 +32,11 @@ _LOGGED_FIELDS: Final = (
 log: Final = structlog.get_logger()
 
 caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=None)
-"""Who makes the call that is being served, for lines that are written further inside."""
+"""The caller of the call that is being served, for log lines that are written further inside."""
 
 
 def describe_request(request: Message) -> dict[str, Any]:
-    """What a request acts on. Pure and cheap: it runs for every mutation."""
+    """The objects that a request acts on. Pure and cheap: it runs for every mutation."""
     fields: dict[str, Any] = {}
     for name in _logged_fields(request.DESCRIPTOR):
         value = getattr(request, name)

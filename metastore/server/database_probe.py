@@ -1,4 +1,4 @@
-"""Asks whether the database answers, on a connection that nothing else uses: a busy pool is not a lost database."""
+"""Checks whether the database answers, on a connection of its own: a busy pool is not a lost database."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _CONNECT_TIMEOUT_S = 3
 
 
 class DatabaseProbe:
-    """Asks one database.
+    """Checks one database.
 
     Args:
-        url: As libpq takes it; never shown.
+        url: In libpq's form; never shown.
     """
 
     def __init__(self, url: str) -> None:
@@ -21,11 +21,11 @@ class DatabaseProbe:
         self._connection: psycopg.AsyncConnection | None = None
 
     async def ping(self) -> None:
-        """Asks once.
+        """Checks once.
 
         Raises:
             Unavailable: No answer.
-            InvalidArgument: The URL means nothing to libpq.
+            InvalidArgument: libpq does not understand the URL.
         """
         connection, self._connection = self._connection, None
         try:

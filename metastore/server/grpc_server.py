@@ -1,4 +1,4 @@
-"""The gRPC server: what listens, within which bounds, and how it ends."""
+"""The gRPC server: where it listens, its bounds, and how it ends."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ _OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.max_concurrent_streams", 1000),
-    # Two servers on one port would share it in silence.
+    # Two servers could share one port without notice.
     ("grpc.so_reuseport", 0),
     # Clients that vanished without closing are noticed after 60 + 20 seconds.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),
-    # A client that pings more often than every 10 s is cut after the third such ping; ours pings every 30 s.
+    # A client that pings more often than every 10 s is disconnected after the third such ping; ours pings every 30 s.
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 2),
     ("grpc.keepalive_permit_without_calls", 0),
 )
-# After the grace, what is being committed gets so long before the process ends.
+# After the grace period, running commits get this long before the process ends.
 _LAST_MUTATIONS_S: Final = 5.0
 
 
@@ -105,11 +105,11 @@ class ServerSettings:
         host: Where to listen.
         port: 0 for a free one.
         tls: None for plaintext.
-        access: How callers are recognized.
+        access: How callers are authenticated.
         limits: Bounds of calls.
         max_in_flight: Commits read ahead on one stream.
-        heartbeat_s: Between signs of life of a silent watch.
-        health_interval_s: Between questions to the database.
+        heartbeat_s: Between empty messages of a silent watch.
+        health_interval_s: Between checks of the database.
         grace_s: How long running calls may take when the server ends.
     """
 
@@ -125,11 +125,11 @@ class ServerSettings:
 
 
 class _ByName:
-    """What the generated code adds its handlers to, for a server that looks methods up by their names.
+    """Receives the handlers of the generated code, for a server that looks methods up by their names.
 
-    SUBTLE: the generated code registers each method as well, and gRPC's asyncio server then waits for a call of each
-    one anew whenever one of them was called: with our 30 methods that was a sixth of what the metastore did for a
-    commit (bench W9).
+    SUBTLE: the generated code also registers each method. gRPC's asyncio server then waits for calls of each method
+        separately, and starts a new wait after every call: with our 30 methods that was a sixth of the metastore's work
+        for a commit (bench W9).
     """
 
     def __init__(self, server: grpc.aio.Server) -> None:
@@ -190,11 +190,11 @@ class MetastoreServer:
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
-        """Where it listens, from `start` on."""
+        """The port it listens on, after `start`."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether it ends; any thread may ask."""
+        """Whether it is ending; any thread may call this."""
         return self._draining.is_set()
 
     async def start(self) -> None:
@@ -210,7 +210,7 @@ class MetastoreServer:
         self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")
 
     async def drain(self) -> None:
-        """Ends: says NOT_SERVING, ends watches, lets running calls finish within the grace, then cancels them.
+        """Ends: reports NOT_SERVING, ends watches, lets running calls finish within the grace, then cancels them.
 
         Mutations that have begun are waited for even then, for a few seconds.
         """

@@ -1,4 +1,4 @@
-"""Health: whether this process can serve now, told to load balancers by gRPC and by HTTP."""
+"""Health: whether this process can serve now, reported to load balancers by gRPC and by HTTP."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .audit import log
 from .rpc_metrics import RpcMetrics
 
 Probe = Callable[[], Awaitable[object]]
-"""Asks whether the database answers; raises when it does not."""
+"""Checks whether the database answers; raises when it does not."""
 
 
 class HealthMonitor:
-    """Asks the database every `interval_s` and tells the health service.
+    """Checks the database every `interval_s` and reports to the health service.
 
     Args:
         servicer: The gRPC health service.
-        services: Full names of the services that it speaks for, beside the server as a whole.
-        probe: Asks the database.
-        metrics: Told of the state.
-        interval_s: Between questions.
-        timeout_s: A question that takes longer counts as unanswered.
+        services: Full names of the services that it reports for, beside the server as a whole.
+        probe: Checks the database.
+        metrics: Gets the state.
+        interval_s: Between checks.
+        timeout_s: A check that takes longer counts as failed.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class HealthMonitor:
         """Whether calls can be served; also read by other threads."""
 
     async def run(self) -> None:
-        """Asks for ever; cancel to end."""
+        """Checks forever; cancel to end."""
         while True:
             await self.step()
             await asyncio.sleep(self._interval_s)
 
     async def step(self) -> None:
-        """Asks once and tells."""
+        """Checks once and reports."""
         reason = ""
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -61,12 +61,12 @@ class HealthMonitor:
         except TimeoutError:
             reason = f"no answer within {self._timeout_s:g} s"
         except Exception as error:
-            # Whatever the driver raises means the same here; the log keeps its words.
+            # Every error of the driver means the same here; the log has its text.
             reason = str(error)
         await self._report(not reason, reason)
 
     async def drain(self) -> None:
-        """Says NOT_SERVING from now on."""
+        """Reports NOT_SERVING from now on."""
         await self._servicer.enter_graceful_shutdown()
         self.serving = False
         self._metrics.set_serving(False)

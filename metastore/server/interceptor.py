@@ -1,14 +1,14 @@
-"""The one interceptor: every call passes here, and whatever is true for all calls is done here.
+"""The one interceptor: every call passes here, and everything that holds for all calls is done here.
 
-Objectives, which pull against each other: nobody gets in who may not, before a byte of the request is parsed; every
-failure reaches the caller as one of our errors, and nothing of our insides does; every mutation and every refusal
-leaves one line; and all that costs little, since commits are counted in thousands a second.
+Objectives, which pull against each other: an unauthorized caller is refused before a byte of its request is parsed;
+every failure reaches the caller as one of our errors, without internal details; every mutation and every refusal leaves
+one log line; and all that is cheap, since there are thousands of commits a second.
 
 Invariants:
 
 1. A call that is refused never reaches a servicer.
-2. A mutation that has begun is completed, whether or not its caller still waits: a connection that breaks, a deadline
-   that passes or a drain never leaves one half done, and never cancels a transaction while it commits.
+2. A mutation that has begun is completed, whether or not its caller still waits: a broken connection, a passed deadline
+   or a drain never leaves one half done, and never cancels a transaction while it commits.
 3. A call that ends by the server's own limit is `Unavailable` when it was a read and `OutcomeUnknown` when it was not.
 """
 
@@ -54,11 +54,11 @@ _UNLIMITED: Final = frozenset(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     }
 )
-# Ended when the server drains; a stream of commits ends itself, when what it has read is answered.
+# Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
-# Each service calls it every few seconds: in the log of mutations it would hide all else.
+# Each service calls it every few seconds: it would flood the log of mutations.
 _ROUTINE: Final = frozenset({"/lakelog.rpc.v1.PresenceService/ReportPresence"})
-# Commits go on by themselves when their caller is gone, so they need no task of their own, which would cost 30 us each.
+# Commits continue by themselves when their caller is gone, so they need no task of their own, which would cost 30 us.
 _GOES_ON_BY_ITSELF: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Commit"})
 
 
@@ -67,7 +67,7 @@ class CallLimits:
     """Bounds of calls.
 
     Args:
-        call_s: Longest time for a call that is no plan and no endless stream, whatever deadline the client gave.
+        call_s: Longest time for a call that is neither a plan nor an endless stream, whatever deadline the client set.
         plan_s: Longest time for a plan.
         max_calls: Calls and streams that may be open at once.
     """
@@ -81,10 +81,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     """Access, errors, logs, metrics, limits.
 
     Args:
-        access: How callers are recognized.
+        access: How callers are authenticated.
         limits: Bounds of calls.
-        metrics: Told of each call.
-        ids: Ids of internal errors, by which a caller's report is found in the log.
+        metrics: Counts each call.
+        ids: Generates ids of internal errors, by which a caller's report is found in the log.
         draining: Set when the server ends.
     """
 
@@ -104,7 +104,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Wraps the handler of one call. A method nobody knows goes through, to be UNIMPLEMENTED."""
+        """Wraps the handler of one call. An unknown method passes through, to become UNIMPLEMENTED."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
@@ -147,7 +147,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
 
 def _reader(handler: Handler) -> Callable[[bytes], Any]:
-    """Reads requests; malformed ones become the error as a value, since what a reader raises never comes to us."""
+    """Reads requests; a malformed one becomes an error value, because we never see what a reader raises."""
     read: Any = handler.request_deserializer
 
     def read_or_refuse(data: bytes) -> Any:
@@ -296,7 +296,7 @@ class _Call:
         message = f"The metastore failed at {self._name} by a defect of its own; please report it with id {error_id}."
         metadata = {"error_id": error_id, "method": self._name}
         if self._is_mutation and not isinstance(error, InternalError):
-            # An error of ours says that nothing happened; of any other nobody knows.
+            # An error of ours says that nothing happened; after any other error the outcome is unknown.
             return OutcomeUnknown(f"{message} Whether it took effect is unknown.", reason="INTERNAL", metadata=metadata)
         return InternalError(message, metadata=metadata)
 
@@ -331,7 +331,7 @@ class _Call:
     def _caller_name(self, failure: LakelogError | None) -> str | None:
         if self._caller is not None:
             return self._caller.name
-        # Who was recognized and refused before anything was read is known to the refusal only.
+        # Only the refusal knows a caller that was authenticated and refused before anything was read.
         return None if failure is None else failure.metadata.get("caller")
 
 
@@ -366,5 +366,5 @@ def _check_size(response: Message) -> None:
 
 
 def draining() -> Unavailable:
-    """What callers are told while the server ends."""
+    """The error for callers while the server ends."""
     return Unavailable("The metastore is shutting down. Try again: another one, or this one, comes up.")

@@ -1,4 +1,4 @@
-"""From start to end of the process: who is started after whom, what a signal does, who is ended before whom."""
+"""From start to end of the process: the order of starting and ending its parts, and the effect of signals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def run_until_signal(
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once with exit code 130.
 
     Args:
-        server: What serves.
+        server: The gRPC server.
         background: The tasks beside it, started before and ended after it.
         http: Metrics and health over HTTP; None: none.
         presence: Reports that it runs, from its start until it has drained.
@@ -64,7 +64,7 @@ async def _signalled() -> AsyncIterator[asyncio.Event]:
 
     def on_signal() -> None:
         if signalled.is_set():
-            # No clean-up of any kind: whoever sends a second one has waited long enough.
+            # No clean-up of any kind: the sender of a second signal has waited long enough.
             os._exit(_AT_ONCE)
         signalled.set()
 

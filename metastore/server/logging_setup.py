@@ -14,11 +14,11 @@ from lakelog.serving.logging_setup import route_logging
 _URL_PASSWORD: Final = re.compile(r"(\w://[^/\s:@]*):[^@/\s]+@")
 
 _encode_json: Final = json.JSONEncoder(default=repr).encode
-"""Made once: `json.dumps` makes an encoder for each line that may hold other things than JSON has."""
+"""Made once: `json.dumps` makes an encoder for each line when it gets a `default`."""
 
 
 class _StandardError:
-    """Asks for standard error at each line, so that whoever redirects it later gets the lines, too."""
+    """Looks up standard error for each line, so that a later redirection gets the lines, too."""
 
     def write(self, text: str) -> None:
         sys.stderr.write(text)
@@ -34,7 +34,7 @@ def set_up_logging(level: str) -> None:
         level: One of `LEVELS`; `debug` also writes a line for each read.
     """
     stream: Any = _StandardError()
-    # Migrations and pools tell each step at the level info.
+    # Migrations and pools log each step at the level info.
     route_logging(
         level,
         stream,

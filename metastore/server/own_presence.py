@@ -1,4 +1,4 @@
-"""The metastore's own presence: each replica lists itself, as other services do over the wire."""
+"""The metastore's own presence: each replica lists itself, as other services do through the API."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def make_presence(
 
     Args:
         services: The use cases.
-        server: What serves.
+        server: The gRPC server.
         host: Where it listens.
         metrics: `host:port` of its metrics; empty: it has none.
-        ids: For the name of this process.
+        ids: Generates the id of this process.
         clock: For the time.
     """
     loop = asyncio.get_running_loop()

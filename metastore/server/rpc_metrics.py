@@ -1,4 +1,4 @@
-"""What the server measures of calls: every name once, with a sentence."""
+"""What the server measures about calls: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RpcMetrics:
             registry=registry,
         )
         self._running = Gauge(prefix + "running", "Calls and streams that are open.", registry=registry)
-        # What `labels` finds, found faster: by method, and by method and outcome.
+        # `labels` finds the same children, but more slowly: by method, and by method and outcome.
         self._of_method: dict[str, Histogram] = {}
         self._of_outcome: dict[tuple[str, str], Counter] = {}
         self._serving = Gauge(prefix + "serving", "1 while the health service says SERVING.", registry=registry)
@@ -34,7 +34,7 @@ class RpcMetrics:
         self._running.inc()
 
     def end(self, method: str, outcome: str, seconds: float) -> None:
-        """A call ended. Methods and reasons are words of our own code, so that their number is bounded."""
+        """A call ended. Methods and reasons are names in our own code, so their number is bounded."""
         self._running.dec()
         calls = self._of_outcome.get((method, outcome))
         if calls is None:

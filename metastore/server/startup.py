@@ -1,4 +1,4 @@
-"""What is checked before the service says that it is ready. Each failure is one line that says what to do."""
+"""Checks before the service reports that it is ready. Each failure is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ def _probe_store(store: ObjectStore) -> None:
 
 
 async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: str, wait_s: float, clock: Clock) -> None:
-    """Asks the database until it answers.
+    """Pings the database until it answers.
 
     Args:
-        ping: Asks once.
+        ping: Checks once.
         shown_url: The database's URL without its password.
-        wait_s: How long to ask again; 0: once.
+        wait_s: How long to try; 0: once.
         clock: For the time.
 
     Raises:
@@ -130,7 +130,7 @@ async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: st
 
 
 def show_database_url(url: str) -> str:
-    """A database URL for people: without password, and of the query only a socket's folder. Pure; never raises."""
+    """A database URL for display: without password, and of the query only a socket's folder. Pure; never raises."""
     try:
         parts = urlsplit(url)
         host, port, user = parts.hostname or "", parts.port, parts.username

@@ -1,4 +1,4 @@
-"""Consumers: where named readers of tables are. Their epoch fences whoever read under the same name before."""
+"""Consumers: the positions of named readers of tables. An epoch fences the previous reader of the same name."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ..store.validation import check_number, check_table_uuids, check_text, chec
 from ..tables.dropped import explain_gone
 
 MAX_TABLES: Final = 1000
-"""That one consumer reads together."""
+"""Tables that one consumer reads together."""
 
 _SILENT_MS: Final = 60_000
-"""A reader that was not heard of for so long does not read any more: it says every 15 seconds that it is there."""
+"""A reader silent for this long does not read any more: it reports every 15 seconds."""
 
 
 class Consumers:
     """The use cases of consumers. Only the store's clock judges their age.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; one that expired goes on from its position."""
+        """Begins to read as a consumer, in the order of the tables; an expired one continues from its position."""
         _check_consumer(consumer_id)
         if not consumer_id.isprintable():
-            # Errors and lists that name it have one line.
+            # Error messages and lists show the id in one line.
             raise invalid("consumer_id", consumer_id, "Leave out line breaks and other characters that do not print.")
         check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
         check_text("holder", holder, 0, 256)
@@ -90,12 +90,12 @@ class Consumers:
         await run_transaction(self._store, advance)
 
     async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
-        """Says that the reader of a consumer is there, or, with an empty holder, that it has closed.
+        """Reports that the reader of a consumer is there or, with an empty holder, that it has closed.
 
         Args:
             consumer_id: The consumer.
-            epochs: What opening it gave, by table uuid.
-            holder: Who reads.
+            epochs: The epochs from opening it, by table uuid.
+            holder: The reader.
 
         Raises:
             Fenced: Another reader has opened it since, or it was reset or deleted.
@@ -115,7 +115,7 @@ class Consumers:
         await run_transaction(self._store, renew)
 
     async def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired among them."""
+        """A table's consumers by id, including expired ones."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Consumer]:
@@ -153,7 +153,7 @@ class Consumers:
                 raise InvalidArgument(
                     f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: table {head.name} keeps "
                     f"{head.earliest_change_id} to {head.latest_snapshot_id} only. Give "
-                    f"{head.earliest_change_id - 1} or more; it goes on behind it.",
+                    f"{head.earliest_change_id - 1} or more; the consumer continues after it.",
                     metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
                 )
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
@@ -175,7 +175,7 @@ class Consumers:
             head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
             await _find(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
-            # What nothing but the consumer has kept is to go.
+            # Snapshots that only this consumer retained can now expire.
             await tx.request_planning(head.table_id)
 
         await run_transaction(self._store, delete)
@@ -191,7 +191,7 @@ def _check_consumer(consumer_id: str) -> None:
 
 
 async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-    # Readers of one name take turns by them, and no snapshot of them goes meanwhile.
+    # Readers of one name take turns by these locks, and no snapshot of the tables expires meanwhile.
     heads = await tx.lock_heads(table_uuids)
     for table_uuid in table_uuids:
         if table_uuid not in heads:
@@ -207,7 +207,7 @@ async def _find(tx: Transaction, head: TableHead, consumer_id: str) -> Consumer:
 
 
 async def _find_own(tx: Transaction, head: TableHead, consumer_id: str, epoch: int) -> Consumer:
-    """The consumer of a reader that opened it with an epoch."""
+    """The consumer, for the reader that opened it with an epoch."""
     found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
     if found is None or found.epoch != epoch:
         raise _fenced(consumer_id, head, epoch, found)
@@ -233,8 +233,8 @@ async def _check_in_history(tx: Transaction, head: TableHead, position: Consumer
     found = await tx.list_snapshots(head.table_id, position.snapshot_id - 1, position.snapshot_id, 1)
     if found and found[0].snapshot_uuid != position.snapshot_uuid:
         raise HistoryDiverged(
-            f"Snapshot {position.snapshot_id} of table {head.name} is another one than the reader has seen: the "
-            "metastore's database was restored or has lost commits. Read the table anew.",
+            f"Snapshot {position.snapshot_id} of table {head.name} is not the one that the reader has seen: the "
+            "metastore's database was restored or has lost commits. Read the table from its beginning.",
             metadata={"table": head.name, "snapshot_id": str(position.snapshot_id)},
         )
 

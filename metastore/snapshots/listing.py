@@ -27,7 +27,7 @@ class SnapshotListing:
     async def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
     ) -> SnapshotPage:
-        """Snapshots behind `after` up to `until` (0: no end).
+        """Snapshots after `after` up to `until` (0: no end).
 
         At most `limit` (0: 1000), the oldest or newest of them.
         """
@@ -41,12 +41,12 @@ class SnapshotListing:
             if head is None:
                 raise await explain_gone(tx, table_uuid)
             last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
-            # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
+            # Older snapshots that a tag retains are not part of the retained history: a reader of it would see gaps.
             first = max(after, head.earliest_change_id - 1)
             most = limit or DEFAULT_LIMIT
             found = await tx.list_snapshots(head.table_id, first, last, most, newest=newest)
             if len(found) < min(most, last - first):
-                # They are one run without gaps, but for those that expired since the head was read.
+                # They form one run without gaps, except for snapshots that expired since the head was read.
                 raise to_overtaken(head)
             return SnapshotPage(
                 tuple(found), head.latest_snapshot_id, *_find_earliest(head), head.first_pending_snapshot
@@ -57,12 +57,12 @@ class SnapshotListing:
     async def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
         """The newest snapshots of tables, in their order, all at one moment.
 
-        No commit to several of them is half there.
+        No commit to several of them is only partly included.
         """
         check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
 
         async def load(tx: Transaction) -> list[LatestSnapshot]:
-            # SUBTLE: one look at all heads. Looked at one by one, a commit could come in between.
+            # SUBTLE: one read of all heads. With one read for each, a commit could come in between.
             heads = await tx.find_heads(table_uuids)
             found = []
             for table_uuid in table_uuids:
@@ -77,5 +77,5 @@ class SnapshotListing:
 
 
 def _find_earliest(head: TableHead) -> tuple[int, int]:
-    """The earliest snapshots whose state and whose changes are kept; 0 where there is none."""
+    """The earliest snapshots whose state and whose changes are retained; 0 where there is none."""
     return (head.earliest_snapshot_id, head.earliest_change_id) if head.latest_snapshot_id else (0, 0)

@@ -15,7 +15,7 @@ async def load_retained(tx: Transaction, head: TableHead, snapshot_id: int) -> S
 
     Raises:
         NotFound: It was not committed yet.
-        SnapshotExpired: It was, and neither is it kept nor has it a tag.
+        SnapshotExpired: It has expired and has no tag.
     """
     expired = snapshot_id < head.earliest_snapshot_id
     tagged = expired and await tx.has_tag(head.table_id, snapshot_id)
@@ -26,7 +26,7 @@ async def load_retained(tx: Transaction, head: TableHead, snapshot_id: int) -> S
 
 
 async def load_snapshot(tx: Transaction, head: TableHead, snapshot_id: int) -> Snapshot:
-    """A snapshot that is there, by what a head says.
+    """A snapshot that exists, according to a head.
 
     Raises:
         TransactionAborted: It expired since the head was read.
@@ -38,7 +38,7 @@ async def load_snapshot(tx: Transaction, head: TableHead, snapshot_id: int) -> S
 
 
 def to_overtaken(head: TableHead) -> TransactionAborted:
-    """The error where something expired since a head was read without a lock: all of it is looked at once more."""
+    """The error when something expired since a head was read without a lock: everything is read again."""
     return TransactionAborted(f"Snapshots of {head.name} expired while they were looked at. Try again.")
 
 

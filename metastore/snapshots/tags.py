@@ -1,4 +1,4 @@
-"""Tags: names of snapshots. Whoever makes or takes one holds the table's head, so that nothing expires meanwhile."""
+"""Tags: names of snapshots. Creating or deleting one locks the table's head, so that nothing expires meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..tables.dropped import explain_gone
 from .retained import load_retained, load_tag
 
 MAX_TAGS: Final = 10_000
-"""Of one table: they are listed in one answer, and each keeps files."""
+"""Tags of one table: they are listed in one answer, and each retains files."""
 
 
 class Tags:
     """The use cases of tags.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
     """
 
     def __init__(self, store: Store) -> None:
@@ -33,9 +33,9 @@ class Tags:
 
         Raises:
             AlreadyExists: The table has a tag of this name.
-            InvalidArgument: It is no name of a tag.
+            InvalidArgument: The name is not valid for a tag.
             NotFound: There is no such table or snapshot.
-            SnapshotExpired: The snapshot is not kept any more.
+            SnapshotExpired: The snapshot is no longer retained.
             ResourceExhausted: The table has as many tags as it may have.
         """
         check_uuid("table_uuid", table_uuid)
@@ -83,7 +83,7 @@ class Tags:
         return await run_transaction(self._store, load)
 
     async def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Takes a name away.
+        """Deletes a tag.
 
         Raises:
             NotFound: The table has none of this name; names the nearest ones.
@@ -95,14 +95,14 @@ class Tags:
             head = await _lock_head(tx, table_uuid)
             await load_tag(tx, head, name)
             await tx.delete_tag(head.table_id, name)
-            # What nothing but the tag has kept is to go.
+            # Snapshots that only this tag retained can now expire.
             await tx.request_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 
 
 def check_tag_name(field: str, name: str) -> None:
-    """Check what is to be the name of a tag."""
+    """Check the name of a new tag."""
     problem = find_tag_problem(name)
     if problem is not None:
         raise invalid(field, name, problem, "The name of the tag")

@@ -1,16 +1,16 @@
-"""Watches: whoever reads a table is told of each new snapshot, none left out.
+"""Watches: every watcher of a table receives each new snapshot, without gaps.
 
-The truth is always `snapshots behind n` in the store; everything else only says when to look. So a lost announcement
-costs latency, never correctness: commits of this process come with their snapshots, those of others are announced
+The truth is always `snapshots after n` in the store; everything else only says when to read it. So a lost announcement
+costs latency, never correctness. Commits of this process come with their snapshots, those of others are announced
 through the store, and a slow poll finds whatever was missed.
 
 Invariants:
 
-1. A watcher's position rises by one snapshot at a time, and each follows the one told of before: a database that lost
-   commits in a failover, under an open watch too, ends it (reliability C9).
-2. Up to which snapshot no changelog is open never falls, nor does the newest snapshot: a watcher is told up to one of
-   them, as it asked.
-3. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
+1. A watcher's position rises by one snapshot at a time, and each follows the one sent before. If a database loses
+   commits in a failover, even under an open watch, the watch ends (reliability C9).
+2. Neither the newest snapshot nor the last one without a pending changelog before it ever falls. A watcher receives
+   snapshots up to one of the two, as it asked.
+3. Memory holds a gapless tail of a table's history; where that is not possible, it is dropped.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _MAX_TAIL: Final = 2000
 
 @dataclass(eq=False)
 class _WatchedTable:
-    """A table that someone watches.
+    """A table with watchers.
 
     Args:
         table_id: The store's number of it.
-        latest: The newest snapshot known of.
-        complete: Up to this one no changelog is open.
+        latest: The newest known snapshot.
+        complete: No changelog is pending up to this snapshot.
         tail: The newest snapshots without a gap, at most `_MAX_TAIL`; may be empty.
-        first_open_in_tail: The lowest of these whose changelog was open when they were kept; 0: none.
+        first_open_in_tail: The lowest of these whose changelog was pending when they were stored here; 0: none.
         dropped: Whether it was dropped.
-        watchers: Who is to be woken.
+        watchers: The watchers to wake.
     """
 
     table_id: int
@@ -72,10 +72,10 @@ class _Watcher:
     """An open watch.
 
     Args:
-        after: The last snapshot told of, by table uuid; a table that was dropped is missing.
+        after: The last snapshot sent, by table uuid; a table that was dropped is missing.
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
-        wants_complete: It is told of a snapshot once no changelog up to and with its own is open.
+        wants_complete: It receives a snapshot once no changelog up to and including that one is pending.
     """
 
     after: dict[str, int]
@@ -85,7 +85,7 @@ class _Watcher:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def until(self, table: _WatchedTable) -> int:
-        """Up to which snapshot of a table it is told."""
+        """The last snapshot of a table that it may receive now."""
         return table.complete if self.wants_complete else table.latest
 
 
@@ -93,9 +93,9 @@ class WatchHub:
     """Wakes watchers. Runs on one event loop.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
         limits: How far a watcher may fall behind.
-        metrics: Told how many watch.
+        metrics: Gets the number of watchers.
     """
 
     def __init__(self, store: Store, limits: Limits, metrics: Metrics) -> None:
@@ -108,10 +108,10 @@ class WatchHub:
         self._announce_soon = asyncio.Event()
         self._closed = False
         self.listeners: list[Callable[[frozenset[str]], None]] = []
-        """Told of each announcement of another metastore; an empty one means that some may have been missed."""
+        """Called with each announcement of another metastore; an empty one means that some may have been missed."""
 
     def committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete: int) -> None:
-        """Tells of new snapshots of a table, which are durable, in rising order, and up to which none is open."""
+        """Adds durable new snapshots of a table, in rising order; no changelog is pending up to `complete`."""
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -128,7 +128,7 @@ class WatchHub:
         self._advance(table, snapshots[-1].snapshot_id, complete)
 
     def attached(self, table_uuid: str, complete: int) -> None:
-        """Tells that changelogs were attached, and up to which snapshot none is open now."""
+        """Notifies watchers that changelogs were attached; none is pending up to `complete` now."""
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -136,19 +136,19 @@ class WatchHub:
             self._advance(table, table.latest, complete)
 
     def announce(self, name: str) -> None:
-        """Tells other metastores on the same store of something that is no table, soon."""
+        """Announces a name that is not a table to other metastores on the same store, soon."""
         self._to_announce.add(name)
         self._announce_soon.set()
 
     def uncertain(self, table_uuid: str) -> None:
-        """Tells that a table may have new snapshots."""
+        """Notifies watchers that a table may have new snapshots."""
         table = self._tables.get(table_uuid)
         if table is not None:
             self._to_announce.add(table_uuid)
             self._announce_soon.set()
 
     def dropped(self, table_uuid: str) -> None:
-        """Tells that a table was dropped."""
+        """Notifies watchers that a table was dropped."""
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -156,15 +156,15 @@ class WatchHub:
             self._drop(table)
 
     async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
-        """New snapshots of tables behind the positions, in rising order, without gaps; ends when all are dropped.
+        """New snapshots of tables after the positions, in rising order, without gaps; ends when all are dropped.
 
-        With `complete` each is told of once no changelog up to and with its own is open.
+        With `complete` each snapshot is sent once no changelog up to and including its own is pending.
 
         Raises:
             NotFound: A table does not exist.
             HistoryDiverged: A position is not in the history of its table.
-            SnapshotExpired: What comes next is not kept any more.
-            ResourceExhausted: The caller was up to date, then read too slowly; it may come back from where it is.
+            SnapshotExpired: The next snapshot is no longer retained.
+            ResourceExhausted: The caller was up to date, then read too slowly; it may continue from its position.
         """
         _check_positions(positions, self._limits)
         watcher = _Watcher(
@@ -187,22 +187,22 @@ class WatchHub:
             self._close_watcher(watcher, [position.table_uuid for position in positions])
 
     async def step_poll(self) -> None:
-        """Looks once whether heads of watched tables have moved. Driven every few seconds, and by announcements."""
+        """Checks once whether heads of watched tables have moved. Runs every few seconds, and after announcements."""
         await self._poll(list(self._tables))
 
     async def step_announce(self) -> None:
-        """Waits until something was committed, then tells other metastores on the same store."""
+        """Waits for a commit, then notifies other metastores on the same store."""
         await self._announce_soon.wait()
         self._announce_soon.clear()
         tables, self._to_announce = self._to_announce, set()
         try:
             await self._store.announce(tables)
         except LakelogError as error:
-            # They find it by polling.
+            # The others find it by polling.
             log.warning("could not announce %d tables: %s", len(tables), error)
 
     async def run_listen(self) -> None:
-        """Follows what other metastores announce, until the store is closed."""
+        """Follows the announcements of other metastores, until the store is closed."""
         async with aclosing(self._store.listen()) as announcements:
             async for announced in announcements:
                 for listener in self.listeners:
@@ -234,7 +234,7 @@ class WatchHub:
 
     def _advance(self, table: _WatchedTable, latest: int, complete: int) -> None:
         if 0 < table.first_open_in_tail <= max(table.complete, complete):
-            # Those in memory are from before their changelogs were attached.
+            # The snapshots in memory are from before their changelogs were attached.
             table.tail.clear()
             table.first_open_in_tail = 0
         if latest <= table.latest and complete <= table.complete:
@@ -260,10 +260,10 @@ class WatchHub:
             table = self._tables.setdefault(
                 table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
             )
-            # It may have been dropped and restored; those who were not told of it yet need not be.
+            # It may have been dropped and restored; watchers that were not notified yet need not be.
             table.dropped = False
             table.watchers.add(watcher)
-        # What was committed between reading a head and registering is found by looking once more.
+        # Reading once more finds what was committed between reading a head and registering.
         for table_uuid, head in (await tx.find_heads(list(heads))).items():
             self._advance(self._tables[table_uuid], head.latest_snapshot_id, head.complete_until)
 
@@ -291,7 +291,7 @@ class WatchHub:
 
     async def _load(self, table: _WatchedTable, after: int, until: int) -> tuple[Snapshot, ...]:
         tail = table.tail
-        # What another metastore committed behind the tail is known to be there, but only the store has it.
+        # Commits of another metastore after the tail are known to exist, but only the store has them.
         if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
@@ -305,7 +305,7 @@ class WatchHub:
                 f"Snapshot {after + 1} expired before the watcher received it; the earliest one kept is {earliest}.",
                 metadata={"snapshot_id": str(after + 1), "earliest": str(earliest)},
             )
-        # Behind a snapshot that only a tag keeps there is a gap, which the next look finds.
+        # After a snapshot that only a tag retains there is a gap, which the next read finds.
         return tuple(each for place, each in enumerate(found) if each.snapshot_id == after + 1 + place)
 
     def _close_watcher(self, watcher: _Watcher, table_uuids: Sequence[str]) -> None:
@@ -321,7 +321,7 @@ class WatchHub:
 
 
 def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
-    """Checks that a snapshot follows the one that a watcher was told of before, where its uuid is known."""
+    """Checks that a snapshot follows the one that a watcher received last, where its uuid is known."""
     if known_uuid and snapshot.parent_uuid != known_uuid:
         before = snapshot.snapshot_id - 1
         raise HistoryDiverged(
@@ -357,7 +357,7 @@ async def _check_history(tx: Transaction, head: TableHead, position: WatchPositi
         )
     if after and after + 1 < head.earliest_change_id:
         raise SnapshotExpired(
-            f"The watcher of {head.name} begins behind snapshot {after}, but the snapshots up to "
+            f"The watcher of {head.name} begins after snapshot {after}, but the snapshots up to "
             f"{head.earliest_change_id - 1} have expired; {head.earliest_change_id} to {latest} can still be read.",
             metadata={"table": head.name, "earliest": str(head.earliest_change_id), "latest": str(latest)},
         )

@@ -19,11 +19,11 @@ class BucketSums:
 
 
 class DeletionVectorTransaction(Protocol):
-    """What planning of marks reads."""
+    """What the planning of deletion vectors reads."""
 
     async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
-        """Buckets to which the snapshots behind `after`, up to and with `until`, brought files otherwise than by marks.
+        """Buckets that got files from the snapshots after `after` up to `until`, except by deletion vectors.
 
-        Only those of at least two runs and so many bytes now, by partition and bucket.
+        Only buckets that have at least two sorted runs and `min_bytes` now, by partition and bucket.
         """
         ...

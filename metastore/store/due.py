@@ -22,12 +22,12 @@ class BucketRuns:
 
 @dataclass(frozen=True)
 class SmallChange:
-    """What snapshots have done to the small files of a partition.
+    """What snapshots did to the small files of a partition.
 
     Args:
         partition: Encoded.
-        file_count: How many more there are; below 0: less.
-        size_bytes: How many bytes more.
+        file_count: How many files more; negative: fewer.
+        size_bytes: How many bytes more; negative: fewer.
         first_added: The first of the snapshots that added some; None: none did.
         has_removed: Whether some were removed.
     """
@@ -41,15 +41,15 @@ class SmallChange:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What is remembered of the small files of a bucket of an append table.
+    """What the store remembers of the small files of a bucket of an append table.
 
     Args:
-        bucket: The bucket; 0 where there are none.
-        rule: By which options they were counted; with others they are counted anew.
+        bucket: The bucket; 0 in a table without buckets.
+        rule: The options by which the files were counted; under other options they are counted again.
         file_count: In a table without buckets: how many small files are live.
-        size_bytes: Of them.
-        first_snapshot: None of them was added before it; 0: there is none.
-        after: With buckets: the place (order snapshot, order ordinal) of the last file that needs no look any more.
+        size_bytes: The size of these files.
+        first_snapshot: None of these files was added before it; 0: there is none.
+        after: With buckets: the position (order snapshot, order ordinal) of the last file that needs no further check.
     """
 
     bucket: BucketRef
@@ -61,45 +61,45 @@ class Backlog:
 
 
 class DueTransaction(Protocol):
-    """What planning of compactions reads, and what it remembers. The table's work cursor is locked."""
+    """What the planning of compactions reads and remembers. The table's work cursor is locked."""
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """Where the snapshots behind `after` up to `until` added or removed data files; by partition and bucket."""
+        """Where the snapshots after `after` up to `until` added or removed data files, by partition and bucket."""
         ...
 
     async def sum_runs(self, table_id: int, buckets: Sequence[BucketRef], min_runs: int) -> list[BucketRuns]:
-        """The sorted runs of those buckets that have at least so many now, by partition and bucket."""
+        """The sorted runs of those buckets that have at least `min_runs` now, by partition and bucket."""
         ...
 
     async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
-        """All buckets of at least so many live files, by partition and bucket: the one look at a whole table."""
+        """All buckets with at least `min_files` live files, by partition and bucket. This scans the whole table."""
         ...
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
-        """What the snapshots behind `after` up to `until` did to files smaller than this, by partition."""
+        """What the snapshots after `after` up to `until` did to files smaller than `below_bytes`, by partition."""
         ...
 
     async def count_small_files(
         self, table_id: int, partitions: Sequence[bytes], until: int, below_bytes: int, after: int = 0
     ) -> list[Backlog]:
-        """The files smaller than this that are live at `until`, counted; added behind a snapshot; `rule` is empty.
+        """The count of files smaller than `below_bytes` that are live at `until` and were added after a snapshot.
 
-        Partitions that have none are left out.
+        Partitions without such files are left out; `rule` is empty.
         """
         ...
 
     async def load_bucket_tails(self, table_id: int, backlogs: Sequence[Backlog]) -> pa.Table:
-        """The files of buckets that are live now behind the places in `after`, with columns of FILE_SCHEMA."""
+        """The files of buckets that are live now after the positions in `after`, with columns of FILE_SCHEMA."""
         ...
 
     async def find_backlogs(self, table_id: int, buckets: Sequence[BucketRef]) -> list[Backlog]:
-        """What is remembered of those buckets of which something is."""
+        """What is remembered of some buckets; buckets of which nothing is remembered are left out."""
         ...
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table's buckets; what stands under numbers below 0 is of none."""
+        """Forgets what is remembered of a table's buckets; entries under negative numbers belong to no bucket."""
         ...
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
-        """Remembers it instead of what was remembered of these buckets."""
+        """Replaces what is remembered of these buckets."""
         ...

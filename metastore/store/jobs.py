@@ -12,7 +12,7 @@ from .records import WorkCursor
 
 
 class JobTransaction(Protocol):
-    """Jobs. Only the database's clock judges deadlines and pauses; a lock on a job comes behind one on a head."""
+    """Jobs. Only the database's clock judges deadlines and pauses. A lock on a head is taken before one on a job."""
 
     async def lease_job(
         self,
@@ -23,19 +23,19 @@ class JobTransaction(Protocol):
         *,
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due, or over; its epoch rises by one, and so do its attempts.
+        """Takes the first job that is due or whose lease has expired; its epoch and its attempts rise by one.
 
-        With `changelogs_last` those of the priority of changelogs come behind all others. The flag tells whether it was
-        over: whoever held it was not heard of in time.
+        With `changelogs_last` the jobs with the priority of changelogs come after all others. The flag says whether the
+        lease had expired: the previous holder did not renew it in time.
         """
         ...
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
-        """In how many milliseconds the first of these jobs is due or over; None: none will be by itself."""
+        """In how many milliseconds the first of these jobs is due or expires; None: none will be by itself."""
         ...
 
     async def abort_attempts(self, writer: str) -> list[str]:
-        """Aborts the open attempts of a writer and tells which."""
+        """Aborts the open attempts of a writer and returns their ids."""
         ...
 
     async def find_job(self, job_id: int) -> Job | None:
@@ -43,7 +43,7 @@ class JobTransaction(Protocol):
         ...
 
     async def lock_job(self, job_id: int) -> Job | None:
-        """Keeps a job as it is."""
+        """Locks a job against changes."""
         ...
 
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
@@ -51,46 +51,46 @@ class JobTransaction(Protocol):
         ...
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes a locked job that nobody holds any more: all but what names it, its priority, epoch and times.
+        """Changes a locked job that no one holds any more: all but its identity, priority, epoch and times.
 
-        What is due, or becomes so, is due after the pause.
+        A job that is due, or becomes due, is due after the pause.
         """
         ...
 
     async def set_payload(self, job: Job) -> None:
-        """Changes what a locked job does, and what was asked for since, and nothing else."""
+        """Changes only the payload of a locked job, and what was requested since it was taken."""
         ...
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Keeps those jobs of a table that exist as they are, in any order. The table's head is locked."""
+        """Locks those jobs of a table that exist against changes, in any order. The table's head is locked."""
         ...
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that are due, now or later, and that nobody does."""
+        """Those jobs of a table that are due, now or later, and that no one is doing."""
         ...
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due at once that are locked, or do not exist yet, with their payloads and at least their priority.
+        """Makes jobs due at once that are locked or do not exist yet, with their payloads and at least their priority.
 
-        They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
-        what was asked for since.
+        Failed jobs are tried again as well. A job that is being done stays as it is, and keeps the payload as what was
+        requested since.
         """
         ...
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
-        """How many jobs of a table are due, now or later, that nobody does."""
+        """How many jobs of a table are due, now or later, and not being done."""
         ...
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """How many jobs are not done, by kind."""
         ...
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due by themselves, at once or after their delays, that are locked, or do not exist yet.
+        """Makes jobs due without a request, at once or after their delays. They are locked, or do not exist yet.
 
-        What failed stays so until it has rested, and is tried once then. What is due does this payload then, at least
-        with this priority; it is not put off, nor tried before its pause is over. Those that somebody does have the
-        payload as what was asked for since, unless there is a delay.
+        A failed job stays failed until it has rested, and is then tried once. A waiting job gets this payload and at
+        least this priority; it is neither put off nor tried before its pause is over. A job that is being done keeps
+        the payload as what was requested since, unless there is a delay.
         """
         ...
 
@@ -99,15 +99,15 @@ class JobTransaction(Protocol):
         ...
 
     async def move_work_cursor(self, table_id: int, cursor: WorkCursor) -> None:
-        """Writes down that all up to this was planned, and heard. The table's head is locked."""
+        """Records that all work up to this cursor was planned, and all requests heard. The table's head is locked."""
         ...
 
     async def request_planning(self, table_id: int) -> None:
-        """Has the table's work planned though no snapshot comes. The table's head is locked."""
+        """Requests that the table's work is planned although there is no new snapshot. The table's head is locked."""
         ...
 
     async def list_unplanned(self, limit: int) -> list[str]:
-        """Uuids of tables with snapshots that were not planned, or with questions that were not heard."""
+        """Uuids of tables with snapshots that were not planned yet, or with requests to plan that are still open."""
         ...
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:

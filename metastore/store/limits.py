@@ -1,4 +1,4 @@
-"""The bounds of what one request, and all of them together, may take."""
+"""The bounds of what one request, and all requests together, may take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds that keep the service within its memory whatever it is asked.
+    """Bounds that keep the service within its memory, whatever is requested.
 
     Args:
         max_commit_files: Files that one commit may add; a full bulk load of a large table fits.
@@ -18,7 +18,7 @@ class Limits:
         max_group_files: Files of the commits that share a transaction.
         max_parallel_groups: Transactions of the gate at once; each takes a connection.
         max_range_snapshots: Snapshots of one incremental plan.
-        watch_lag_snapshots: How far a watcher that was up to date may fall behind before it is cut.
+        watch_lag_snapshots: How far a watcher that was up to date may fall behind before its watch is ended.
         max_watched_tables: Tables of one watch.
         max_requested_jobs: Jobs that one request makes due.
         max_services: Service processes that are listed.

@@ -11,18 +11,18 @@ from lakelog.format.tables.table import TableName
 
 
 class TopicLife(enum.Enum):
-    """Where a topic is in its life; what a table is like does not depend on it."""
+    """The state of a topic in its life cycle; what the table looks like does not depend on it."""
 
     CREATING = "creating"
-    """It may be there, its table is not yet: left by who died, it is dropped."""
+    """The topic may exist, its table does not yet. A process that dies leaves such a topic, which is then dropped."""
     WANTED = "wanted"
-    """Its table is there, it may not be: it is made as soon as brokers can be reached."""
+    """The table exists, the topic perhaps not: it is made as soon as brokers can be reached."""
     LIVE = "live"
-    """It holds the table's log."""
+    """The topic holds the table's log."""
     DROPPING = "dropping"
-    """Its table is gone: it is deleted as soon as brokers can be reached."""
+    """The table is gone: the topic is deleted as soon as brokers can be reached."""
     GONE = "gone"
-    """Nothing is left to be done. Known for as long as the table can be restored, so that its generation only rises."""
+    """Nothing is left to do. The record stays while the table can be restored, so that its generation only rises."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class LogTopic:
         table_uuid: The table.
         generation: From 1.
         topic: The topic's name.
-        topic_id: The broker's own id of it; empty: not known yet.
-        starts_after: It holds the snapshots behind this one.
-        is_named: The name is the user's: the topic is never deleted.
-        life: Where it is.
-        options: Of the table those that are about its log.
-        problem: What stood in the way when it was last tried; empty: nothing.
+        topic_id: The broker's own id of the topic; empty: not known yet.
+        starts_after: The log holds the snapshots after this one.
+        is_named: The user chose the name: the topic is never deleted.
+        life: The topic's state.
+        options: The table's options that concern its log.
+        problem: What prevented the last attempt; empty: nothing.
     """
 
     table_uuid: str
@@ -57,8 +57,9 @@ class LogStart:
     """A generation that is about to begin.
 
     Args:
-        topic: As it is to be written down.
-        offsets: Where each partition ends before it: what stands there is of others, or of earlier generations.
+        topic: The record to be written.
+        offsets: Where each partition ends before the generation: earlier records are of others, or of earlier
+            generations.
     """
 
     topic: LogTopic
@@ -67,13 +68,13 @@ class LogStart:
 
 @dataclass(frozen=True)
 class LogLag:
-    """How far a log is behind its table.
+    """How far a log lags its table.
 
     Args:
         table: The table's full name.
-        snapshots_behind: How many are not published as a whole.
-        behind_ms: For how long the first of them has been there; 0: there is none.
-        has_problem: It cannot be published now.
+        snapshots_behind: How many snapshots are not completely published.
+        behind_ms: How long ago the first of them was committed; 0: there is none.
+        has_problem: The log cannot be published now.
     """
 
     table: str
@@ -83,10 +84,10 @@ class LogLag:
 
 
 class LogTransaction(Protocol):
-    """Topics of logs. A lock on one comes behind that on its table's head."""
+    """Topics of logs. The lock on a table's head is taken before the one on its topic."""
 
     async def put_log_topic(self, topic: LogTopic) -> None:
-        """Writes a generation down, with the time; replaces what was known of it."""
+        """Records a generation, with the time; replaces its earlier record."""
         ...
 
     async def delete_log_topic(self, table_uuid: str, generation: int) -> None:
@@ -94,39 +95,39 @@ class LogTransaction(Protocol):
         ...
 
     async def find_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """The newest generation of a table's log, whatever has become of it; None: it has none."""
+        """The newest generation of a table's log, in any state; None: it has none."""
         ...
 
     async def lock_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """As `find_log_topic`; nobody else changes it before the transaction ends."""
+        """As `find_log_topic`; no one else changes it before the transaction ends."""
         ...
 
     async def find_topic_user(self, topic_id: str, table_uuid: str) -> TableName | None:
         """Another table whose log is in the topic now; None: there is none, nor will be before the transaction ends.
 
-        Empty names where that table is only being made.
+        The names are empty while that table is only being made.
         """
         ...
 
     async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
-        """The logs of other tables that are there in topics of a name, at whatever brokers, by table uuid.
+        """The logs of other existing tables in topics of a name, at any brokers, by table uuid.
 
-        Whoever asks for the same name waits for the transaction to end.
+        Another call for the same name waits for the transaction to end.
         """
         ...
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
-        """The newest generations of all tables that are there, by table uuid."""
+        """The newest generations of all existing tables, by table uuid."""
         ...
 
     async def list_log_lags(self) -> list[LogLag]:
-        """How far the logs of all tables that are there are behind."""
+        """How far the logs of all existing tables lag."""
         ...
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
-        """Generations of which something is to be done, those that were looked at last at the end; at most `limit`.
+        """Generations that need work, those visited last at the end; at most `limit`.
 
-        They are wanted, or to be dropped, or have been in the making for longer than `abandoned_ms`, or of a table that
-        is not known any more.
+        A topic of them is to be made or to be dropped, has been in the making for longer than `abandoned_ms`, or
+        belongs to a table that is not known any more.
         """
         ...

@@ -23,7 +23,7 @@ from lakelog.format.types.schema import TableSchema
 
 @dataclass(frozen=True)
 class TableRecord:
-    """A table of the catalog with what only the metastore knows of it."""
+    """A table of the catalog, with what only the metastore knows of it."""
 
     table_id: int
     info: TableInfo
@@ -32,11 +32,11 @@ class TableRecord:
 
 @dataclass(frozen=True)
 class WorkCursor:
-    """How far what commits make due has been planned at a table.
+    """How far the work that commits make due has been planned for a table.
 
     Args:
-        planned_until: All up to this snapshot.
-        requested: How often somebody wanted it planned although no snapshot came.
+        planned_until: All snapshots up to this one are planned.
+        requested: How often planning was requested without a new snapshot.
     """
 
     planned_until: int = 0
@@ -58,7 +58,7 @@ class NewTable:
 
 @dataclass(frozen=True)
 class ResultKey:
-    """What a commit to one table is known by."""
+    """What identifies a commit to one table."""
 
     table_uuid: str
     writer: str
@@ -67,7 +67,7 @@ class ResultKey:
 
 @dataclass(frozen=True)
 class GroupKeys:
-    """What a group of commits must know and lock; all distinct."""
+    """What a group of commits must read and lock; all distinct."""
 
     table_uuids: Sequence[str]
     results: Sequence[ResultKey]
@@ -78,7 +78,7 @@ class GroupKeys:
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """What is known for a group of commits. What does not exist is missing from the mappings.
+    """What is known for a group of commits. Things that do not exist are missing from the mappings.
 
     Args:
         now_ms: The store's time, read while the heads are locked.
@@ -101,7 +101,7 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class NewResult:
-    """The result of one change, to be kept for ever."""
+    """The result of one change, to be kept forever."""
 
     table_id: int
     writer: str
@@ -112,7 +112,7 @@ class NewResult:
 
 @dataclass
 class GroupRecords:
-    """All that a group of commits writes, to be written at once."""
+    """All that a group of commits writes, in one call."""
 
     heads: list[TableHead] = field(default_factory=list)
     snapshots: list[tuple[int, Snapshot]] = field(default_factory=list)
@@ -131,10 +131,10 @@ class Attachment:
     """Changelogs to be attached.
 
     Args:
-        head: Of the table, as it is behind it.
+        head: The table's head after the attachment.
         snapshot_ids: The snapshots.
         files: Their files.
-        attempt_id: Whose files they are; committed by it.
+        attempt_id: The attempt that wrote the files; the attachment commits it.
     """
 
     head: TableHead
@@ -155,14 +155,14 @@ class FileQuery:
         added_after: Only files that a later snapshot than this one added.
         added_until: Only files that this or an earlier snapshot added; None: no bound.
         removed_after: Only files that a later snapshot than this one removed; None: no such condition.
-        removed_until: With `removed_after`: and that this or an earlier one removed.
-        partitions: Only these, encoded; None: all.
-        buckets: Only these; None: all.
+        removed_until: With `removed_after`: only files that this or an earlier snapshot removed.
+        partitions: Only files of these partitions, encoded; None: of all.
+        buckets: Only files of these buckets; None: of all.
         first_key: Only files whose bounds reach up to it; None: unbounded.
         last_key: Only files whose bounds reach down to it; None: unbounded.
         below_bytes: Only files smaller than this; 0: of any size.
         with_statistics: Load the column `statistics` as well.
-        of_log: Of changelog files: log segments instead.
+        of_log: Load log segments instead of changelog files.
     """
 
     table_id: int
@@ -187,15 +187,15 @@ class Chunk:
 
     Args:
         chunk_id: Never used twice.
-        order_after: The chunk holds files whose order snapshot is behind this one,
-        order_until: up to and with this one.
+        order_after: The chunk holds files whose order snapshot is after this one,
+        order_until: and at or before this one.
         part: Place among the chunks of one range; together they are in the order of a plan.
-        file_count: Entries in it.
+        file_count: Number of entries.
         max_added: The highest `added_snapshot` of its entries.
         first_key: The lowest bound of its files; None: unbounded.
         last_key: The highest bound of its files; None: unbounded.
-        without: Ids of files of its range that were removed since it was packed.
-        size_bytes: Of the entries as stored.
+        without: Ids of its files that were removed since it was packed.
+        size_bytes: Size of the stored entries.
     """
 
     chunk_id: int
@@ -227,7 +227,7 @@ class NewChunk:
 
 @dataclass(frozen=True)
 class Packed:
-    """A table's chunks, in the order of a plan, and up to which snapshot they tell of everything."""
+    """A table's chunks, in the order of a plan, and the snapshot up to which they are complete."""
 
     packed_until: int
     chunks: tuple[Chunk, ...]

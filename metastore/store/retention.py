@@ -11,11 +11,11 @@ from lakelog.format.retention.expiry import SnapshotLease
 
 @dataclass(frozen=True)
 class ExpiryState:
-    """How far what has expired was cleared away.
+    """How far expired snapshots were cleared away.
 
     Args:
-        cleared_until: Of the files that were removed up to this snapshot only those are left that a name keeps.
-        kept: The snapshots below the earliest one that names kept then, rising.
+        cleared_until: Of the files removed up to this snapshot only those are left that a named snapshot retains.
+        kept: The named snapshots below the earliest one that were retained then, rising.
     """
 
     cleared_until: int = 0
@@ -24,17 +24,17 @@ class ExpiryState:
 
 @dataclass(frozen=True)
 class Clearing:
-    """What is to be cleared away of a table.
+    """What is to be cleared away in a table.
 
     Args:
         table_id: The table.
-        after: Entries of files that were removed behind this snapshot,
-        until: up to and with this one, go,
-        named: but for those that are live at one of these snapshots, rising.
-        rows_before: Snapshots before this one go, but for those named, and where they end in the external log.
-        changes_before: Entries of changelogs of snapshots before this one go; of log segments those of snapshots before
+        after: Entries are deleted whose files were removed after this snapshot,
+        until: and at or before this one,
+        named: except files that are live at one of these snapshots, rising.
+        rows_before: Snapshots before this one are deleted, except the named ones, with their ends in the external log.
+        changes_before: Changelog entries of snapshots before this one are deleted; log segments of snapshots before
             `until`.
-        limit: At most so many entries, and so many snapshots.
+        limit: At most this many entries, and this many snapshots.
     """
 
     table_id: int
@@ -51,9 +51,9 @@ class Cleared:
     """What was cleared away, or would be.
 
     Args:
-        files: That nothing refers to any more: queued for being deleted.
+        files: Number of files that nothing refers to any more, queued for deletion.
         size_bytes: Of the data and changelog files among them.
-        is_done: Nothing is left of what was to be cleared away.
+        is_done: Nothing is left to clear away.
     """
 
     files: int = 0
@@ -62,42 +62,42 @@ class Cleared:
 
 
 class RetentionTransaction(Protocol):
-    """Pins, expiry, and files that are aborted. The table's head is locked where something changes."""
+    """Snapshot leases, expiry, and aborted files. The table's head is locked where something changes."""
 
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
-        """The pins of readers that have not expired, in any order."""
+        """The snapshot leases of readers that have not expired, in any order."""
         ...
 
     async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        """The pin of a reader, expired or not."""
+        """The snapshot lease of a reader, expired or not."""
         ...
 
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Makes or moves the pin of a reader, and returns when it expires; pins of others that expired are removed."""
+        """Makes or moves a reader's snapshot lease, removes expired ones of others; returns when it expires."""
         ...
 
     async def delete_lease(self, table_id: int, holder: str) -> None:
-        """Removes the pin of a reader, if there is one."""
+        """Removes the snapshot lease of a reader, if there is one."""
         ...
 
     async def list_needed_tables(self, limit: int) -> list[str]:
-        """The uuids of tables that are there and of which somebody may need snapshots, those kept for longest first."""
+        """The uuids of existing tables with snapshots that may be needed, those retained for longest first."""
         ...
 
     async def load_expiry(self, table_id: int) -> ExpiryState:
-        """How far what has expired was cleared away."""
+        """How far expired snapshots were cleared away."""
         ...
 
     async def put_expiry(self, table_id: int, state: ExpiryState) -> None:
-        """Writes that down."""
+        """Records how far expired snapshots were cleared away."""
         ...
 
     async def set_earliest(self, table_id: int, earliest: int, earliest_change: int) -> None:
-        """Moves where what is kept of a table begins."""
+        """Moves the beginning of what is retained of a table."""
         ...
 
     async def measure_expired(self, clearing: Clearing) -> Cleared:
-        """What `clear_expired` would clear away in all, without doing it; shared files count as often as they stand."""
+        """What `clear_expired` would clear away in all, without doing it; a shared file counts once for each entry."""
         ...
 
     async def clear_expired(self, clearing: Clearing) -> Cleared:
@@ -109,5 +109,5 @@ class RetentionTransaction(Protocol):
         ...
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
-        """Takes files that are deleted out of the queue."""
+        """Takes deleted files out of the queue."""
         ...

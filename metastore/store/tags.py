@@ -1,4 +1,4 @@
-"""Names of snapshots, as use cases see them in a transaction of the store."""
+"""Tags, as use cases see them in a transaction of the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakelog.format.tables.snapshot import Snapshot
 
 
 class TagTransaction(Protocol):
-    """Names of snapshots."""
+    """Tags: names of snapshots."""
 
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
         """A tag of a table."""
@@ -24,9 +24,9 @@ class TagTransaction(Protocol):
         ...
 
     async def insert_tag(self, table_id: int, name: str, snapshot: Snapshot) -> Tag:
-        """Gives a snapshot of a table whose head is locked a name that is free."""
+        """Gives a snapshot a free name. The table's head is locked."""
         ...
 
     async def delete_tag(self, table_id: int, name: str) -> None:
-        """Takes a name away, of a table whose head is locked."""
+        """Removes a tag. The table's head is locked."""
         ...

@@ -1,11 +1,11 @@
-"""What the metastore keeps, as its use cases see it: transactions of narrow, bulk methods over one catalog store.
+"""What the metastore stores, as its use cases see it: transactions with narrow, bulk methods over one store.
 
 Implementations: `metastore/memory` and `metastore/postgres`; one contract suite runs over both. A transaction is atomic
 and isolated as READ COMMITTED with explicit locks: what a `lock_` method returns cannot change before the transaction
 ends. Leaving the block commits, an exception rolls back.
 
-Errors of every method: `Unavailable` when it is certain that nothing happened, `OutcomeUnknown` when the connection was
-lost while committing. `TransactionAborted`, a kind of `Unavailable`, asks for another try at once.
+Errors of every method: `Unavailable` when certainly nothing happened, `OutcomeUnknown` when the connection was lost
+while committing. `TransactionAborted`, a kind of `Unavailable`, asks for another try at once.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ from .tags import TagTransaction
 T = TypeVar("T")
 
 MAX_TRIES: Final = 10
-"""Of one transaction that the database aborts. Locks are taken in one order, so that even two in a row are rare."""
+"""Tries of one transaction that the database aborts. Locks have one order, so that even two aborts in a row are
+rare."""
 
 
 class TransactionAborted(Unavailable):
-    """The database gave the transaction up for the sake of another (a deadlock); nothing happened."""
+    """The database aborted the transaction in favour of another one (a deadlock); nothing happened."""
 
     default_reason = "TRANSACTION_ABORTED"
 
@@ -66,7 +67,7 @@ class CatalogTransaction(Protocol):
         ...
 
     async def lock_database(self, name: str) -> bool:
-        """Keeps a database from being dropped, and tables from being made in it by others; False: there is none."""
+        """Locks a database, so that others neither drop it nor make tables in it; False: there is none."""
         ...
 
     async def list_databases(self) -> list[DatabaseInfo]:
@@ -78,7 +79,7 @@ class CatalogTransaction(Protocol):
         ...
 
     async def insert_table(self, table: NewTable) -> TableRecord:
-        """Makes a table in a database that is locked, under a name that is free."""
+        """Makes a table under a free name. The database is locked."""
         ...
 
     async def find_table(self, name: TableName) -> TableRecord | None:
@@ -106,11 +107,11 @@ class CommitTransaction(Protocol):
     """What the gate needs."""
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """Locks the heads of those tables that exist, in table-id order."""
+        """Locks the heads of those tables that exist, in the order of table ids."""
         ...
 
     async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        """Locks the heads in table-id order, the writers, leases and jobs, and the attempts, then tells all of them."""
+        """Locks the heads in the order of table ids, writers, leases, jobs and attempts, and returns them all."""
         ...
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
@@ -130,14 +131,14 @@ class CommitTransaction(Protocol):
         *,
         compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
+        """Which snapshots after `after` added or removed data in the buckets, or in any bucket of the partitions.
 
-        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
+        Compactions are included only on request. The order is rising, with one entry for each snapshot and bucket.
         """
         ...
 
     async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
-        """The newest snapshot behind `after` that brought or took files and is no compaction."""
+        """The newest snapshot after `after` that added or removed files and is not a compaction."""
         ...
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
@@ -147,17 +148,19 @@ class CommitTransaction(Protocol):
     async def mark_removed(
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
-        """Lets live files be removed by a snapshot that this transaction will record."""
+        """Removes live files with a snapshot that this transaction will record."""
         ...
 
     async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
-        """Lets the snapshot behind a locked head, which this transaction will record, have the files of an earlier one.
+        """Gives the next snapshot of a locked head, which this transaction will record, the files of an earlier one.
 
-        What is live and was not then is removed. What was live then and is not gets a new entry, from the head's next
-        id on in the order of the old ones, with its path, level and place, but without what it said of positions. A
-        file that has an entry of its path and level in both states stays as it is.
-        Files that share a place stand in the order of their ids: so those of that state that share one with a file
-        that comes back get new entries as well.
+        A file that is live now and was not live then is removed. A file that was live then and is not live now gets a
+        new entry, with an id from the head's next one on, in the order of the old entries. The new entry has the same
+        path, level and order, but no deletion vector. A file stays as it is if both states have an entry with its path
+        and level.
+
+        Files with the same order position are sorted by their ids. So the earlier state's other files at the position
+        of a file that comes back get new entries as well.
         """
         ...
 
@@ -170,7 +173,7 @@ class CommitTransaction(Protocol):
         ...
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
-        """Keeps an attempt as it is."""
+        """Locks an attempt against changes."""
         ...
 
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
@@ -186,15 +189,15 @@ class CommitTransaction(Protocol):
         ...
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
+        """The last commit of a writer to a table."""
         ...
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
-        """The lowest snapshots of a locked head whose changelogs are open, rising, at most `limit`."""
+        """The lowest snapshots with pending changelogs, of a table whose head is locked, rising, at most `limit`."""
         ...
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
-        """Writes changelogs down that were found right. The last call of a transaction."""
+        """Records changelogs that passed all checks. The last call of a transaction."""
         ...
 
 
@@ -208,7 +211,7 @@ class SnapshotTransaction(Protocol):
     async def list_snapshots(
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
-        """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
+        """At most `limit` snapshots after `after` up to `until`, the oldest or newest of them, in rising order."""
         ...
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
@@ -216,18 +219,18 @@ class SnapshotTransaction(Protocol):
         ...
 
     async def load_files(self, query: FileQuery) -> pa.Table:
-        """Files in any order: columns of FILE_SCHEMA and, if asked for, `statistics` (binary)."""
+        """Files in any order, with the columns of FILE_SCHEMA and, on request, `statistics` (binary)."""
         ...
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
         """Changelog files in any order, with the columns of `load_files`.
 
-        They are never removed by a snapshot, so that of the query's times only `added_after` and `added_until` count.
+        No snapshot removes them, so of the query's times only `added_after` and `added_until` count.
         """
         ...
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
-        """Ids of the files that the snapshots behind `after` up to `until` removed."""
+        """Ids of the files that the snapshots after `after` up to `until` removed."""
         ...
 
     async def find_chunks(self, table_id: int) -> Packed:
@@ -235,11 +238,11 @@ class SnapshotTransaction(Protocol):
         ...
 
     async def load_entries(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The entries of chunks; one that was packed anew meanwhile is missing."""
+        """The entries of chunks; a chunk that has been packed again meanwhile is missing."""
         ...
 
     async def load_chunk_statistics(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The statistics of chunks; one that was packed anew meanwhile is missing."""
+        """The statistics of chunks; a chunk that has been packed again meanwhile is missing."""
         ...
 
     async def lock_packing(self, table_id: int) -> bool:
@@ -254,23 +257,23 @@ class SnapshotTransaction(Protocol):
         insert: Sequence[NewChunk],
         without: Mapping[int, Sequence[int]],
     ) -> None:
-        """Packs a table anew: deletes and inserts chunks and sets what others lack by now."""
+        """Packs a table again: deletes and inserts chunks, and updates which files the other chunks lack."""
         ...
 
     async def list_unpacked(self, min_files: int, limit: int) -> list[str]:
-        """Uuids of tables of which at least so many files were added or removed behind what is packed."""
+        """Uuids of tables with at least `min_files` files added or removed since they were packed."""
         ...
 
 
 class WorkTransaction(Protocol):
-    """Leases and pipelines. Deadlines are judged by the database's clock alone."""
+    """Leases and pipelines. Only the database's clock judges deadlines."""
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or over; its epoch rises by one."""
+        """Takes a lease that is free or expired; its epoch rises by one."""
         ...
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
-        """Moves the deadline of a lease that has this epoch and is held; `acquired` tells whether it did."""
+        """Moves the deadline of a lease that has this epoch and is held; `acquired` says whether it did."""
         ...
 
     async def release_lease(self, name: str, epoch: int) -> None:
@@ -278,11 +281,11 @@ class WorkTransaction(Protocol):
         ...
 
     async def lock_lease_epoch(self, name: str) -> int:
-        """Keeps a lease's epoch as it is and tells it; 0 when it was never held."""
+        """Locks a lease's epoch against changes and returns it; 0 when the lease was never held."""
         ...
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
-        """Writes down where a pipeline is, with the time."""
+        """Records the progress of a pipeline, with the time."""
         ...
 
     async def list_pipelines(self) -> list[Pipeline]:
@@ -290,23 +293,23 @@ class WorkTransaction(Protocol):
         ...
 
     async def delete_pipeline(self, name: str) -> None:
-        """Removes what a pipeline reported; its lease stays, with its epoch."""
+        """Removes the reports of a pipeline; its lease stays, with its epoch."""
         ...
 
 
 class PresenceTransaction(Protocol):
-    """Which services run. The store's clock alone says when they reported."""
+    """Which services run. Only the store's clock says when they reported."""
 
     async def renew_service(self, report: ServiceReport) -> bool:
-        """Replaces what a service reported, but for its start; False: it is not listed."""
+        """Replaces what a service reported, except its start; False: it is not listed."""
         ...
 
     async def lock_services(self) -> None:
-        """Lets no other transaction list a new service before this one ends."""
+        """Prevents other transactions from listing a new service before this one ends."""
         ...
 
     async def count_services(self) -> int:
-        """How many are listed."""
+        """How many services are listed."""
         ...
 
     async def insert_service(self, report: ServiceReport) -> None:
@@ -314,20 +317,20 @@ class PresenceTransaction(Protocol):
         ...
 
     async def remove_service(self, instance_id: str) -> None:
-        """Takes a service out, if it is listed."""
+        """Removes a service from the list, if it is there."""
         ...
 
     async def evict_services(self, gone_ms: int) -> None:
-        """Takes those out whose last report ceased to hold so long ago, but for those that report just now."""
+        """Removes services whose last report expired at least `gone_ms` ago, unless they report at this moment."""
         ...
 
     async def list_services(self) -> list[Service]:
-        """All that are listed, by kind, host, start and instance."""
+        """All listed services, by kind, host, start and instance."""
         ...
 
 
 class ConsumerTransaction(Protocol):
-    """Named readers."""
+    """Named readers: consumers."""
 
     async def now_ms(self) -> int:
         """The store's time, in milliseconds since the epoch."""
@@ -342,11 +345,11 @@ class ConsumerTransaction(Protocol):
         ...
 
     async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer of a table whose head is locked; returns when."""
+        """Makes or changes a consumer and returns the time. The table's head is locked."""
         ...
 
     async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        """Removes a consumer of a table whose head is locked."""
+        """Removes a consumer. The table's head is locked."""
         ...
 
 
@@ -369,22 +372,22 @@ class Transaction(
     PublishTransaction,
     Protocol,
 ):
-    """All that can be done in one transaction."""
+    """All that one transaction can do."""
 
 
 class Store(Protocol):
-    """Where the metastore keeps everything."""
+    """Where the metastore stores everything."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A new transaction; commits at the end of the block."""
+        """A new transaction; it commits at the end of the block."""
         ...
 
     async def announce(self, table_uuids: Collection[str]) -> None:
-        """Tells other metastores on the same store that heads have moved. A lost one costs latency only."""
+        """Notifies other metastores on the same store that heads have moved. A lost notice costs latency only."""
         ...
 
     def listen(self) -> AsyncGenerator[frozenset[str]]:
-        """What other metastores announce, until closed; an empty set means that some may have been missed."""
+        """The announcements of other metastores, until closed; an empty set means that some may have been missed."""
         ...
 
     async def close(self) -> None:
@@ -393,9 +396,9 @@ class Store(Protocol):
 
 
 async def run_transaction(store: Store, work: Callable[[Transaction], Awaitable[T]]) -> T:
-    """Runs `work` in a transaction of its own, again when the database gave it up.
+    """Runs `work` in a transaction of its own, again when the database aborted it.
 
-    Repeating is safe: a transaction that was given up has changed nothing.
+    Repeating is safe: an aborted transaction has changed nothing.
 
     Raises:
         LakelogError: What `work` raised; `TransactionAborted` after `MAX_TRIES`.

@@ -1,7 +1,7 @@
-"""What requests may look like: checked at the edge, before anything is asked of the store.
+"""What requests may look like: checked at the edge, before the store is asked anything.
 
-Every refusal is an `InvalidArgument` that names the field, the value and the remedy. Whether a request fits the state
-of its tables is not decided here but by `lakelog.format.commit.rules`.
+Every refusal is an `InvalidArgument` that names the field, the value and the remedy. `lakelog.format.commit.rules`, not
+this module, decides whether a request fits the state of its tables.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def invalid(field: str, value: object, remedy: str, called: str = "") -> InvalidArgument:
-    """The error for a field of a request that has a value it may not have; `called` is what users know it as."""
+    """The error for a field of a request with an invalid value; `called` is the name that users know the field by."""
     shown = repr(value)
     shown = shown if len(shown) <= 200 else f"{shown[:200]}... ({len(shown)} characters)"
     return InvalidArgument(f"{called or field} is {shown}. {remedy}", metadata={"field": field, "value": shown})
@@ -71,7 +71,7 @@ def check_pipeline_name(name: str) -> None:
 
 
 def check_uuid(field: str, value: str) -> None:
-    """Check that something is 32 lower-case hexadecimal digits."""
+    """Check that a value is 32 lower-case hexadecimal digits."""
     if not _UUID.fullmatch(value):
         raise invalid(field, value, "Give 32 lower-case hexadecimal digits, as the metastore returned them.")
 
@@ -87,7 +87,7 @@ def check_text(field: str, text: str, shortest: int, longest: int) -> None:
 
 
 def check_encodable(field: str, text: str) -> None:
-    """Check that a text is whole Unicode."""
+    """Check that a text is valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -120,7 +120,7 @@ def check_properties(field: str, properties: Mapping[str, str]) -> None:
 
 
 def check_commit_request(request: CommitRequest, limits: Limits) -> None:
-    """Check all of a commit that can be checked without looking at its tables."""
+    """Check all parts of a commit that can be checked without its tables."""
     check_writer(request.writer)
     check_number("identifier", request.identifier, 0)
     if request.previous_identifier is not None:
@@ -152,7 +152,7 @@ def check_commit_request(request: CommitRequest, limits: Limits) -> None:
 
 
 def check_change(change: Change) -> None:
-    """Check all of one table's part that can be checked without looking at the table."""
+    """Check all parts of one table's change that can be checked without the table."""
     check_uuid("table_uuid", change.table_uuid)
     check_number("schema_id", change.schema_id, 0, MAX_INT32)
     check_number("bucket_count", change.bucket_count, -1, MAX_INT32)
@@ -269,7 +269,7 @@ def _check_removal(change: Change) -> None:
                 check_text("remove.partition_values", column, 1, 10_000)
                 _check_bytes("remove.partition_values", value, MAX_PARTITION_BYTES)
         case RemoveEverything() | RestoreState() | None:
-            # What restores a state is checked in `restoring`.
+            # Changes that restore a state are checked in `restoring`.
             pass
 
 

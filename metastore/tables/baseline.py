@@ -1,12 +1,12 @@
-"""Who tells what commits change: altering a table to the changelog producer `full-compaction`, and away from it.
+"""Which process emits what commits change: altering a table to the producer `full-compaction`, and away from it.
 
-    none, input, lookup --ALTER--> full-compaction: all that is there is told, so that the first full compaction tells
-                                   what has changed since
-    full-compaction --ALTER--> another: all that commits changed must have been told, else nobody ever would
+    none, input, lookup --ALTER--> full-compaction: all live files enter the baseline, so that the first full
+                                   compaction emits what has changed since
+    full-compaction --ALTER--> another: all changes must have been emitted, or they never would be
 
-Both change what the *next* snapshot is like: it stands under the head's lock which commits come before and which after.
-So no compaction must have run for the first of them: which files were there, whatever their levels, is remembered, and
-they are kept until the first full compaction has compared its result with them.
+Both change how the *next* snapshot is made: under the head's lock it is certain which commits come before and after. So
+no compaction need run before the first change: the files that were live, at any level, are remembered, and are retained
+until the first full compaction has compared its result with them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..store.transaction import Transaction
 
 
 def defers_changelog(options: Mapping[str, str]) -> bool:
-    """Whether full compactions tell what commits to a table with these options change. Pure."""
+    """Whether full compactions emit what commits to a table with these options change. Pure."""
     return TableOptions(options).get(CHANGELOG_PRODUCER) == FULL_COMPACTION
 
 
 async def alter_producer(tx: Transaction, head: TableHead, options: Mapping[str, str]) -> None:
-    """Follows a table's options that were altered; its head is locked.
+    """Updates the baseline after a table's options were altered; its head is locked.
 
     Raises:
-        CommitConflict: Changes would never be told.
+        CommitConflict: Changes would never be emitted.
     """
     wanted = defers_changelog(options)
     if wanted is head.defers_changelog:
@@ -41,7 +41,7 @@ async def alter_producer(tx: Transaction, head: TableHead, options: Mapping[str,
         raise CommitConflict(
             f"The changelog of {head.name} does not hold yet what has changed since it was last compacted as a whole, "
             f"and with another '{CHANGELOG_PRODUCER.key}' it never would. Compact it as a whole (compact(full=True); "
-            "in a shell `lakelog table compact --full`), then alter it, while nobody writes to it.",
+            "in a shell `lakelog table compact --full`), then alter it, while no one writes to it.",
             reason="CHANGES_UNTOLD",
             metadata={"table": head.name, "option": CHANGELOG_PRODUCER.key, "retry": "never"},
         )

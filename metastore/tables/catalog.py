@@ -31,20 +31,20 @@ _MAX_NEAREST: Final = 3
 _IF_NOT_EXISTS: Final = (
     "make it only where there is none (if_not_exists=True; in a shell --if-not-exists; in SQL IF NOT EXISTS)"
 )
-"""Said to users of the SDK, the command and SQL alike, who each write it in their own way."""
+"""Shown to users of the SDK, the command line and SQL alike, who each write it in their own way."""
 
 
 class Catalog:
     """The use cases of databases and tables.
 
     Args:
-        store: Where everything is kept.
-        ids: Names of new tables.
+        store: Where everything is stored.
+        ids: Generates the uuids of new tables.
         warehouse: Absolute URI under which tables get their locations.
         logs: Makes the topics of tables that have a log.
-        altered: Told of each table whose options were altered, by uuid.
-        dropped: Told of each table that was dropped, by uuid and name.
-        dropped_retention_ms: For how long dropped tables can be restored; 0: not at all.
+        altered: Called with the uuid of each table whose options were altered.
+        dropped: Called with uuid and name of each dropped table.
+        dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Catalog:
             return made, True
 
         if has_log(options):
-            # Before brokers are asked for a topic that would be in vain.
+            # Before brokers are asked for a topic that would be useless.
             existing = await run_transaction(self._store, find)
             if existing is not None:
                 return existing.info, False
@@ -182,7 +182,7 @@ class Catalog:
         try:
             record, created = await run_transaction(self._store, create)
         except OutcomeUnknown:
-            # The table may have been made: whose topic it is, is found out later.
+            # The table may have been made: a later step finds out whose topic it is.
             raise
         except LakelogError:
             await self._give_up(start)
@@ -235,7 +235,7 @@ class Catalog:
         check_properties("set_options", set_options)
         seen = await self.get_table_by_uuid(table_uuid)
         wanted = _change_options(seen, set_options, unset_options, self._logs)
-        # Brokers follow before anything is locked; what is written down then has been done.
+        # Brokers follow before anything is locked; the record then says what has been done.
         topic = await self._logs.alter(seen, wanted)
 
         async def alter(tx: Transaction) -> TableInfo:
@@ -258,7 +258,7 @@ class Catalog:
             if log is not heads[table_uuid].log:
                 await tx.set_log(found.table_id, log)
             await tx.set_options(found.table_id, options)
-            # With other options other things are due.
+            # Under other options other work is due.
             await tx.request_planning(found.table_id)
             altered = await tx.find_table_by_uuid(table_uuid)
             assert altered is not None, "its head is locked"
@@ -274,7 +274,7 @@ class Catalog:
 
         async def drop(tx: Transaction) -> str | None:
             found = await tx.find_table(name)
-            # Between finding and locking it may have been dropped: then its head is no more.
+            # It may have been dropped between finding and locking: then its head is gone.
             heads = await tx.lock_heads([found.info.table_uuid]) if found is not None else {}
             if not heads:
                 if if_exists:
@@ -337,7 +337,7 @@ def _change_options(
     options = {key: value for key, value in table.options.items() if key not in unset}
     options.update(set_options)
     if KAFKA_SERVERS.key not in options:
-        # Its default, which a new table is given, too.
+        # The default that a new table gets counts as well.
         options = logs.resolve(options)
     schema = table.schema
     validate_table_options(

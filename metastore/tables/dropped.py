@@ -4,9 +4,8 @@
       ^                 |
       +---- restore ----+
 
-A table is marked as purged in Postgres before the first of its files is deleted, under the lock that restoring takes:
-what can be restored is whole. Each step behind that is safe to repeat, and whoever takes the job over begins with the
-first.
+Postgres marks a table as purged before its first file is deleted, under the lock that restoring takes: a table that can
+be restored is complete. Each later step is safe to repeat, and the next holder of the job begins with the first.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_name, check_number, check_uuid
 
 _ROWS_A_CALL: Final = 20_000
-"""Rows that one transaction deletes: some tenths of a second, in which nobody waits for their locks."""
+"""Rows that one transaction deletes: some tenths of a second, in which no one waits for their locks."""
 
 _MAX_LISTED: Final = 10_000
-"""Dropped tables that one answer tells of: some megabytes."""
+"""Dropped tables in one answer: some megabytes."""
 
 
 class DroppedTables:
     """The use cases of dropped tables.
 
     Args:
-        store: Where everything is kept.
-        restored: Told of each table that was restored, by uuid.
+        store: Where everything is stored.
+        restored: Called with the uuid of each restored table.
     """
 
     def __init__(self, store: Store, restored: Callable[[str], None]) -> None:
@@ -50,7 +49,7 @@ class DroppedTables:
         """The dropped tables that are still known, the newest first; of very many only the newest.
 
         Args:
-            database: Only those of it, whether or not it exists still; empty: of all.
+            database: Only tables of this database, which need not exist; empty: of all.
         """
         if database:
             check_name("database", database)
@@ -62,13 +61,13 @@ class DroppedTables:
         """Makes a dropped table live again, with all that belonged to it.
 
         Args:
-            name: The one it had. Its database is made again where it was dropped.
-            table_uuid: Which one; empty: the one that was dropped last.
-            new_name: What it is called from now on, in a database that exists; None: as before.
+            name: Its former name. Its database is made again if it was dropped.
+            table_uuid: Which table; empty: the one that was dropped last.
+            new_name: Its new name, in a database that exists; None: the former name.
 
         Raises:
-            NotFound: There is none that could be restored, or no such database.
-            AlreadyExists: The name is taken, or its named topic is another table's by now (`TOPIC_IN_USE`).
+            NotFound: There is no such table to restore, or no such database.
+            AlreadyExists: The name is taken, or another table has its named topic by now (`TOPIC_IN_USE`).
         """
         _check_table_name("", name)
         if table_uuid:
@@ -86,8 +85,8 @@ class DroppedTables:
                         reason="DATABASE_NOT_FOUND",
                         metadata={"database": target.database},
                     )
-                # It was dropped with its tables. Nothing says that it is wanted, should nothing be restored: then
-                # this is taken back.
+                # It was dropped with its tables. If nothing is restored, no one may want the database: then this is
+                # undone.
                 await tx.insert_database(target.database, "")
                 await tx.lock_database(target.database)
             known = await tx.list_dropped(name.database, name.name, _MAX_LISTED)
@@ -105,7 +104,7 @@ class DroppedTables:
             if head.first_pending_snapshot:
                 # Readers wait for it.
                 await tx.request_jobs([DueJob(head.table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)])
-            # Its jobs went with it.
+            # Its jobs were deleted with it.
             await tx.request_planning(head.table_id)
             restored = await tx.find_table(target)
             assert restored is not None, "its head is shown again"
@@ -118,9 +117,9 @@ class DroppedTables:
         return restored
 
     async def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:
-        """Notes that a dropped table can no longer be restored. Idempotent.
+        """Records that a dropped table can no longer be restored. Idempotent.
 
-        Only behind this its files may be deleted.
+        Its files may be deleted only after this.
 
         Args:
             job_id: The table's job of the kind `purge`.
@@ -128,7 +127,7 @@ class DroppedTables:
 
         Raises:
             NotFound: There is no such job; the table was restored.
-            Fenced: Another does it.
+            Fenced: Another holder has the job.
         """
 
         async def begin(tx: Transaction) -> DroppedTable:
@@ -139,13 +138,13 @@ class DroppedTables:
         return await run_transaction(self._store, begin)
 
     async def purge_rows(self, job_id: int, epoch: int) -> int:
-        """Deletes some of what is known of a purged table; how many rows, 0: nothing is left but its name.
+        """Deletes some records of a purged table and returns how many; 0: nothing is left but its name.
 
         Finishing the job then forgets that too.
 
         Raises:
             NotFound: There is no such job.
-            Fenced: Another does it.
+            Fenced: Another holder has the job.
             InvalidArgument: The purge has not begun.
         """
 
@@ -163,11 +162,11 @@ class DroppedTables:
 
 
 async def end_purge(tx: Transaction, job: Job, epoch: int, *, work_left: bool) -> bool:
-    """Ends a job of the kind `purge`, and forgets the table whose rows are gone; whether it is due again.
+    """Ends a job of the kind `purge`, and forgets the table if its rows are gone; returns whether it is due again.
 
     Raises:
         NotFound: There is no such job.
-        Fenced: Another does it.
+        Fenced: Another holder has the job.
     """
     found = await _lock_for_purge(tx, job.job_id, epoch)
     if not work_left and found.table.is_purged and not await tx.delete_rows(found.table_id, 1):
@@ -178,20 +177,20 @@ async def end_purge(tx: Transaction, job: Job, epoch: int, *, work_left: bool) -
 
 
 async def explain_gone(tx: Transaction, table_uuid: str) -> NotFound:
-    """The error for a table uuid that names no table; of one that was dropped it tells how to have it back."""
+    """The error for a table uuid that names no table; for a dropped table it says how to restore it."""
     dropped = await tx.find_dropped(table_uuid)
     return table_gone(table_uuid) if dropped is None else dropped_error(dropped)
 
 
 async def explain(tx: Transaction, error: LakelogError) -> LakelogError:
-    """An error as it is told: where a table is gone, with what is known of that."""
+    """The error that callers see: if a table is gone, with what is known of the drop."""
     if isinstance(error, NotFound) and error.reason == "TABLE_NOT_FOUND" and "table_uuid" in error.metadata:
         return await explain_gone(tx, error.metadata["table_uuid"])
     return error
 
 
 async def describe_dropped(tx: Transaction, name: TableName) -> str:
-    """A sentence on the table of a name that was dropped last, with a space before it; empty when there is none."""
+    """A sentence on the table of a name that was dropped last, after a space; empty when there is none."""
     known = await tx.list_dropped(name.database, name.name, 1)
     if not known:
         return ""
@@ -200,7 +199,7 @@ async def describe_dropped(tx: Transaction, name: TableName) -> str:
 
 async def _choose(tx: Transaction, known: list[DroppedTable], name: TableName, table_uuid: str) -> DroppedRecord:
     wanted = [each for each in known if each.table_uuid == table_uuid] if table_uuid else known
-    # Those that are purged come behind all others: the newest of them tells that it is too late.
+    # Purged tables come after all others: the newest of them shows that it is too late.
     for each in sorted(wanted, key=lambda dropped: dropped.is_purged):
         locked = await tx.lock_dropped(each.table_uuid)
         if locked is None:
@@ -235,7 +234,7 @@ async def _lock_for_purge(tx: Transaction, job_id: int, epoch: int) -> DroppedRe
     check_number("epoch", epoch, 1)
     found = await tx.find_job(job_id)
     dropped = None if found is None else await tx.lock_dropped(found.table_uuid)
-    # Restoring the table took the job away.
+    # Restoring the table removed the job.
     job = check_holder(await tx.lock_job(job_id), job_id, epoch)
     if dropped is None:
         raise job_not_found(job_id)

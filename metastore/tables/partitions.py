@@ -1,7 +1,7 @@
 """Encoded partitions against the partition columns of their table.
 
-An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys.encoding`). What enters a
-table is checked once, so that plans may split partitions without looking for damage.
+An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys.encoding`). Partitions
+are checked once, when they enter a table, so that plans may split them without checks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..store.validation import invalid
 
 _MAX_TABLES: Final = 1000
 _MAX_PARTITIONS: Final = 10_000
-"""Of each cache; a full one is emptied: it fills again with what is in use."""
+"""Of each cache; a full one is emptied, and fills again with what is in use."""
 
 
 class PartitionRules:
-    """Checks and matches encoded partitions, and checks what else a table's schema decides of a change.
+    """Checks and matches encoded partitions, and checks what else of a change depends on the table's schema.
 
-    It remembers schemas, which never change, and what was found right.
+    It caches schemas, which never change, and partitions that passed the check.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,8 @@ class PartitionRules:
         """Checks every partition that a change names.
 
         Raises:
-            InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is none.
+            InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is not one of
+                them.
         """
         named: set[bytes] = {file.partition for file in change.add_files}
         named.update(file.partition for file in (*change.changelog_files, *change.log_files))
@@ -68,7 +69,7 @@ class PartitionRules:
         self._checked.update(((head.table_id, partition), None) for partition in unchecked)
 
     async def check_deletion_vectors(self, transaction: Transaction, head: TableHead, change: Change) -> None:
-        """Checks that a change which tells what its rows supersede is one of a table in which rows supersede others.
+        """Checks that a change with deletion vectors is one of a table with a primary key.
 
         Raises:
             InvalidArgument: The table has no primary key.
@@ -84,7 +85,7 @@ class PartitionRules:
             )
 
     async def name_partition(self, transaction: Transaction, head: TableHead, partition: bytes) -> str:
-        """A partition for people; empty in a table without partition columns."""
+        """A partition in readable form; empty in a table without partition columns."""
         return name_partition(await self._schema(transaction, head), partition) if head.partitioned else ""
 
     async def has_key(self, transaction: Transaction, head: TableHead) -> bool:
@@ -94,7 +95,7 @@ class PartitionRules:
     async def matching(
         self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]
     ) -> tuple[bytes, ...]:
-        """Those of the partitions that have these encoded values in the named columns."""
+        """The partitions that have these encoded values in the named columns."""
         schema = await self._schema(transaction, head)
         types = partition_types(schema)
         wanted = [(schema.partition_by.index(column), value) for column, value in values.items()]
@@ -124,8 +125,8 @@ def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) 
     """Check that a partition holds exactly one encoded value for each partition column.
 
     Raises:
-        InvalidArgument: It holds more, less or something else; also for bytes that only look like an encoding, since
-            the same values must always be the same partition.
+        InvalidArgument: It holds more, fewer or other bytes; also for bytes that only look like an encoding, since the
+            same values must always be the same partition.
     """
     try:
         values = decode_partition(partition, types)

@@ -1,7 +1,7 @@
 """The files below tables' locations: what refers to them, and attempts that will never be committed.
 
-Nothing here deletes a file. Who does has an attempt aborted first, or asks what refers to a file after the attempt was
-seen to be over: what then refers to nothing never will (`lakelog.format.retention.table_files`).
+This module deletes no file. A caller that does first has an attempt aborted, or asks what refers to a file after it saw
+that the attempt was over: a file without references then never gets any (`lakelog.format.retention.table_files`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class TableFiles:
     """The use cases of files and of attempts that are over.
 
     Args:
-        store: Where everything is kept.
+        store: Where everything is stored.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def find_used_files(self, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
-        """Tells which of some files a table refers to, and of the attempts in whose folders they are.
+        """Returns which of some files a table refers to, and the attempts in whose folders they are.
 
         Raises:
             NotFound: There is no such table.
@@ -56,7 +56,7 @@ class TableFiles:
         return await run_transaction(self._store, find)
 
     async def list_used_files(self, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
-        """The files that a table refers to, page by page; what is committed meanwhile may be among them.
+        """The files that a table refers to, page by page; files committed meanwhile may be included.
 
         Raises:
             NotFound: There is no such table.
@@ -89,7 +89,7 @@ class TableFiles:
         _check_count("limit", limit)
 
         async def load(tx: Transaction) -> PartitionPage:
-            # The head first: what is committed behind it may be seen, and is noticed by whoever goes by its snapshot.
+            # The head first: later commits may be seen, and callers notice them by the snapshot.
             head = await _find_head(tx, table_uuid)
             if not head.partitioned:
                 raise InvalidArgument(
@@ -110,9 +110,9 @@ class TableFiles:
 
         Args:
             table_uuid: The table.
-            open_ms: Only open ones that were opened at least so long ago.
-            aborted_ms: Only doomed ones that were opened at least so long ago.
-            limit: At most so many.
+            open_ms: Only open ones that were opened at least this long ago.
+            aborted_ms: Only aborted ones that were opened at least this long ago.
+            limit: At most this many.
         """
         check_uuid("table_uuid", table_uuid)
         check_number("open_ms", open_ms, 0, MAX_AGE_MS)
@@ -126,12 +126,12 @@ class TableFiles:
         return await run_transaction(self._store, load)
 
     async def abort_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
-        """Aborts attempts of a table that have been open for too long; which of them are aborted now. Idempotent.
+        """Aborts attempts of a table that have been open for too long; returns which are aborted now. Idempotent.
 
         Args:
             table_uuid: The table.
             attempt_ids: Which attempts.
-            open_ms: Those that were opened less long ago stay open.
+            open_ms: Attempts that were opened less long ago stay open.
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
@@ -146,9 +146,9 @@ class TableFiles:
         return await run_transaction(self._store, abort)
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Forgets aborted attempts whose files below the table are deleted; how many. Idempotent.
+        """Forgets aborted attempts whose files below the table are deleted; returns how many. Idempotent.
 
-        One that is of several tables is known for the others' sake still. Nobody can commit what is not known.
+        An attempt of several tables stays known for the others. An unknown attempt cannot be committed.
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)

@@ -1,4 +1,4 @@
-"""What can be known of a stream before Spark is started."""
+"""What can be checked of a stream before Spark starts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def check_stream(metastore: Metastore, stream: Stream) -> None:
     """Checks a stream against its tables; blocks on the metastore.
 
     Raises:
-        InvalidArgument: Options, columns, condition or sink do not fit; all problems together, a line each, as
+        InvalidArgument: Options, columns, condition or sink do not fit; the error has all problems, a line each, as
             `file:line:column: key: what`.
-        NotFound: A table does not exist; with the other problems, as above.
+        NotFound: A table does not exist; the error has the other problems as well, as above.
         Unavailable: The metastore does not answer.
     """
     mismatches = Mismatches(stream.places)
@@ -67,7 +67,7 @@ def _check_options(stream: Stream, mismatches: Mismatches) -> None:
         StreamReadOptions.of(SourceOptions.of({**table, **given}))
     except InvalidArgument as error:
         for key, value in given.items():
-            # Each by itself, so that one does not hide the others; what it needs beside it is no matter here.
+            # Each on its own, so that one does not hide the others; the options that it depends on do not matter here.
             with mismatches.of(f"source.options.{key}"), _without_missing():
                 StreamReadOptions.of(SourceOptions.of({**table, key: value}))
         mismatches.add_error("source.options", error)
@@ -75,7 +75,7 @@ def _check_options(stream: Stream, mismatches: Mismatches) -> None:
 
 @contextmanager
 def _without_missing() -> Iterator[None]:
-    """Lets an option pass that lacks another one."""
+    """Accepts an option although another one that it needs is missing."""
     try:
         yield
     except InvalidArgument as error:
@@ -88,7 +88,7 @@ def _check_source(stream: Stream, source: TableInfo, mismatches: Mismatches) -> 
     try:
         read_options = StreamReadOptions.of(SourceOptions.of(to_options(stream)))
     except InvalidArgument:
-        # An option is wrong, which has been noted; what does not depend on options is checked all the same.
+        # An option is wrong, which has been noted; everything that does not depend on options is still checked.
         read_options = StreamReadOptions.of(
             SourceOptions.of(to_options(replace(stream, source=replace(stream.source, options={}))))
         )
@@ -140,10 +140,10 @@ def _check_table(
 
 
 def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mismatches: Mismatches) -> list[str]:
-    """Each row of the source needs a row of its own in the sink: two that shared one would take it from each other.
+    """Checks that each row of the source has its own row in the sink: two that shared one would overwrite each other.
 
     Returns:
-        Columns of the sink's key that the source has and the stream has not, which has been noted.
+        Columns of the sink's key that the source has and the stream lacks; the problem has been noted.
     """
     needed, key = source.schema.primary_key, target.schema.primary_key
     lacking = [name for name in needed if name not in key]
@@ -166,11 +166,11 @@ def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, mis
 
 
 def _check_order(source: TableInfo, target: TableInfo, mismatches: Mismatches) -> None:
-    """The source's changes are in their order; a sink that puts its rows in another loses some of them.
+    """Checks the order: the source's changes are in their order, and a sink with another order loses some of them.
 
-    SUBTLE: the same `sequence.field` on both sides is no better. A delete beats rows of lower sequence for some time
-    after its commit, which in the sink is later, and what was replaced by overwriting has any sequence: the source
-    takes rows then that the sink refuses.
+    SUBTLE: the same `sequence.field` on both sides is no better. For some time after its commit a delete wins over rows
+        of lower sequence, and in the sink that commit is later. Rows that an overwrite replaced have any sequence. So
+        the source accepts rows that the sink refuses.
     """
     options = TableOptions(target.options)
     sequence = options.get(SEQUENCE_FIELD)

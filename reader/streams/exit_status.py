@@ -1,4 +1,4 @@
-"""How a stream ends: each kind has an exit code of its own, so that scripts and supervisors can tell."""
+"""How a stream ends: each kind has its own exit code, for scripts and supervisors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class ExitStatus(enum.IntEnum):
     """Exit codes of `lakelog reader run`; of several streams the largest."""
 
     FINE = ExitCode.FINE
-    """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""
+    """Stopped by a signal after the current batch, or everything was read; also: the check found nothing."""
     FAILED = ExitCode.FAILED
-    """Something unexpected; the log tells."""
+    """An unexpected error; see the log."""
     INVALID = ExitCode.INVALID
-    """The command line, a stream's file, its tables or its function do not fit; starting again cannot help."""
+    """The command line, a stream's file, its tables or its function are wrong; starting again cannot help."""
     FUNCTION_FAILED = 3
     """The sink's function raised an error."""
     FENCED = ExitCode.FENCED
     """Another instance has taken over."""
     HELD = ExitCode.HELD
-    """Another instance runs, and we were told not to wait."""
+    """Another instance runs, and the options say not to wait."""
     CHECKPOINT = ExitCode.CHECKPOINT
     """Checkpoint and tables do not belong together, or the next change is no longer kept."""
     UNAVAILABLE = ExitCode.UNAVAILABLE
@@ -42,7 +42,7 @@ _BY_REASON: Final[Mapping[str, int]] = {
 
 
 def to_exit_status(error: BaseException) -> ExitStatus:
-    """How a stream that met an error ends. Pure."""
+    """The exit status for an error that ends a stream. Pure."""
     exit_status = ExitStatus(to_stream_exit_code(error, _BY_REASON))
     if exit_status is ExitStatus.FAILED and isinstance(error, HistoryDiverged | SnapshotExpired):
         return ExitStatus.CHECKPOINT

@@ -1,4 +1,4 @@
-"""What streams measure: every name once, with a sentence."""
+"""What streams measure: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StreamMetrics:
         self.running: Final = self._gauge("running", "1 while this instance holds the stream's lease and runs it.")
         self.last_batch_id: Final = self._gauge("last_batch_id", "The last batch that its sink took.")
         self.snapshot_id: Final = self._gauge("snapshot_id", "The last snapshot that its sink has all of.")
-        self.lag_snapshots: Final = self._gauge("lag_snapshots", "Snapshots behind that one, by the last report.")
+        self.lag_snapshots: Final = self._gauge("lag_snapshots", "Snapshots after that one, by the last report.")
         self.batches: Final = self._counter("batches", "Batches that the sink took in this process.")
         self.rows: Final = self._counter("rows", "Rows that were read in this process.")
         self.failures: Final = self._counter("failures", "Batches that failed and were repeated.")

@@ -1,4 +1,4 @@
-"""Telling how far a stream is: to the metastore for `lakelog pipelines`, to the log, to Prometheus."""
+"""Reports the progress of a stream: to the metastore for `lakelog pipelines`, to the log, to Prometheus."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .spec import SinkType, Stream
 
 
 class StreamProgress:
-    """Keeps what was reported last, and reports anew. Used from one thread at a time.
+    """Remembers the last report, and reports again. Used from one thread at a time.
 
     Args:
         stream: The stream.
-        metastore: To whom reports go.
-        metrics: What is measured.
-        log: For lines.
+        metastore: Receives the reports.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(self, stream: Stream, metastore: Metastore, metrics: StreamMetrics, log: Logger) -> None:
@@ -42,13 +42,13 @@ class StreamProgress:
         )
 
     def lead(self, epoch: int) -> None:
-        """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""
+        """Reports under this epoch from now on. The reports of an earlier run stay until newer ones replace them."""
         source = self._report.state.source
         self._report.lead(epoch, lambda before: before.source == source)
 
     @property
     def is_running(self) -> bool:
-        """Whether it reported last that it runs; any thread may ask."""
+        """Whether its last report says that it runs; any thread may call this."""
         return self._report.state.state == "running"
 
     def running(self) -> None:
@@ -57,7 +57,7 @@ class StreamProgress:
         self._report.update(state="running")
 
     def see(self, progress: Mapping[str, Any]) -> None:
-        """Takes note of a batch as Spark tells of it; of one that was told of before, or took nothing, of nothing."""
+        """Takes note of a batch from Spark's progress; a known or empty batch changes nothing."""
         batch_id, rows = int(progress["batchId"]), int(progress["numInputRows"])
         offset = _read_offset(progress)
         snapshot_id, table_uuid = offset.snapshot_id, offset.table_uuid
@@ -92,7 +92,7 @@ class StreamProgress:
         self._report.report_failure(error)
 
     def ended(self, error: BaseException | None) -> None:
-        """Reports the end: `stopped`, or `failed` with what was wrong."""
+        """Reports the end: `stopped`, or `failed` with the error."""
         self._metrics.running.labels(self._name).set(0)
         self._report.report_end(error)
 
@@ -107,6 +107,6 @@ class StreamProgress:
 def _read_offset(progress: Mapping[str, Any]) -> StreamOffset:
     offset = progress["sources"][0]["endOffset"]
     while isinstance(offset, str):
-        # Spark tells it as a text, which holds the JSON that the source made.
+        # Spark gives it as a string, which contains the JSON of the source.
         offset = json.loads(offset)
     return StreamOffset.from_json(offset)

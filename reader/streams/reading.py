@@ -1,4 +1,4 @@
-"""From a stream's file to a `Stream`: which keys there are, what they may hold, which of them fit together."""
+"""From a stream's file to a `Stream`: which keys there are, what they may contain, which of them fit together."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_stream(file: Path) -> Stream:
     """Reads and checks a stream's file; relative paths in it start at its own folder.
 
     Raises:
-        InvalidArgument: With every problem found: file, line, column, key, value and what to do, a line each.
+        InvalidArgument: The error has every problem found: file, line, column, key, value and what to do, a line each.
     """
     file = file.absolute()
     top = load_section(file, "stream", "name, source, sink and checkpoint")

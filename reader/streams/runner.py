@@ -1,7 +1,7 @@
-"""Running streams: what is checked before Spark begins, which query each runs, and what they share.
+"""Running streams: the checks before Spark begins, the query of each stream, and what they share.
 
-When which of them is done, and how it ends, says `lakelog/serving/streams/leased_stream.py`. Where another instance has
-taken over, a stream waits for its lease anew.
+`lakelog/serving/streams/leased_stream.py` says in which order this happens and how it ends. When another instance has
+taken over, a stream waits for its lease again.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from .spec import Stream
 
 _START_WITHIN_S: Final = 60.0
 _TURN_PAUSE_S: Final = 0.5
-"""For each stream that an instance runs it lets others go first for so long, so that they share what is there."""
+"""How long an instance lets others go first, for each stream that it runs, so that they share the streams."""
 
 _LONGEST_TURN_PAUSE_S: Final = 2.0
 
 
 class Shared:
-    """What the streams of one process share. Threads may share it.
+    """What the streams of one process share. Thread-safe.
 
     Args:
         start_spark: Makes the session.
-        spare_spark: Ends what was begun for the session; called when no stream works under a lease.
+        spare_spark: Ends a session that was begun; called when no stream works under a lease.
     """
 
     def __init__(self, start_spark: Callable[[], SparkSession], spare_spark: Callable[[], None]) -> None:
         self.stopping: Final = threading.Event()
-        """Finish the batches in hand, then end."""
+        """Set to finish the current batches, then end."""
         self._start_spark = start_spark
         self._spare_spark = spare_spark
         self._spark: SparkSession | None = None
         self.starting: Final = threading.Lock()
-        """Held while a query starts: each starts processes of Python, which on a busy machine give up too early."""
+        """Held while a query starts: each starts Python processes, which time out on a busy machine."""
         self._leasing = threading.Lock()
         self._lock = threading.Lock()
         self._leases = 0
@@ -63,7 +63,7 @@ class Shared:
             return self._spark
 
     def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
-        """Asks for a lease, one stream after the other and behind others who run less; None: told to stop before."""
+        """Requests a lease, one stream at a time and after instances that run fewer; None: stopped before."""
         with self._leasing:
             self.stopping.wait(min(self._leases * _TURN_PAUSE_S, _LONGEST_TURN_PAUSE_S))
             if self.stopping.is_set():
@@ -81,7 +81,7 @@ class Shared:
                 self._spare_spark()
 
     def release(self) -> None:
-        """Notes that a lease which was taken in turn is no longer worked under."""
+        """Records that no work is done any more under a lease that was taken in turn."""
         self._count_lease(-1)
 
     def _count_lease(self, change: int) -> None:
@@ -94,9 +94,9 @@ class RunOptions:
     """How streams are run.
 
     Args:
-        once: A stream ends when all that is there is read.
+        once: A stream ends when everything that exists now is read.
         wait_for_lease: Whether to wait for other instances.
-        max_unavailable_s: How long failures that may pass are borne before they end a stream.
+        max_unavailable_s: How long temporary failures are tolerated before they end a stream.
     """
 
     once: bool
@@ -110,12 +110,12 @@ class StreamRunner:
     Args:
         stream: The stream.
         run_options: How it is run.
-        shared: With the other streams of the process.
-        metastore: Who knows the tables.
-        make_lease: Makes the lease's keeper, which calls back when it is lost.
-        progress: Where it is told how far the stream is.
+        shared: What it shares with the other streams of the process.
+        metastore: Knows the tables.
+        make_lease: Makes the lease renewer, which calls back when the lease is lost.
+        progress: Gets the progress of the stream.
         clock: For the time.
-        log: For lines.
+        log: The service's log.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class StreamRunner:
 
     @property
     def is_running(self) -> bool:
-        """Whether batches run; any thread may ask."""
+        """Whether batches run; any thread may call this."""
         return self._progress.is_running
 
     def run(self) -> ExitStatus:
@@ -165,7 +165,7 @@ class StreamRunner:
                 return exit_status
 
     def wake(self) -> None:
-        """Has it look whether it is to stop; from any thread."""
+        """Makes it check whether to stop; from any thread."""
         self._events.wake.set()
 
     def _run_once(self) -> ExitStatus:
@@ -173,7 +173,7 @@ class StreamRunner:
         return self._leased.run(lease, lambda: self._acquire_lease(lease), lambda: self._run_leased(lease))
 
     def _acquire_lease(self, lease: LeaseRenewer) -> bool:
-        """Takes the lease, waiting for it if need be; False when told to stop meanwhile."""
+        """Takes the lease, and waits for it if necessary; False when stopped meanwhile."""
         shared = self._shared
         return lease.acquire(
             wait=self._run_options.wait_for_lease, stopping=shared.stopping, in_turn=shared.request_in_turn
@@ -182,7 +182,7 @@ class StreamRunner:
     def _run_leased(self, lease: LeaseRenewer) -> None:
         try:
             self._progress.lead(lease.epoch)
-            # Before Spark is started, which takes long: what does not fit is told at once.
+            # Before Spark starts, which takes long: mismatches are reported at once.
             check_stream(self._metastore, self._stream)
             sink = make_sink(self._stream, lease)
             spark = self._shared.spark()
@@ -197,7 +197,7 @@ class StreamRunner:
             self._shared.release()
 
     def _follow(self, spark: SparkSession, sink: SinkWriter, lease: LeaseRenewer) -> None:
-        """Lets batches run until all is read (`available_now`), a failure, or the end."""
+        """Runs batches until everything is read (`available_now`), a failure, or the end."""
 
         def start(write_batch: WriteBatch) -> StreamingQuery:
             with self._shared.starting:
@@ -235,5 +235,5 @@ class StreamRunner:
 
 
 def _is_noted(query: StreamingQuery) -> bool:
-    """Whether Spark has noted that the batch is done; one that it has not is repeated."""
+    """Whether Spark has recorded that the batch is done; otherwise Spark repeats it."""
     return not query.status["isTriggerActive"] or query.status["message"].startswith("Waiting")

@@ -1,7 +1,7 @@
 """Where batches go. Each batch may come again after a crash, with the same rows and the same number.
 
-A table and files take it once all the same: the table by the commit's number, files because a batch is a folder that
-appears whole. The console and functions get it again, with its number.
+A table and files still take it only once: the table by the number of the commit, files because a batch is a folder that
+appears as a whole. The console and functions get it again, with its number.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .exit_status import FUNCTION_FAILED
 from .spec import SinkType, Stream
 
 IDENTITY_FILE: Final = "_stream.json"
-"""In a folder of files: which stream they are of. Spark and others pass over names that begin so."""
+"""In a folder of files: the identity of its stream. Spark and others skip names that begin like this."""
 
 
 class SinkWriter(Protocol):
     """Takes batches, from one thread."""
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Takes a batch, or finds that it was taken; blocks."""
+        """Takes a batch, or finds that it was taken before; blocks."""
         ...
 
 
@@ -62,10 +62,10 @@ def make_sink(stream: Stream, lease: LeaseRenewer) -> SinkWriter:
 
 
 def load_function(stream: Stream) -> Callable[[DataFrame, int], Any]:
-    """Imports the function of a sink; modules beside the stream's file are found.
+    """Imports the function of a sink; modules beside the stream's file can be imported.
 
     Raises:
-        InvalidArgument: There is none.
+        InvalidArgument: There is no such function.
     """
     module_name, _, name = stream.sink.function.partition(":")
     folder = str(stream.file.parent)
@@ -89,7 +89,7 @@ def load_function(stream: Stream) -> Callable[[DataFrame, int], Any]:
 
 
 def to_sink_rows(stream: Stream, rows: DataFrame) -> DataFrame:
-    """The rows as the sink gets them: their kinds under the name that it asks for. Lazy."""
+    """The rows for the sink: with their row kinds in the column that the sink names. Lazy."""
     name = stream.sink.row_kind_column
     if name is None or ROW_KIND_COLUMN not in rows.columns:
         return rows
@@ -117,7 +117,7 @@ class _TableSink:
 
 @dataclass(frozen=True)
 class _FilesSink:
-    """A folder a batch: it is written under another name, and then takes its own at once."""
+    """A folder for each batch: it is written under another name, and renamed at the end."""
 
     stream: Stream
     lease: LeaseRenewer
@@ -129,7 +129,7 @@ class _FilesSink:
             self._check_identity(folder)
             final = folder / f"batch={batch_id:012d}"
             if final.is_dir():
-                # Taken before, and the crash came before Spark knew of it.
+                # Taken before; the crash came before Spark recorded it.
                 return
             self._clear(folder)
             draft = folder / f".writing-{self.lease.epoch}-{batch_id}-{uuid.uuid4().hex}"
@@ -139,9 +139,9 @@ class _FilesSink:
                 if self.stream.sink.type is SinkType.PARQUET:
                     writer.parquet(draft.as_uri())
                 else:
-                    # Absent keys would be told from NULL by nobody.
+                    # Readers could not distinguish absent keys from NULL.
                     writer.option("ignoreNullFields", "false").json(draft.as_uri())
-                # Whoever was replaced meanwhile must not show a batch beside its successor.
+                # An instance that was replaced meanwhile must not show a batch beside that of its successor.
                 self.lease.check()
                 _make_durable(draft)
                 self._show(draft, final)
@@ -154,10 +154,10 @@ class _FilesSink:
             ) from error
 
     def _clear(self, folder: Path) -> None:
-        """Deletes what was left by tries that were killed, and by instances that were replaced.
+        """Deletes what killed tries and replaced instances have left.
 
-        SUBTLE: of earlier epochs only, and of our own, of which one batch is written at a time: whoever was replaced
-        and does not know it yet must not touch what its successor writes.
+        SUBTLE: only of earlier epochs, and our own, of which one batch is written at a time. An instance that was
+            replaced and does not know it yet must not touch what its successor writes.
         """
         for left in folder.glob(".writing-*"):
             epoch = left.name.split("-")[1]
@@ -166,7 +166,7 @@ class _FilesSink:
 
     def _show(self, draft: Path, final: Path) -> None:
         try:
-            # SUBTLE: into an empty place only; a folder with files in it is never replaced.
+            # SUBTLE: only onto an empty place; a folder with files in it is never replaced.
             os.rename(draft, final)
         except OSError:
             if not final.is_dir():
@@ -196,7 +196,7 @@ class _FilesSink:
 
 
 def _make_durable(folder: Path) -> None:
-    """Has the disk keep a folder's files before a checkpoint says that they are there."""
+    """Syncs a folder's files to the disk before a checkpoint says that they are there."""
     for path in folder.iterdir():
         synchronise(path)
     synchronise(folder)

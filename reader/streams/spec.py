@@ -1,4 +1,4 @@
-"""A stream as its file describes it. Frozen values only; `reading.py` makes them from YAML."""
+"""A stream as its file describes it. Only frozen values; `reading.py` makes them from YAML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from lakelog.serving.streams.mismatches import KeyLocations
 
 DEFAULT_INTERVAL_S: Final = 0.0
-"""A stream is told of new snapshots and does not ask for them, so that there is nothing to wait for."""
+"""A stream is notified of new snapshots and does not poll for them, so there is no reason to wait."""
 
 DEFAULT_SHOWN_ROWS: Final = 20
 
@@ -34,7 +34,7 @@ class Source:
         table: `database.table`.
         columns: Names of columns; None: all.
         filter: An SQL condition; None: none.
-        options: Of streams in Spark, by key.
+        options: Options of streams in Spark, by key.
     """
 
     table: str
@@ -45,16 +45,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where it goes.
+    """Where the rows go.
 
     Args:
-        type: Of which kind it is; the others are given where they belong to that.
+        type: The kind of sink; the other fields are set where they belong to that kind.
         table: `database.table`.
         path: A folder, absolute.
         function: `module:function`, called with a DataFrame and the batch's number.
-        row_kind_column: The column of the sink that holds what became of each row, instead of its being done.
+        row_kind_column: The sink's column for the row kinds, which are then stored instead of applied.
         shown_rows: How many rows of a batch the console shows.
-        fill_missing: Of a table: whether its columns that the stream does not have become NULL; else they are an error.
+        fill_missing: For a table: whether columns that the stream lacks become NULL; otherwise they are an error.
     """
 
     type: SinkType
@@ -83,9 +83,9 @@ class Stream:
         target: Where the metastore is; None: as the command line or the environment says.
         source: What is read.
         sink: Where it goes.
-        interval_s: Between batches; 0: as soon as there is something. None: what is there now is read, then it ends.
-        checkpoint: A folder, absolute, for how far the stream has read.
-        marks: Where the file's keys stand: line and column by a key's full name.
+        interval_s: Between batches; 0: as soon as there is data. None: what exists now is read, then the stream ends.
+        checkpoint: A folder, absolute, for the progress of the stream.
+        marks: The locations of the file's keys: line and column by a key's full name.
     """
 
     file: Path
@@ -99,12 +99,12 @@ class Stream:
 
     @property
     def places(self) -> KeyLocations:
-        """For telling what is wrong with a key."""
+        """For saying what is wrong with a key."""
         return KeyLocations(self.file, self.marks)
 
     @property
     def writer(self) -> str:
-        """Under which name it commits; it never changes, so that a batch is applied once for ever."""
+        """The name under which it commits; it never changes, so that a batch is applied only once, forever."""
         return f"stream-{self.name}"
 
     @property

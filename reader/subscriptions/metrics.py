@@ -1,4 +1,4 @@
-"""What the service measures: every name once, with a sentence."""
+"""What the service measures: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SubscriptionMetrics:
     """Measurements under `lakelog_reader_*`.
 
     Args:
-        registry: Where they are shown.
+        registry: Where they are registered.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -1,7 +1,7 @@
-"""One subscription: a thread reads the tables and hands messages to the event loop, as far as the client has room.
+"""One subscription: a thread reads the tables and passes messages to the event loop, as far as the send window allows.
 
-What the client says in between is handled by the event loop. Three things end a pump: the client, which goes or is cut;
-the stream itself, by an error or at its end; and the service, which ends.
+The event loop handles what the client sends in between. Three things end a pump: the client, which leaves or is
+disconnected; the stream itself, by an error or at its end; and the service, which ends.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .metrics import SubscriptionMetrics
 from .send_window import SendWindow
 
 MAX_ARROW_BYTES = 8 << 20
-"""The largest Arrow message: far below what gRPC takes, and large enough that its overhead does not count."""
+"""The largest Arrow message: far below what gRPC accepts, and large enough that its overhead does not count."""
 
 Outgoing = reader_pb2.SubscribeResponse | BaseException | None
-"""A message, or what ended the stream; None: its end."""
+"""A message, or the error that ended the stream; None: its end."""
 
 
 class ClientLeft(Exception):
-    """Ends a stream of which the client has enough."""
+    """Ends a stream that the client does not want any more."""
 
 
 class Pump:
     """Reads one stream for a client.
 
     Args:
-        window: How much the client takes.
-        metrics: Told of what is sent.
+        window: How much the client accepts.
+        metrics: Counts what is sent.
         loop: The event loop of `outgoing`.
         max_arrow_bytes: The largest Arrow message.
     """
@@ -52,11 +52,11 @@ class Pump:
         max_arrow_bytes: int = MAX_ARROW_BYTES,
     ) -> None:
         self.outgoing: asyncio.Queue[Outgoing] = asyncio.Queue()
-        """What is to be sent; bounded by the room."""
+        """Messages to be sent; the send window bounds them."""
         self.reached: dict[str, int] = {}
-        """The last snapshot that was sent whole, by table uuid; also read by other threads."""
+        """The last snapshot that was sent completely, by table uuid; also read by other threads."""
         self.ended = asyncio.Event()
-        """Set when nothing is read any more; never, where it was not started."""
+        """Set when nothing is read any more; never set if the pump was not started."""
         self._window = window
         self._metrics = metrics
         self._loop = loop
@@ -68,14 +68,14 @@ class Pump:
 
     @property
     def untaken_bytes(self) -> int:
-        """Bytes that the client has not taken yet."""
+        """Bytes that the client has not acknowledged yet."""
         return self._window.sent_bytes
 
     def start(self, stream: OpenStream, names: Sequence[str]) -> None:
         """Begins to read a stream of these tables."""
         self._stream = stream
         if self._closed.is_set():
-            # The client went while the stream was opened.
+            # The client left while the stream was opened.
             stream.follower.close()
             self._call(self.ended.set)
             return
@@ -94,16 +94,16 @@ class Pump:
             threading.Thread(target=self._keep_up, args=(stream.keep_every_s,), name="keep", daemon=True).start()
 
     def restart(self, points: Sequence[ResumePoint]) -> None:
-        """Tells the client that a position had expired, and where it begins now."""
+        """Notifies the client that a position had expired, and where it begins now."""
         opened = reader_pb2.SubscribeOpened(tables=[to_proto_resume_point(point) for point in points])
         self._put(reader_pb2.SubscribeResponse(opened=opened))
 
     def keep(self, positions: Mapping[str, Position]) -> None:
-        """Keeps positions of the consumer; blocks on the metastore.
+        """Stores positions of the consumer; blocks on the metastore.
 
         Raises:
             Fenced: Another reader has taken over.
-            InvalidArgument: A table is not subscribed to, or the position is not possible.
+            InvalidArgument: A table is not subscribed to, or the position is not valid.
         """
         other = next((name for name in positions if name not in self._uuids), None)
         if other is not None:
@@ -116,7 +116,7 @@ class Pump:
             self._stream.keep(positions)
 
     def end(self, reason: Exception) -> None:
-        """Has the stream end at once, in front of what is still to be sent; called from the event loop."""
+        """Ends the stream at once, before messages that are still to be sent; called from the event loop."""
         while not self.outgoing.empty():
             self.outgoing.get_nowait()
         self.outgoing.put_nowait(reason)
@@ -173,7 +173,7 @@ class Pump:
         yield held, True
 
     def _keep_up(self, every_s: float) -> None:
-        """Says now and then that the consumer is used."""
+        """Reports now and then that the consumer is used."""
         while not self._closed.wait(every_s):
             with contextlib.suppress(LakelogError):
                 try:

@@ -1,4 +1,4 @@
-"""What clients ask for, checked."""
+"""The requests of clients, checked."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_TABLES = 1000
 
 @dataclass(frozen=True)
 class Start:
-    """A subscription as it is asked for.
+    """A subscription as the client requests it.
 
     Args:
         tables: Names, each with the uuid that it must have (empty: any).
         request: What to show of them.
-        points: Where the client is, in the order of the tables; none: it begins.
-        max_bytes: That may be on their way.
-        max_messages: That may be on their way.
+        points: The client's positions, in the order of the tables; none: it begins.
+        max_bytes: The most bytes on their way.
+        max_messages: The most messages on their way.
     """
 
     tables: tuple[tuple[TableName, str], ...]
@@ -41,7 +41,7 @@ def to_start(message: reader_pb2.SubscribeRequest) -> Start:
     """Checks the first message of a client. Pure.
 
     Raises:
-        InvalidArgument: Something is missing or not possible; named.
+        InvalidArgument: Something is missing or not valid; the error names it.
     """
     if message.WhichOneof("request") != "start":
         raise InvalidArgument(

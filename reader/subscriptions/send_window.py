@@ -1,4 +1,4 @@
-"""How much may be on its way to a client: what it has not taken yet."""
+"""How much may be on its way to a client: messages that it has not acknowledged yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 
 
 class SendWindow:
-    """Lets a thread send while there is room. Threads may share it.
+    """Lets a thread send while there is room. Thread-safe.
 
     Args:
-        max_bytes: Of what is on its way, but for the message that fills it.
-        max_messages: On their way.
+        max_bytes: The most bytes on their way, not counting the message that fills it.
+        max_messages: The most messages on their way.
     """
 
     def __init__(self, max_bytes: int, max_messages: int) -> None:
@@ -41,14 +41,14 @@ class SendWindow:
             return self._last
 
     def taken(self, sequence: int) -> None:
-        """Notes that the client has taken all messages up to and with this one."""
+        """Records that the client has taken all messages up to and including this one."""
         with self._changed:
             while self._sent and self._sent[0][0] <= sequence:
                 self._bytes -= self._sent.popleft()[1]
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Lets nothing in any more; idempotent."""
+        """Admits nothing any more; idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

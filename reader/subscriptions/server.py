@@ -1,4 +1,4 @@
-"""The gRPC server of subscriptions: what listens, within which bounds, how it ends, and how healthy it is."""
+"""The gRPC server of subscriptions: where it listens, its bounds, how it ends, and its health."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .servicer import ReaderServicer
 SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_name
 
 _POLL_EVERY_S: Final = 2.0
-"""Between two looks at the metastore, which tell health and lag."""
+"""Between two polls of the metastore, which give health and lag."""
 
 _MAX_REQUEST_BYTES: Final = 4 << 20
-"""Of one message of a client; a thousand tables with their columns are far below."""
+"""Of one message of a client; a thousand tables with their columns are far below this."""
 
 _MORE_STREAMS: Final = 64
-"""Beside the subscriptions: probes, and those who are told that there is no room."""
+"""Beside the subscriptions: probes, and callers that are refused because there is no room."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class ServerSettings:
         host: Where to listen.
         port: 0 for a free one.
         tls: None for plaintext.
-        access: How callers are recognized.
-        max_subscriptions: At once.
-        holder: Who this server is, for whoever looks at consumers.
-        grace_s: How long what is being sent may take when the server ends.
+        access: How callers are authenticated.
+        max_subscriptions: Subscriptions at once.
+        holder: This server's name, in lists of consumers.
+        grace_s: How long messages on their way may take when the server ends.
     """
 
     host: str
@@ -61,11 +61,11 @@ class ReaderServer:
     """Serves subscriptions until it is drained. Runs on one event loop.
 
     Args:
-        catalog: Where the tables are.
+        catalog: The catalog with the tables.
         settings: How it behaves.
-        metrics: Told of everything.
-        log: For lines.
-        ids: Ids of internal errors.
+        metrics: The measurements.
+        log: The service's log.
+        ids: Generates ids of internal errors.
     """
 
     def __init__(
@@ -81,11 +81,12 @@ class ReaderServer:
                 ("grpc.max_receive_message_length", _MAX_REQUEST_BYTES),
                 ("grpc.max_send_message_length", 64 << 20),
                 ("grpc.max_metadata_size", 16 * 1024),
-                # Of one connection; the subscriptions of all together are counted by the servicer.
+                # For one connection; the servicer counts the subscriptions of all connections together.
                 ("grpc.max_concurrent_streams", settings.max_subscriptions + _MORE_STREAMS),
-                # Two servers on one port would share it in silence.
+                # Two servers could share one port without notice.
                 ("grpc.so_reuseport", 0),
-                # Clients that vanished without closing are noticed after 20 + 10 seconds; what they had is freed.
+                # Clients that vanished without closing are noticed after 20 + 10 seconds; then their resources are
+                # freed.
                 ("grpc.keepalive_time_ms", 20_000),
                 ("grpc.keepalive_timeout_ms", 10_000),
                 ("grpc.http2.ping_timeout_ms", 10_000),
@@ -111,19 +112,19 @@ class ReaderServer:
         reflection.enable_server_reflection((SERVICE, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self._polling: asyncio.Task[None] | None = None
         self.port = 0
-        """Where it listens, from `start` on."""
+        """The port it listens on, after `start`."""
         self.serving = False
-        """Whether the metastore answers and it is not ending; also read by other threads."""
+        """Whether the metastore answers and the server is not ending; also read by other threads."""
         self._reported: bool | None = None
 
     @property
     def is_draining(self) -> bool:
-        """Whether it ends; any thread may ask."""
+        """Whether it is ending; any thread may call this."""
         return self._draining.is_set()
 
     @property
     def subscription_count(self) -> int:
-        """How many subscriptions are open; any thread may ask."""
+        """How many subscriptions are open; any thread may call this."""
         return len(self._servicer.pumps)
 
     async def start(self) -> None:
@@ -139,7 +140,7 @@ class ReaderServer:
         self._polling = asyncio.create_task(self._poll(), name="health and lag")
 
     async def drain(self) -> None:
-        """Ends: tells all clients to go on elsewhere, and lets what is on its way arrive."""
+        """Ends: sends all clients elsewhere, and lets messages on their way arrive."""
         self._log.info("draining", subscriptions=len(self._servicer.pumps))
         if self._polling is not None:
             self._polling.cancel()
@@ -150,7 +151,7 @@ class ReaderServer:
         await self._server.stop(self._settings.grace_s)
 
     async def step(self) -> None:
-        """Looks once whether the metastore answers, and how far the subscriptions are behind."""
+        """Checks once whether the metastore answers, and how far the subscriptions lag."""
         reached: dict[str, int] = {}
         untaken = 0
         for pump in self._servicer.pumps:
@@ -171,7 +172,7 @@ class ReaderServer:
             await self.step()
 
     def _measure(self, reached: dict[str, int]) -> int:
-        """Asks the metastore, also where there is nothing to measure."""
+        """Polls the metastore, also when there is nothing to measure."""
         lag = 0
         for table_uuid, snapshot_id in reached.items():
             try:
@@ -186,7 +187,7 @@ class ReaderServer:
         return lag
 
     async def _report(self, serving: bool, reason: str) -> None:
-        # The first look is told, too: a replica that starts while nobody answers would else be silent about it.
+        # The first result is logged, too: otherwise a replica that starts without a metastore would be silent about it.
         if serving != self._reported:
             if serving:
                 self._log.info("serving")

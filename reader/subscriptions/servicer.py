@@ -1,4 +1,4 @@
-"""ReaderService: who may subscribe, how many at once, and what goes back and forth."""
+"""ReaderService: which callers may subscribe, how many at once, and the messages in both directions."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from .send_window import SendWindow
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _START_WITHIN_S: Final = 10.0
-"""Until a client that has connected must have said what it wants."""
+"""The time in which a connected client must have sent its request."""
 
 
 class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
     """Serves subscriptions, each read by a thread of its own.
 
     Args:
-        catalog: Where the tables are.
-        access: How callers are recognized; any role may read.
-        max_subscriptions: At once.
-        holder: Who this server is, for whoever looks at consumers.
-        metrics: Told of everything.
-        log: For lines.
-        ids: Ids of internal errors.
+        catalog: The catalog with the tables.
+        access: How callers are authenticated; any role may read.
+        max_subscriptions: Subscriptions at once.
+        holder: This server's name, in lists of consumers.
+        metrics: The measurements.
+        log: The service's log.
+        ids: Generates ids of internal errors.
         draining: Set when the server ends.
-        linger_s: How long a client may take after the end of its stream, to have its last position kept.
+        linger_s: How long a client may take after the end of its stream to have its last position stored.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._open = 0
         self._leaving: set[asyncio.Future[None]] = set()
         self.pumps: Final[set[Pump]] = set()
-        """Of the subscriptions that are open."""
+        """The pumps of open subscriptions."""
 
     @property
     def used_slots(self) -> int:
-        """Subscriptions that are open, and those that are gone while something is still read for them."""
+        """Open subscriptions, and ended ones for which a thread still reads."""
         return self._open
 
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
@@ -134,7 +134,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         pump = Pump(window, self._metrics, asyncio.get_running_loop())
         beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, pump, start))
         try:
-            # A call that is cancelled does not end the thread.
+            # Cancelling a call does not end the thread.
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
@@ -147,7 +147,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             leaving.add_done_callback(self._leaving.discard)
 
     async def _leave(self, beginning: asyncio.Future[None], pump: Pump) -> None:
-        """Gives the place back when the threads are done: who connects and goes at once does not start more of them."""
+        """Frees the slot when the threads are done, so that a client that leaves at once starts no more of them."""
         await asyncio.wait([beginning])
         if beginning.exception() is None:
             await pump.ended.wait()
@@ -159,7 +159,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             if point.table_uuid != table.table_uuid:
                 raise HistoryDiverged(
                     f"The client has read table {point.table_uuid!r:.80}, and {table.name} is {table.table_uuid}: it "
-                    "was dropped and made anew. Read it anew.",
+                    "was dropped and made anew. Read it from its beginning.",
                     metadata={"table": str(table.name)},
                 )
         stream = open_stream(
@@ -183,12 +183,12 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         return info
 
     async def _exchange(self, context: Context, pump: Pump, window: SendWindow) -> None:
-        """Tells what comes, until the client has enough, something fails, or the server ends.
+        """Sends messages until the client has enough, something fails, or the server ends.
 
-        SUBTLE: all three come through what is to be sent. A write that is cancelled under way would leave the call
-        without an end.
+        SUBTLE: all three arrive through the queue of messages. A write that is cancelled under way would leave the call
+            without an end.
         """
-        # One answer is on its way at a time: a client that takes none is not heard any further.
+        # One answer is on its way at a time: a client that reads none is not heard any further.
         answering = asyncio.Semaphore(1)
         listening = asyncio.ensure_future(self._listen(context, pump, window, answering))
         ending = asyncio.ensure_future(self._end_when_drained(pump))
@@ -212,7 +212,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         pump.end(_going_away())
 
     async def _receive(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
-        """Does what the client says, until it says no more."""
+        """Handles the client's messages, until it sends no more."""
         while (request := await context.read()) is not grpc.aio.EOF:
             match request.WhichOneof("request"):
                 case "taken":
@@ -236,7 +236,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             if isinstance(item, BaseException):
                 raise item
             if item is None:
-                # The client may still have positions to be kept; later it comes back for that.
+                # The client may still have positions to store; after this it comes back for that.
                 item = reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded())
                 asyncio.get_running_loop().call_later(self._linger_s, pump.end, ClientLeft())
             await context.write(item)
@@ -273,7 +273,7 @@ def _common_name(context: Context) -> str | None:
 
 
 async def _read_start(context: Context) -> Start | None:
-    """What the client wants; None where it went."""
+    """The client's request; None if it left."""
     try:
         async with asyncio.timeout(_START_WITHIN_S):
             first = await context.read()

@@ -1,11 +1,11 @@
-"""Which files each batch takes: written down before the batch begins, never changed after it, read again on a restart.
+"""Which files each batch takes: recorded before the batch begins, never changed afterwards, read again on a restart.
 
 Rules:
 
-1. Batch n takes what the file `files/<n>.json` of the checkpoint says. It is made by a hard link, so that of two
-   processes only one makes it and both see the same.
-2. A file is taken by at most one batch: all logs up to n are looked at before n + 1 is planned, however old a file is.
-3. Logs far behind are packed into one table of files taken, so that a pipeline may run for years.
+1. Batch n takes the files listed in `files/<n>.json` of the checkpoint. A hard link makes it, so that of two processes
+   only one makes it and both see the same.
+2. At most one batch takes a file: all logs up to n are read before n + 1 is planned, however old a file is.
+3. Old logs are packed into one table of taken files, so that a pipeline may run for years.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .listing import FoundFile
 
 _VERSION: Final = 1
 _PACK_AFTER: Final = 200
-"""Logs that lie about before they are packed; reading them all takes some 20 ms."""
+"""Unpacked logs before they are packed; reading them all takes some 20 ms."""
 
 _RETAINED: Final = 10
-"""Newest logs that are never packed: Spark may repeat the last batch, and progress is told from it."""
+"""Newest logs that are never packed: Spark may repeat the last batch, and progress is reported from it."""
 
 _PACKED: Final = "taken.parquet"
 _CHANGED: Final = "changed.json"
@@ -44,11 +44,11 @@ _PACKED_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """What a batch takes.
+    """The files that a batch takes.
 
     Args:
         batch_id: The batch, from 0.
-        files: In order.
+        files: The files, in order.
         taken_before: How many files earlier batches took.
         listed: How many files the source had when the batch was planned, taken ones included.
     """
@@ -65,17 +65,17 @@ class BatchFiles:
 
     @property
     def before(self) -> SourceProgress:
-        """Its files wait."""
+        """The progress before the batch: its files wait."""
         return self._stand(self.taken_before)
 
     @property
     def after(self) -> SourceProgress:
-        """Its files are read."""
+        """The progress after the batch: its files are read."""
         return self._stand(self.taken_before + len(self.files))
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """None: names of files may be many and long, and the checkpoint has them."""
+        """Empty: names of files may be many and long, and the checkpoint has them."""
         return {}
 
     def _stand(self, taken: int) -> SourceProgress:
@@ -93,10 +93,10 @@ class BatchLog:
         self.folder: Final = folder
 
     def read(self, batch_id: int) -> BatchFiles | None:
-        """What a batch takes; None: it is not planned, or packed.
+        """The files that a batch takes; None: it is not planned, or packed.
 
         Raises:
-            DataCorrupted: The log cannot be understood.
+            DataCorrupted: The log is malformed.
         """
         path = self._path(batch_id)
         try:
@@ -114,7 +114,7 @@ class BatchLog:
             ) from error
 
     def plan(self, batch: BatchFiles) -> BatchFiles:
-        """Writes down what a batch takes; returns what another process wrote down for it before, if one did."""
+        """Records the files that a batch takes; returns what another process recorded for it before, if one did."""
         data = {
             "version": _VERSION,
             "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
@@ -127,7 +127,7 @@ class BatchLog:
         return planned
 
     def plan_again(self, batch: BatchFiles) -> None:
-        """Replaces what a batch takes. Only for a batch that is not committed, before anything reads it."""
+        """Replaces the files that a batch takes. Only for a batch that is not committed, before anything reads it."""
         data = {
             "version": _VERSION,
             "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
@@ -137,7 +137,7 @@ class BatchLog:
         replace(self._path(batch.batch_id), data)
 
     def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
-        """All files that batches up to this one took, each with its size and time then.
+        """All files that batches up to this one took, each with its size and time at that moment.
 
         Raises:
             DataCorrupted: A log is missing.
@@ -176,7 +176,7 @@ class BatchLog:
             self._path(batch_id).unlink(missing_ok=True)
 
     def write_changed(self, paths: Sequence[str]) -> None:
-        """Notes the files that changed after they were read."""
+        """Records the files that changed after they were read."""
         replace(self.folder / _CHANGED, {"paths": sorted(paths)})
 
     def read_changed(self) -> tuple[str, ...]:

@@ -32,15 +32,15 @@ class FoundFile:
 
 
 def list_files(source: FileSource) -> list[FoundFile]:
-    """The files of a source in the order in which they are to be taken.
+    """The files of a source in the order in which batches take them.
 
     Files and folders whose names begin with `.` or `_`, and files that end in `.tmp`, `.part` or `._COPYING_`, are
-    not there yet. Blocks.
+    ignored as unfinished. Blocks.
 
     Raises:
         NotFound: The folder does not exist.
         InvalidArgument: The name of a file is not UTF-8.
-        Unavailable: It cannot be read.
+        Unavailable: The folder cannot be read.
     """
     try:
         found = list(_walk(source, source.path, ""))
@@ -62,12 +62,12 @@ def list_files(source: FileSource) -> list[FoundFile]:
 
 
 def find_changed(found: list[FoundFile], taken: Mapping[str, tuple[int, int]]) -> list[str]:
-    """The files that were read by an earlier batch and are other ones now: what they hold now is not read. Pure."""
+    """The files that an earlier batch read and that have changed since: their present content is not read. Pure."""
     return [file.path for file in found if taken.get(file.path, file_state(file)) != file_state(file)]
 
 
 def file_state(file: FoundFile) -> tuple[int, int]:
-    """By what a change of a file is noticed. Pure."""
+    """The state by which a change of a file is noticed. Pure."""
     return file.size_bytes, file.modified_us
 
 
@@ -86,7 +86,7 @@ def _walk(source: FileSource, folder: Path, prefix: str) -> Iterator[FoundFile]:
                     continue
                 status = entry.stat()
             except FileNotFoundError:
-                # Gone between the listing and the look: it never was there.
+                # Gone between the listing and the look-up: treated as never there.
                 continue
             if not entry.is_file():
                 continue
@@ -100,7 +100,7 @@ def _walk(source: FileSource, folder: Path, prefix: str) -> Iterator[FoundFile]:
 
 
 def _is_unicode(name: str) -> bool:
-    # Python keeps bytes of a name that are none as surrogates, which cannot be encoded.
+    # Python keeps the invalid bytes of a name as surrogates, which cannot be encoded.
     try:
         name.encode()
     except UnicodeEncodeError:

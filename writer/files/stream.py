@@ -1,10 +1,10 @@
 """The folder as a streaming source of Spark: an offset is the number of batches planned, a row is a file to read.
 
-Spark's own file source would do for neither order nor honesty: it takes files by their time only, passes over files
-older than the newest it saw by more than a week, reads what is in a file when its batch runs without a look at what was
-listed, and leaves out a file that is gone. Planning is ours, batches and their order, offsets and recovery are Spark's.
+Spark's own file source is not sufficient. It orders files only by time, skips files that are older than its newest by
+more than a week, reads the content of a file when its batch runs without comparing it with the listing, and leaves out
+files that are gone. So this module plans batches and their order; offsets and recovery are Spark's.
 
-What is here runs in processes that Spark starts on the driver's machine (planning) and on executors (`read`).
+This code runs in processes that Spark starts on the driver's machine (planning) and on executors (`read`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SOURCE_NAME: Final = "lakelog-files"
 
 
 def register_source(spark: SparkSession) -> None:
-    """Makes the source known to a session."""
+    """Registers the source with a session."""
     spark.dataSource.register(FilesDataSource)
 
 
 def source_options(source: FileSource, log_folder: Path, splits: int) -> dict[str, str]:
-    """What Spark hands to the source: the pickled description, where the logs are, into how many tasks a batch goes."""
+    """The options that Spark passes to the source: pickled description, log folder, tasks for each batch."""
     return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "splits": str(splits)}
 
 
@@ -48,16 +48,16 @@ class FilesDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By what `readStream.format` knows it."""
+        """The source's name for `readStream.format`."""
         return SOURCE_NAME
 
     def schema(self) -> str:
-        """One row a file."""
+        """One row for each file."""
         return TAKEN_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """What plans and reads."""
-        # Spark asks in a process that it starts for this stream alone.
+        """The reader, which plans batches and reads them."""
+        # Spark calls this in a process that it starts for this stream alone.
         leave_pandas_out()
         return FilesStreamReader(self.options)
 
@@ -73,7 +73,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches. Offset `{"batches": n}`: batches 0 to n - 1 are planned; each Spark batch takes exactly one.
 
     Args:
-        options: As of `source_options`.
+        options: As in `source_options`.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -87,16 +87,16 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._pause = DrainedPause(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Before everything."""
+        """The offset before all batches."""
         return {"batches": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is all there will be."""
+        """Limits the query to what exists now."""
         with errors_to_driver():
             self._frozen = list_files(self._source)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Plans the next batch, if there are files that no batch took; blocks for the listing."""
+        """Plans the next batch, if there are files that no batch took; blocks during the listing."""
         with errors_to_driver():
             first = start["batches"]
             if self._pause.is_due(first):
@@ -107,7 +107,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {"batches": end}
 
     def _plan_next(self, batch_id: int) -> int:
-        # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
+        # Planned before a crash, but unknown to Spark: it must stay as it is, in case any process saw its log.
         if self._log.read(batch_id) is not None:
             return batch_id + 1
         taken = self._load_taken(batch_id)
@@ -140,21 +140,21 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return emit_files(partition.value)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Batches before `end` are done for good."""
+        """Records that batches before `end` are done for good."""
         self._log.pack(end["batches"])
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def _load_taken(self, batch_id: int) -> dict[str, tuple[int, int]]:
-        """Files of batches before this one; kept, so that each log is read once."""
+        """Files of batches before this one; cached, so that each log is read once."""
         if self._taken is None:
             self._taken = self._log.load_taken(batch_id - 1)
         else:
             for number in range(self._planned, batch_id):
                 batch = self._log.read(number)
                 if batch is None:
-                    # Packed by another process: begin anew.
+                    # Packed by another process: start again.
                     self._taken = self._log.load_taken(batch_id - 1)
                     break
                 self._taken.update((file.path, file_state(file)) for file in batch.files)

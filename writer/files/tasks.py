@@ -15,7 +15,7 @@ class TakenFile:
 
     Args:
         batch_id: The batch.
-        number: Its place in the batch, from 0; of rows of one key that in the later file counts.
+        number: Its place in the batch, from 0; of rows with one key, those of the later file count.
         path: Relative to the source's folder.
         size_bytes: When the batch was planned.
         modified_us: Likewise, in microseconds since the epoch.
@@ -41,9 +41,9 @@ TAKEN_DDL: Final = "batch_id bigint, number bigint, path string, size_bytes bigi
 
 
 def split_files(files: Sequence[TakenFile], splits: int) -> list[list[TakenFile]]:
-    """Puts the files of a batch into at most so many groups of neighbours of about equal size. Pure.
+    """Puts the files of a batch into at most `splits` groups of neighbours of about equal size. Pure.
 
-    The order stays: all files of a group come before those of the next, as rows of one key demand.
+    The order stays: all files of a group come before those of the next, which rows with one key need.
     """
     groups: list[list[TakenFile]] = []
     total = sum(file.size_bytes for file in files) + len(files) * _OPENING_BYTES
@@ -57,7 +57,7 @@ def split_files(files: Sequence[TakenFile], splits: int) -> list[list[TakenFile]
 
 
 _OPENING_BYTES: Final = 64 << 10
-"""What opening a file costs, in bytes that could have been read meanwhile."""
+"""The cost of opening a file, in bytes that could have been read meanwhile."""
 
 
 def emit_files(files: Sequence[TakenFile]) -> Iterator[pa.RecordBatch]:

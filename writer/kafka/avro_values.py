@@ -1,4 +1,4 @@
-"""The values of records of Avro become rows of the source, in columns. Runs on executors."""
+"""Turns Avro values of records into rows of the source, in columns. Runs on executors."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def read_avro_values(
     deletes: Mask,
     report: Report,
 ) -> SourceRows | None:
-    """Reads values that are an Avro record each.
+    """Reads values that each are one Avro record.
 
     Args:
         values: Binary.
-        keys: Binary: of which row a delete is, as JSON.
+        keys: Binary: identify the row of a delete, as JSON.
         offsets: Of the records.
-        form: Their schemas, and what stands before them.
+        form: Their schemas, and the bytes before each value.
         key: The fields that are the table's primary key, with its types.
         deletes: Tombstones that delete the row of their key.
-        report: Told of records that are of none of these schemas.
+        report: Called with records that match none of these schemas.
 
     Returns:
         The rows; None: there are none.
@@ -56,7 +56,7 @@ def read_avro_values(
     for each in form.all:
         fits = there & np.asarray(pc.starts_with(values, each.header).fill_null(False))
         known |= fits
-        # SUBTLE: without an end Arrow fails at a second value.
+        # SUBTLE: without an end marker Arrow fails at a second value.
         datums = pc.binary_slice(values.filter(pa.array(fits)), start=len(each.header), stop=_MOST_BYTES)
         found, wrong_there = read_writer_records(datums, each.schema)
         wrong[fits] = wrong_there
@@ -88,7 +88,7 @@ def read_avro_values(
 
 
 def _read_keys(keys: pa.Array, schema: pa.Schema, key: pa.Schema) -> tuple[pa.Table, Mask]:
-    """The columns of keys that are JSON, as the schema has them, and which of them are whole."""
+    """The columns of keys that are JSON, with the schema's types, and which keys are complete."""
     rows, is_whole = read_debezium_keys(keys, key)
     fields = [schema.field(name) for name in key.names if name in schema.names]
     try:

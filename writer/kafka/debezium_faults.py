@@ -1,4 +1,4 @@
-"""Why records are no messages of Debezium whose rows fit: told for the few that are not."""
+"""Why records are not valid Debezium messages whose rows fit: computed only for the few bad ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def find_faults(values: pa.Array, schema: pa.Schema, time_unit: str | None) -> l
     """The column that does not fit, and the reason, for each record. Pure.
 
     Args:
-        values: Of records that could not be read with all columns.
+        values: The records that could not be read with all columns.
         schema: These columns.
-        time_unit: As they were read with.
+        time_unit: The unit with which they were read.
 
     Returns:
-        No column where the message itself is none.
+        No column if the message itself is not valid.
     """
     no_message = read_debezium_changes(values, _PROBE, time_unit=time_unit).wrong
     wrong = [(field, read_debezium_changes(values, pa.schema([field]), time_unit=time_unit).wrong) for field in schema]
@@ -50,7 +50,7 @@ def _is_number(shown: str) -> bool:
 
 
 def _show(value: bytes, name: str) -> str:
-    """What a message has for a column, as it stands in it."""
+    """The text that a message has for a column."""
     try:
         message: Any = json.loads(value.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

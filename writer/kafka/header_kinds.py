@@ -1,6 +1,6 @@
-"""What records of lakelog's own logs say by their headers: what a row does, and of which sequence a tombstone is.
+"""What the headers of records of lakelog's own logs say: a row's kind, and the sequence of a tombstone.
 
-Records of others have no such headers: there a row is `+I`, and a tombstone says nothing.
+Other records have no such headers: there a row is `+I`, and a tombstone says nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lakelog.records.blocks import Indices
 from lakelog.records.source_rows import SourceRows
 
 KIND_COLUMN: Final = "_row_kind"
-"""The source's column that says what each row does, where no field of its records does."""
+"""The source's column with row kinds, if no field of its records has them."""
 
 _KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
 _RETRACTS: Final = pa.array([RowKind.UPDATE_BEFORE.text.encode(), RowKind.DELETE.text.encode()], pa.binary())
 
 
 def find_uncommitted(records: FetchedRecords) -> Mask:
-    """The records that a table of lakelog's sent before their commit (`log.consistency` = `eventual`). Pure.
+    """The records that a lakelog table sent before their commit (`log.consistency` = `eventual`). Pure.
 
-    Others may have a header `attempt` of their own, but not with all of ours.
+    Other records may have a header `attempt` of their own, but not all of our headers.
     """
     is_ours = np.asarray(records.attempts.is_valid()) & np.asarray(records.indexes.is_valid())
     return is_ours & np.asarray(pc.is_in(records.kinds, value_set=_KINDS))
@@ -41,7 +41,7 @@ class HeaderKinds:
     """What the headers of some records say.
 
     Args:
-        offsets: Of the records, rising.
+        offsets: The records' offsets, rising.
         kinds: Strings; `+I` where a header says nothing.
         deletes: Records without a value that delete the row of their key.
     """
@@ -52,12 +52,12 @@ class HeaderKinds:
 
     @property
     def nothing_deleted(self) -> HeaderKinds:
-        """The same, but tombstones say nothing. Pure."""
+        """The same, with tombstones that delete nothing. Pure."""
         return replace(self, deletes=np.zeros_like(self.deletes))
 
     @staticmethod
     def of(records: FetchedRecords) -> HeaderKinds:
-        """What those of some records say. Pure."""
+        """Reads the headers of some records. Pure."""
         kinds = pc.if_else(pc.is_in(records.kinds, value_set=_KINDS), records.kinds, _KINDS[int(RowKind.INSERT)])
         retracts = np.asarray(pc.is_in(records.kinds, value_set=_RETRACTS))
         deletes = retracts & np.asarray(records.values.is_null()) & np.asarray(records.keys.is_valid())
@@ -76,7 +76,7 @@ class Sequences:
     Without it their delete would lose against every row that has one.
 
     Args:
-        offsets: Of the records, rising.
+        offsets: The records' offsets, rising.
         deletes: Tombstones that delete the row of their key.
         columns: By the source's name of a sequence field: its values, NULL where a record is no such tombstone.
         wrong: Tombstones whose header does not fit the fields.
@@ -89,18 +89,18 @@ class Sequences:
 
     @staticmethod
     def of(records: FetchedRecords, deletes: Mask, types: Mapping[str, pa.DataType | None]) -> Sequences:
-        """What those of some records say. Pure.
+        """Reads the headers of some records. Pure.
 
         Args:
             records: The records.
-            deletes: As of `HeaderKinds`.
-            types: By the source's name of each sequence field of the table, in their order: as what the format's
-                reader has it; None: the source does not have it.
+            deletes: As in `HeaderKinds`.
+            types: By the source's name of each sequence field of the table, in their order: the type that the format's
+                reader gives it; None: the source does not have it.
         """
         if not types or not deletes.any():
             return Sequences(records.offsets, deletes, {}, np.zeros_like(deletes))
         columns, wrong = read_header_sequences(records.sequences, deletes, list(types.values()))
-        # SUBTLE: NULL is `null` there. Of a log without a sequence all deletes would lose, and nobody would be told.
+        # SUBTLE: NULL is `null` there. In a log without a sequence all deletes would lose, without any notice.
         wrong |= deletes & ~np.asarray(records.sequences.is_valid())
         found = {name: column for name, column in zip(types, columns, strict=True) if column is not None}
         return Sequences(records.offsets, deletes, found, wrong)
@@ -114,7 +114,7 @@ class Sequences:
         columns = dict(rows.columns)
         for name, values in self.columns.items():
             given = columns[name]
-            # A record that was read alone has texts for numbers.
+            # A record that was read on its own has strings for numbers.
             columns[name] = pc.if_else(of_deletes, values.take(taken).cast(given.type), given)
         find = rows.find_left_out
         if find is None:

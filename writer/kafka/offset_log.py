@@ -1,11 +1,11 @@
-"""Which offsets each batch takes: written down before the batch begins, never changed after it.
+"""Which offsets each batch takes: recorded before the batch begins, never changed afterwards.
 
 Rules:
 
-1. Where the pipeline began, and in which topics, stands in `start.json`; it is written once, before the first batch. So
-   a pipeline that begins at the latest records does not begin anew, further on, when it is started again.
-2. Batch n takes what `<n>.json` says, and begins of each partition where batch n - 1 ended.
-3. A batch tells where it ends in the properties of its snapshot too, so that the table itself says how far it is.
+1. `start.json` says where the pipeline began, and in which topics. It is written once, before the first batch. So a
+   pipeline that begins at the latest records does not begin again, further on, when it is restarted.
+2. Batch n takes the offsets in `<n>.json`, and starts in each partition where batch n - 1 ended.
+3. The properties of a batch's snapshot also say where the batch ends, so that the table itself has the progress.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ..source_progress import PartitionLag, SourceProgress
 from .ranges import OffsetRange
 
 OFFSETS_PROPERTY: Final = "pipeline.offsets"
-"""A property of each snapshot: the topics with their ids and, by partition, the offset behind what is in the table."""
+"""A property of each snapshot: the topics with their ids and, by partition, the offset after the table's last
+record."""
 
 _VERSION: Final = 2
 _RETAINED: Final = 100
-"""Newest logs: Spark may repeat the last batch, and people may look at some before it."""
+"""Newest logs that are kept: Spark may repeat the last batch, and people may want to see some earlier ones."""
 
 _SHOWN: Final = 8
 """Partitions whose offsets are shown to people."""
@@ -40,7 +41,7 @@ class TopicStart:
     Args:
         topic: The topic.
         topic_id: The broker's own id of it.
-        offsets: Of each partition that it had then.
+        offsets: The start of each partition that existed then.
     """
 
     topic: str
@@ -50,13 +51,13 @@ class TopicStart:
 
 @dataclass(frozen=True)
 class TopicRanges:
-    """What a batch takes of a topic.
+    """The offsets that a batch takes from a topic.
 
     Args:
         topic: The topic.
         topic_id: The broker's own id of it.
         ranges: One for each partition, in order; empty ones too.
-        latest: Of each partition where it ended when the batch was planned.
+        latest: Where each partition ended when the batch was planned.
     """
 
     topic: str
@@ -72,11 +73,11 @@ class TopicRanges:
 
 @dataclass(frozen=True)
 class BatchOffsets:
-    """What a batch takes.
+    """The offsets that a batch takes.
 
     Args:
         batch_id: The batch, from 0.
-        topics: Of each topic, in the pipeline's order.
+        topics: The part of each topic, in the pipeline's order.
         taken_before: How many offsets earlier batches took.
     """
 
@@ -86,7 +87,7 @@ class BatchOffsets:
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """Of all topics."""
+        """The ranges of all topics."""
         return tuple(part for topic in self.topics for part in topic.ranges)
 
     @property
@@ -96,18 +97,18 @@ class BatchOffsets:
 
     @property
     def before(self) -> SourceProgress:
-        """Its records wait."""
+        """The progress before the batch: its records wait."""
         starts = [tuple(part.start for part in topic.ranges) for topic in self.topics]
         return self._stand(starts, self.taken_before)
 
     @property
     def after(self) -> SourceProgress:
-        """Its records are read."""
+        """The progress after the batch: its records are read."""
         return self._stand([topic.ends for topic in self.topics], self.taken_before + self.size)
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Where the topics are read to."""
+        """Up to where the topics are read."""
         reported = [
             {"topic": topic.topic, "topic_id": topic.topic_id, "offsets": list(topic.ends)} for topic in self.topics
         ]
@@ -134,7 +135,7 @@ class OffsetLog:
         self.folder: Final = folder
 
     def read_start(self) -> tuple[TopicStart, ...] | None:
-        """Where the pipeline began in each topic; None: it has not. Raises DataCorrupted as `read`."""
+        """Where the pipeline began in each topic; None: it has not begun. Raises DataCorrupted as `read`."""
         path = self.folder / "start.json"
         found = self._load(path)
         if found is None:
@@ -147,17 +148,17 @@ class OffsetLog:
             raise _not_understood(path, error) from error
 
     def write_start(self, start: Sequence[TopicStart]) -> tuple[TopicStart, ...]:
-        """Writes down where the pipeline begins; returns what was written down before, if that was so."""
+        """Records where the pipeline begins; returns the earlier record, if there is one."""
         write_once(self.folder / "start.json", {"version": _VERSION, "topics": [asdict(each) for each in start]})
         written = self.read_start()
         assert written is not None
         return written
 
     def read(self, batch_id: int) -> BatchOffsets | None:
-        """What a batch takes; None: it is not planned, or long done.
+        """The offsets that a batch takes; None: it is not planned, or long done.
 
         Raises:
-            DataCorrupted: The log cannot be understood.
+            DataCorrupted: The log is malformed.
         """
         path = self._path(batch_id)
         found = self._load(path)
@@ -170,7 +171,7 @@ class OffsetLog:
             raise _not_understood(path, error) from error
 
     def plan(self, batch: BatchOffsets) -> BatchOffsets:
-        """Writes down what a batch takes; returns what another process wrote down for it before, if one did."""
+        """Records the offsets that a batch takes; returns what another process recorded for it before, if one did."""
         data = {
             "version": _VERSION,
             "topics": [
@@ -221,7 +222,7 @@ def _read_topic(found: Any) -> TopicRanges:
 
 
 def _show(topics: Sequence[str], offsets: Sequence[tuple[int, ...]]) -> str:
-    """Offsets by partition; topics have their names where there are several."""
+    """Offsets by partition, with topic names if there are several."""
     parts = [
         f"{topic} {partition}:{offset}" if len(topics) > 1 else f"{partition}:{offset}"
         for topic, read_to in zip(topics, offsets, strict=True)

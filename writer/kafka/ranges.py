@@ -1,6 +1,6 @@
-"""Which offsets a batch takes of each partition, and which of them each task. Pure.
+"""Which offsets of each partition a batch takes, and which of them each task. Pure.
 
-Offsets count records, but also the marks that end transactions; so a number of offsets is a number of records at most.
+Offsets count records, but also the markers that end transactions, so a range has at most as many records as offsets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _LEAST_OF_TASK: Final = 20_000
-"""Offsets: a task of fewer would cost more than it saves."""
+"""Offsets: a smaller task would cost more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class OffsetRange:
     Args:
         topic: The topic.
         partition: The partition.
-        start: The first.
-        end: Behind the last.
+        start: The first offset.
+        end: The offset after the last.
     """
 
     topic: str
@@ -36,11 +36,11 @@ class OffsetRange:
 
 
 def plan_ranges(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-    """What a batch takes of each partition: all that waits, or shares of the limit in proportion to what waits.
+    """The ranges that a batch takes: everything that waits, or shares of the limit in proportion to what waits.
 
     Args:
-        waiting: Of each partition of each topic what no batch has taken.
-        limit: Of offsets in all; each partition of which something waits gives one at least.
+        waiting: For each partition of each topic, the offsets that no batch has taken.
+        limit: Offsets in all; each partition with waiting records gives at least one.
 
     Returns:
         A range for each partition in the same order, empty ones too.
@@ -54,9 +54,9 @@ def plan_ranges(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange
 
 
 def split_ranges(ranges: Sequence[OffsetRange], splits: int) -> list[list[OffsetRange]]:
-    """Cuts ranges into at most about so many groups of neighbours, of equal size but for the last.
+    """Cuts ranges into at most about `splits` groups of neighbours, of equal size except the last.
 
-    The order stays: the offsets of a partition rise through its groups, as rows of one key demand.
+    The order stays: the offsets of a partition rise through its groups, which rows with one key need.
     """
     total = sum(part.size for part in ranges)
     target = max(_LEAST_OF_TASK, -(-total // splits))

@@ -37,11 +37,11 @@ class TopicSource:
         return self._log.read(batch_id)
 
     def refresh(self, batch_id: int, log: Logger) -> None:
-        """Checks that the topics are still those that the pipeline began with; records never change.
+        """Checks that the topics are still those with which the pipeline began; records never change.
 
         Raises:
-            HistoryDiverged: One was made anew.
-            NotFound: One is not there any more.
+            HistoryDiverged: One was deleted and made again.
+            NotFound: One no longer exists.
             Unavailable: No broker answers.
         """
         for start in self._log.read_start() or ():
@@ -61,4 +61,4 @@ class TopicSource:
         return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
 
     def report_changes(self, progress: Progress) -> None:
-        """Nothing: what waits is told with each batch."""
+        """Nothing: each batch reports what waits."""

@@ -1,6 +1,6 @@
 """The topic as a streaming source of Spark: an offset is the number of batches planned, a row is a range to read.
 
-What is here runs in processes that Spark starts on the driver's machine (planning) and on executors (`read`).
+This code runs in processes that Spark starts on the driver's machine (planning) and on executors (`read`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SOURCE_NAME: Final = "lakelog-kafka"
 
 
 def source_options(source: KafkaSource, log_folder: Path, splits: int) -> dict[str, str]:
-    """What Spark hands to the source: the pickled description, where the logs are, into how many tasks a batch goes."""
+    """The options that Spark passes to the source: pickled description, log folder, tasks for each batch."""
     return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "splits": str(splits)}
 
 
 def register_source(spark: SparkSession) -> None:
-    """Makes the source known to a session."""
+    """Registers the source with a session."""
     spark.dataSource.register(KafkaDataSource)
 
 
@@ -46,16 +46,16 @@ class KafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By what `readStream.format` knows it."""
+        """The source's name for `readStream.format`."""
         return SOURCE_NAME
 
     def schema(self) -> str:
-        """One row a range."""
+        """One row for each range."""
         return TAKEN_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """What plans and reads."""
-        # Spark asks in a process that it starts for this stream alone.
+        """The reader, which plans batches and reads them."""
+        # Spark calls this in a process that it starts for this stream alone.
         leave_pandas_out()
         return KafkaStreamReader(self.options)
 
@@ -71,7 +71,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches. Offset `{"batches": n}`: batches 0 to n - 1 are planned; each Spark batch takes exactly one.
 
     Args:
-        options: As of `source_options`.
+        options: As in `source_options`.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -83,16 +83,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._pause = DrainedPause(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Before everything."""
+        """The offset before all batches."""
         return {"batches": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is all there will be."""
+        """Limits the query to what exists now."""
         with errors_to_driver():
             self._frozen = self._read_offsets()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Plans the next batch, if there are records that no batch took; blocks for the brokers' answers."""
+        """Plans the next batch, if there are records that no batch took; blocks until the brokers answer."""
         with errors_to_driver():
             try:
                 first = start["batches"]
@@ -103,12 +103,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._pause.note(end, self._get_batch(first).after.lag)
                 return {"batches": end}
             except LakelogError:
-                # Whatever was wrong, the next try begins with new connections and with credentials as they are then.
+                # Whatever was wrong, the next try begins with new connections and with the credentials of that moment.
                 self.stop()
                 raise
 
     def _plan_next(self, batch_id: int) -> int:
-        # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
+        # Planned before a crash, but unknown to Spark: it must stay as it is, in case any process saw its log.
         if self._log.read(batch_id) is not None:
             return batch_id + 1
         known = self._frozen or self._read_offsets()
@@ -116,7 +116,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = self._log.read_start() or self._log.write_start(
             [topic.find_start(topic_offsets) for topic, topic_offsets in pairs]
         )
-        # By the name: in the pipeline's file topics may change their places.
+        # By name: topics may change their order in the pipeline's file.
         ids = {each.topic: each.topic_id for each in begun}
         read_to, taken = {each.topic: each.offsets for each in begun}, 0
         if batch_id > 0:
@@ -170,7 +170,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield pa.RecordBatch.from_pylist([asdict(part) for part in partition.value], schema=TAKEN_SCHEMA)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Batches before `end` are done for good."""
+        """Records that batches before `end` are done for good."""
         self._log.prune(end["batches"])
 
     def stop(self) -> None:

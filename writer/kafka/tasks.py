@@ -32,12 +32,12 @@ from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
 
 SENT_EARLY: Final = "SENT_EARLY"
-"""The reason of the error for records of a log whose `log.consistency` is `eventual`."""
+"""The reason of the error for uncommitted records of a log whose `log.consistency` is `eventual`."""
 
 _FETCH_RECORDS: Final = 20_000
 _FETCH_TIMEOUT_S: Final = 0.2
 _SILENT_FOR_S: Final = 60.0
-"""Without a record of those that are there: the brokers are away."""
+"""After this long without any existing record, the brokers count as away."""
 _NO_SEQUENCE: Final = "its header 'sequence' has not the values of the table's sequence.field"
 
 
@@ -47,12 +47,12 @@ class TakenRange:
 
     Args:
         batch_id: The batch.
-        number: Its place in the batch, from 0; of rows of one key that in the later one counts.
+        number: Its place in the batch, from 0; of rows with one key, those of the later range count.
         topic: The topic.
         topic_id: The broker's own id of it when the batch was planned.
         partition: The partition.
         start: The first offset.
-        end: Behind the last.
+        end: The offset after the last.
     """
 
     batch_id: int
@@ -88,10 +88,10 @@ class KafkaReadTask:
         pipeline: The pipeline's name.
         batch_id: The batch.
         source: The topics.
-        coercion: How rows become the table's.
+        coercion: How rows become rows of the table.
         with_old_rows: Whether the table takes the old rows of updates too.
-        dead_letters: The folder for them; None: the pipeline stops at the first.
-        heeds_headers: Whether records' headers may say what rows do, as those of lakelog's own logs.
+        dead_letters: The folder for them; None: the pipeline stops at the first one.
+        heeds_headers: Whether records' headers may give row kinds, as those of lakelog's own logs.
         sequence_fields: The table's `sequence.field`, whose value a tombstone has in a header.
     """
 
@@ -118,7 +118,7 @@ def range_reader(task: KafkaReadTask) -> ReadTasks:
 
 
 def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatch]:
-    """Reads one range; its bad records become dead letters, or the first of them an error.
+    """Reads one range; its bad records become dead letters, or the first of them raises an error.
 
     Yields:
         Rows of `task.fitting.output`, by rising offset.
@@ -126,8 +126,8 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
     Raises:
         InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).
         HistoryDiverged: The topic is not the one that the batch was planned for.
-        SnapshotExpired: Records of the range are not kept any more.
-        InvalidArgument: A record was sent before its commit, and the source does not take such (reason `SENT_EARLY`).
+        SnapshotExpired: Records of the range are no longer retained.
+        InvalidArgument: A record was sent before its commit, and the source does not accept such (reason `SENT_EARLY`).
         Unavailable: The brokers are away.
     """
     if task.batch_id != taken.batch_id:
@@ -146,7 +146,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
                 if fitted.num_rows:
                     yield fitted
             sink.flush()
-        # SUBTLE: before the letters appear, since a topic made anew meanwhile has been read half old, half new.
+        # SUBTLE: before the letters appear, because a topic that was made again meanwhile was read half old, half new.
         check_id(taken.topic, taken.topic_id, topic.find_id())
         sink.finish()
     finally:
@@ -166,7 +166,7 @@ def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterato
             last_answer_s = time.monotonic()
         elif time.monotonic() - last_answer_s > _SILENT_FOR_S:
             raise Unavailable(
-                f"Partition {taken.partition} of topic '{taken.topic}' gave nothing behind offset {position} for "
+                f"Partition {taken.partition} of topic '{taken.topic}' returned nothing after offset {position} for "
                 f"{_SILENT_FOR_S:g} s, though it holds records up to {taken.end}: its brokers are away.",
                 reason="BROKERS_UNAVAILABLE",
             )
@@ -198,7 +198,7 @@ def _read_rows(
 
 
 def _to_sequence_types(task: KafkaReadTask) -> dict[str, pa.DataType | None]:
-    """By the source's name of each sequence field: as what the format's reader has it; None: it does not."""
+    """By the source's name of each sequence field: the type that the format's reader gives it; None: it has none."""
     coercion, source = task.coercion, task.source
     if source.avro is not None:
         types = {field.name: field.type for field in source.avro.arrow}

@@ -1,4 +1,4 @@
-"""The topic as it is now, and whether it still is the one that the pipeline reads."""
+"""The present state of a topic, and whether it is still the one that the pipeline reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..pipeline.kafka_spec import KafkaSource, Start
 from .offset_log import TopicStart
 
 TOPIC_CHANGED = "TOPIC_CHANGED"
-"""The reason of the error when the topic is not the one that the pipeline began with, or lost what was not read."""
+"""The reason of the error when the topic is not the one with which the pipeline began, or lost unread records."""
 
 _REMEDY = (
     "Give the pipeline a new name, an empty checkpoint, and in source.starting where it shall begin; what is in the "
@@ -26,12 +26,12 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class TopicOffsets:
-    """What a topic holds.
+    """The records of a topic, by offsets.
 
     Args:
         topic_id: The broker's own id of it.
-        earliest: Of each partition the first offset that is kept.
-        ends: Of each behind the last committed record.
+        earliest: The first retained offset of each partition.
+        ends: For each partition, the offset after the last committed record.
     """
 
     topic_id: str
@@ -40,12 +40,12 @@ class TopicOffsets:
 
 
 def open_log(source: KafkaSource) -> Log:
-    """The cluster of a source; secrets are looked up in the environment of this process, now."""
+    """Opens the cluster of a source; secrets are read from the environment of this process, now."""
     return open_kafka_log(source.options, read_secrets(read_environment()))
 
 
 class Topic:
-    """Looks at a topic; connects when it is first asked. One thread.
+    """Reads the state of a topic; connects with its first request. One thread.
 
     Args:
         source: How its brokers are reached, and where to begin.
@@ -59,7 +59,7 @@ class Topic:
         self._reader: LogReader | None = None
 
     def read_offsets(self) -> TopicOffsets:
-        """What the topic holds now; blocks for some 10 ms.
+        """The topic's offsets now; blocks for some 10 ms.
 
         Raises:
             NotFound: There is no such topic.
@@ -68,14 +68,14 @@ class Topic:
         """
         topic_id = self.find_id()
         reader = self._open_reader()
-        # The beginning last: what is deleted meanwhile is noticed, not passed over.
+        # The beginning last: a deletion meanwhile is then noticed, not skipped.
         ends = reader.list_offsets()
         earliest = reader.list_offsets(earliest=True)
         count = min(len(ends), len(earliest))
         return TopicOffsets(topic_id, earliest[:count], ends[:count])
 
     def find_id(self) -> str:
-        """The broker's own id of the topic; raises as `read_offsets`."""
+        """The broker's own id of the topic; raises the errors of `read_offsets`."""
         if self._admin is None:
             self._admin = open_log(self._source).open_admin()
         found = self._admin.find_topic(self.name)
@@ -88,7 +88,7 @@ class Topic:
         return found.topic_id
 
     def find_start(self, offsets: TopicOffsets) -> TopicStart:
-        """Where a pipeline that has read nothing begins; raises as `read_offsets`."""
+        """Where a pipeline that has read nothing begins; raises the errors of `read_offsets`."""
         starting = self._source.starting
         if starting is Start.EARLIEST:
             found = offsets.earliest
@@ -112,10 +112,10 @@ class Topic:
 
 
 def check_id(topic: str, known_id: str, now_id: str) -> None:
-    """Checks that a topic is the one that a pipeline began with. Pure.
+    """Checks that a topic is the one with which a pipeline began. Pure.
 
     Raises:
-        HistoryDiverged: It was deleted and made anew (reason `TOPIC_CHANGED`).
+        HistoryDiverged: It was deleted and made again (reason `TOPIC_CHANGED`).
     """
     if known_id != now_id:
         raise HistoryDiverged(
@@ -127,16 +127,16 @@ def check_id(topic: str, known_id: str, now_id: str) -> None:
 
 
 def find_starts(topic: str, read_to: Sequence[int], offsets: TopicOffsets) -> tuple[int, ...]:
-    """Where the next batch begins, of each partition: partitions that are new begin with their first record. Pure.
+    """Where the next batch begins in each partition: new partitions begin with their first record. Pure.
 
     Args:
         topic: For messages.
-        read_to: Of each partition that is known, behind the last record that was taken.
-        offsets: What the topic holds.
+        read_to: For each known partition, the offset after the last record that was taken.
+        offsets: The topic's offsets.
 
     Raises:
-        SnapshotExpired: Records that were not read are not kept any more (reason `TOPIC_CHANGED`).
-        HistoryDiverged: The topic ends before what was read: it was cut (reason `TOPIC_CHANGED`).
+        SnapshotExpired: Unread records are no longer retained (reason `TOPIC_CHANGED`).
+        HistoryDiverged: The topic ends before the last record that was read: it was cut (reason `TOPIC_CHANGED`).
     """
     if len(read_to) > len(offsets.ends):
         raise _cut(topic, f"it has {len(offsets.ends)} partitions, of which {len(read_to)} were read")

@@ -1,4 +1,4 @@
-"""The values of records become rows of the source, in columns. Runs on executors."""
+"""Turns values of records into rows of the source, in columns. Runs on executors."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def read_json_values(
     ignore_unknown: bool,
     report: Report,
 ) -> Iterator[SourceRows]:
-    """Reads values that are a JSON object each.
+    """Reads values that each are one JSON object.
 
     Args:
         values: Binary.
         offsets: Of the records.
         options: How text is to be understood.
-        types: By field: as what it is read.
-        ignore_unknown: Whether other fields are passed over; else their record is bad.
-        report: Told of records that are no JSON objects, or whose fields do not fit.
+        types: The type of each field.
+        ignore_unknown: Whether other fields are ignored; otherwise their record is bad.
+        report: Called with records that are not JSON objects, or whose fields do not fit.
     """
     missing = np.asarray(pc.match_substring_regex(values, _BLANK).fill_null(True))
     for offset in offsets[missing]:
@@ -64,7 +64,7 @@ def read_json_values(
 
 
 def _to_block(values: pa.Array, offsets: Indices) -> Block:
-    """Values as lines of a block, whose numbers are the records' offsets."""
+    """Values as lines of a block; the line numbers are the records' offsets."""
     lines = pc.binary_join_element_wise(values, pa.scalar(b"\n", pa.binary()), pa.scalar(b"", pa.binary()))
     _, places, data = lines.buffers()
     ends = np.frombuffer(places, np.int32)[lines.offset : lines.offset + len(lines) + 1].astype(np.int64)
@@ -83,22 +83,22 @@ def read_debezium_values(
     with_old_rows: bool,
     report: Report,
 ) -> SourceRows | None:
-    """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones behind deletes are passed over.
+    """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones after deletes are skipped.
 
-    An update that changes the table's key deletes the old row and inserts the new one. Where one of the two does not
-    fit, the record as a whole is bad: it keeps both rows, and the table has the state before it.
-    In a log of lakelog's own a tombstone may be the delete itself.
+    An update that changes the table's key deletes the old row and inserts the new one. If one of the two does not fit,
+    the whole record is bad: it has both rows, and the table keeps the state before it. In a log of lakelog's own a
+    tombstone may be the delete itself.
 
     Args:
         values: Binary.
-        keys: Binary: which row a delete without its old row is of.
+        keys: Binary: identify the row of a delete without its old row.
         offsets: Of the records.
         schema: The columns, by their names in the source.
-        key: Those that are the table's primary key.
+        key: The columns that are the table's primary key.
         deletes: Tombstones that delete the row of their key.
         time_unit: Of timestamps that are numbers without a schema.
-        with_old_rows: Whether the table takes the old row of an update too, as `-U` before the `+U`.
-        report: Told of records that are no such messages, or whose rows do not fit.
+        with_old_rows: Whether the table also takes the old row of an update, as `-U` before the `+U`.
+        report: Called with records that are not such messages, or whose rows do not fit.
 
     Returns:
         The rows with `KIND_COLUMN`; None: there are none.
@@ -119,7 +119,7 @@ def read_debezium_values(
     for place in np.flatnonzero(without_row):
         report(BadRecord(int(offsets[place]), None, _NO_KEY, values[int(place)].as_py() or b""))
     moved, knows_old_key = _compare_keys(found, key)
-    # An old row of which nobody knows whose it is cannot be taken back.
+    # An old row with an unknown key cannot be taken back.
     old = moved | (found.has_before & found.has_row & knows_old_key) if with_old_rows else moved
     records, is_old = _interleave(found.has_row, old)
     if not len(records):
@@ -137,7 +137,7 @@ def read_debezium_values(
     columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
 
     def find(names: Sequence[str], chosen: Mask) -> list[Mask]:
-        # An old row may leave out what its database did not keep of it; one that is deleted says what it was.
+        # An old row may lack columns that its database did not log; a deleted row has all that are known.
         gone = chosen & (kinds == RowKind.DELETE)
         left_out = [np.zeros(len(chosen), bool) for _ in names]
         for rows, side in ((gone, "before"), (chosen & ~is_old & ~gone, "after")):
@@ -151,7 +151,7 @@ def read_debezium_values(
 
 
 def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str | None) -> Changes:
-    """Takes the rows of deletes that have no old row from the keys of their records, where these have all of it."""
+    """Takes the rows of deletes without an old row from the keys of their records, if these are complete."""
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
     if not len(schema) or not without_row.any():
         return found
@@ -167,10 +167,10 @@ def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str
 
 
 def _compare_keys(found: Changes, key: pa.Schema) -> tuple[Mask, Mask]:
-    """The updates whose old row has another primary key, and those whose old row has all columns of it. Pure.
+    """The updates whose old row has another primary key, and those whose old row has all its columns. Pure.
 
-    Debezium tells a change of the source's own key as a delete and an insert; but the key that the table has may be
-    another one, and without a delete the old row would stay for ever.
+    Debezium sends a change of the source's own key as a delete and an insert. But the table may have another key, and
+    without a delete the old row would stay forever.
     """
     moved = np.zeros(len(found.has_row), np.bool_)
     if found.before is None:
@@ -186,7 +186,7 @@ def _compare_keys(found: Changes, key: pa.Schema) -> tuple[Mask, Mask]:
 def _interleave(
     has_row: npt.NDArray[np.bool_], has_old: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each row that is sent on, the record it is of and whether it is the old one, which comes first. Pure."""
+    """For each row that is sent on: its record, and whether it is the old row, which comes first. Pure."""
     counts = has_row.astype(np.int64) + has_old
     records = np.repeat(np.arange(len(has_row)), counts)
     firsts = np.cumsum(counts) - counts

@@ -1,1 +1,1 @@
-"""The publisher: brings what was committed to the logs of tables, each snapshot once, behind its commit."""
+"""The publisher: sends committed changes to the logs of tables, each snapshot once, after its commit."""

@@ -29,7 +29,7 @@ _PREFIX: Final = "LAKELOG_PUBLISHER"
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """All that the publisher needs. No tables: it publishes all that have a log."""
+    """The settings of the publisher. Without tables it publishes all that have a log."""
 
     connect: ConnectSettings = connect_settings()
     tables: tuple[TableName, ...] = tables(
@@ -56,23 +56,23 @@ class PublishConfig:
 
 _EPILOG: Final = """\
 exit codes:
-  0  stopped by a signal behind the transactions in hand
-  1  something unexpected; the log tells
+  0  stopped by a signal after the current transactions
+  1  an unexpected error; see the log
   2  the command line does not fit, or the metastore refuses us: starting again cannot help
   7  the metastore was away for too long
   9  brokers or files did not answer for too long; start it again
 
-A table that cannot be published does not end it: `lakelog log status` tells why it stands still.
+A table that cannot be published does not end it: `lakelog log status` says why it stands still.
 Secrets that tables refer to as secret:NAME: LAKELOG_SECRET_<NAME>, or a file NAME in the folder LAKELOG_SECRETS_DIR.
 """
 
 
 def parse_publish_config(arguments: Sequence[str], environment: Mapping[str, str]) -> PublishConfig:
-    """Reads command line and environment; raises as `writer.config.parse_config` does."""
+    """Reads the command line and the environment; raises the errors of `writer.config.parse_config`."""
     parser = make_parser(
         "lakelog publisher run",
-        "Brings what is committed to tables with a log into their topics, each snapshot once and behind "
-        "its commit, until SIGTERM. Any number of instances share the tables.",
+        "Sends the commits of tables with a log to their topics, each snapshot once and after its commit, "
+        "until SIGTERM. Any number of instances share the tables.",
         _EPILOG,
     )
     add_settings(parser, PublishConfig)

@@ -1,4 +1,4 @@
-"""What the publisher measures: every name once, with a sentence."""
+"""What the publisher measures: every metric name once, with a sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PublisherMetrics:
         self._seen: dict[str, Published] = {}
 
     def show(self, table: str, publisher: TablePublisher) -> None:
-        """Shows how far a table is."""
+        """Shows the progress of a table."""
         self.published_snapshot.labels(table).set(publisher.position.snapshot_id)
         self.waiting_snapshots.labels(table).set(publisher.waiting_count)
         now, before = Published(**vars(publisher.published)), self._seen.get(table, Published())
@@ -65,7 +65,7 @@ class PublisherMetrics:
         self.failures.labels(table, reason).inc()
 
     def forget(self, table: str) -> None:
-        """Shows nothing of a table that another publishes."""
+        """Removes a table that another publisher publishes."""
         self._seen.pop(table, None)
         for gauge in (self.published_snapshot, self.waiting_snapshots):
             gauge.remove(table)

@@ -1,16 +1,16 @@
-"""Publishing one table: from what was committed to the log, each snapshot once, behind its commit.
+"""Publishes one table: sends committed changes to the log, each snapshot once, after its commit.
 
-Objectives, which conflict: exactly once, whatever dies, freezes or is answered late; soon; a backlog is caught up with
-at the brokers' speed; bounded memory.
+Objectives, which conflict: exactly once, whatever crashes, freezes or is answered late; soon; a backlog is published at
+the brokers' speed; bounded memory.
 
-1. After each doubt there is a fresh start: a new producer, which fences all others, then the position, then the check
-   of what it says against the metastore. Doubt is any error, any answer that did not come, and any sign that something
-   was sent twice (reliability R2). Nothing that was believed before counts after it, nor does what was known of the
-   log: options, topic and secrets are looked up again.
-2. Records, position and nothing else are in one transaction; the metastore is told behind it. What it was not told, a
-   fresh start finds out. Of what its writer has sent before the commit (`eventual`) only the position is moved.
-3. "Fenced" says that another has started since, not what became of the work: so it is a doubt like any other.
-4. The metastore's watch, not a clock, says that there is something to do.
+1. After each doubtful event the publisher restarts: a new producer, which fences all others, then the position, then
+   the check of the position against the metastore. Doubtful is any error, any missing answer, and any sign that a
+   record was sent twice (reliability R2). Nothing that was known before counts afterwards; options, topic and secrets
+   of the log are looked up again as well.
+2. Only records and position are in one transaction; the report to the metastore comes after it. A restart finds what
+   was never reported. For records that the writer sent before the commit (`eventual`) only the position moves.
+3. "Fenced" says that another publisher has started since, not how the transaction ended: so it is doubtful as well.
+4. The metastore's watch, not a clock, says that there is something to publish.
 
 `step` does one thing and returns; `writer.publishing.runner` calls it again and again.
 """
@@ -46,9 +46,9 @@ class Step(enum.Enum):
     """What a step did."""
 
     STARTED = "started"
-    """A fresh start."""
+    """A restart with a new producer."""
     PUBLISHED = "published"
-    """A transaction."""
+    """A published transaction."""
     IDLE = "idle"
     """Nothing: no snapshot has come within the wait."""
 
@@ -66,17 +66,17 @@ class Published:
 
 @dataclass(frozen=True)
 class PublisherContext:
-    """What a publisher works with.
+    """What a publisher uses.
 
     Args:
-        metastore: Knows the snapshots, and is told what is published.
-        open_log: The brokers of a log, as its options say.
-        check_topic: Raises what is wrong with a topic (R9).
-        logs: Where rows of snapshots come from.
-        open_feed: Makes a feed of a log's snapshots behind a position.
-        monitor: At the topics, of all tables of the process.
+        metastore: Knows the snapshots, and receives the reports.
+        open_log: Opens the brokers of a log, according to its options.
+        check_topic: Raises the problem of a topic (R9).
+        logs: Reads the rows of snapshots.
+        open_feed: Makes a feed of a table's snapshots after a position.
+        monitor: Polls the topics of all tables of the process.
         clock: For the time.
-        limits: Of transactions.
+        limits: The limits of transactions.
     """
 
     metastore: Metastore
@@ -94,8 +94,8 @@ class TablePublisher:
 
     Args:
         table_uuid: The table.
-        epoch: Of the lease that schedules us.
-        context: What it works with.
+        epoch: The epoch of the lease under which we publish.
+        context: What it uses.
     """
 
     def __init__(self, table_uuid: str, epoch: int, context: PublisherContext) -> None:
@@ -108,29 +108,29 @@ class TablePublisher:
 
     @property
     def position(self) -> LogPosition:
-        """How far we know the log to be published; `NOTHING_PUBLISHED` before a fresh start."""
+        """How far we know the log to be published; `NOTHING_PUBLISHED` before the first start."""
         return NOTHING_PUBLISHED if self._session is None else self._session.position
 
     @property
     def waiting_count(self) -> int:
-        """Snapshots that have come and are not published."""
+        """The number of snapshots that have come and are not published."""
         return 0 if self._session is None else len(self._session.waiting)
 
     def see(self, info: LogInfo) -> None:
-        """Tells what the log is like by now, from any thread: where its options are others, the next step is a start.
+        """Gets the present state of the log, from any thread: if its options have changed, the next step is a restart.
 
-        So partitions that were added get records, and brokers and credentials that were altered are used.
+        So new partitions get records, and altered brokers and credentials are used.
         """
         self._seen = info
 
     def step(self, wait_s: float) -> Step:
-        """Does one thing; blocks.
+        """Does one step; blocks.
 
         Args:
-            wait_s: How long it waits for a snapshot where there is none.
+            wait_s: How long it waits for a snapshot if there is none.
 
         Raises:
-            LakelogError: Something failed. The next step is a fresh start.
+            LakelogError: Something failed. The next step is a restart.
         """
         # Once: it may have been looked up before the last start.
         seen, self._seen = self._seen, None
@@ -146,7 +146,7 @@ class TablePublisher:
             raise
 
     def forget(self) -> None:
-        """Closes what is open: the next step is a fresh start. Idempotent; never raises lakelog errors."""
+        """Closes what is open: the next step is a restart. Idempotent; never raises lakelog errors."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -156,18 +156,18 @@ class TablePublisher:
         metastore = self._context.metastore
         info = metastore.get_log(self._table_uuid)
         log = self._context.open_log(info)
-        # Before the position: a mirror that another writes meanwhile would seem to be ahead of it.
+        # Before the position: otherwise a mirror that another publisher writes meanwhile would seem to be ahead of it.
         mirror = metastore.get_publish_state(self._table_uuid)
         producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
         try:
-            # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
+            # SUBTLE: the order is the protection. The log is read only after `start`, which fences all others.
             position = _start_producer(info, producer)
             self._check_generation(info)
             known, begins = self._gather_facts(info, log, position, mirror)
             history = MetastoreHistory(metastore, self._table_uuid)
             resume = find_resume(info, known, history)
             parent = None if resume.is_complete else history.find(resume.snapshot_id)
-            # Behind which whole snapshot it goes on.
+            # The last complete snapshot, after which it continues.
             behind = (
                 LogSnapshot(resume.snapshot_id, resume.snapshot_uuid)
                 if resume.is_complete
@@ -187,23 +187,24 @@ class TablePublisher:
     def _check_generation(self, info: LogInfo) -> None:
         """Check that the log is still the one that was looked up before all others were fenced.
 
-        Who was frozen in between would take a log back that was begun anew, and publish what that one is to leave out.
-        Whoever begins it anew behind this check is fenced by the next start, before anything is published.
+        A publisher that was frozen in between would take over a restarted log, and publish what that log is to leave
+        out. If the log is restarted after this check, the next start fences this publisher before it publishes
+        anything.
 
         Raises:
-            Fenced: It was begun anew.
+            Fenced: It was restarted.
         """
         now = self._context.metastore.get_log(self._table_uuid)
         if (now.generation, now.topic) != (info.generation, info.topic):
             raise Fenced(
-                f"The log of {info.name} was begun anew, as its generation {now.generation} in the topic {now.topic}, "
-                f"while its generation {info.generation} was taken over. It goes on with the new one."
+                f"The log of {info.name} was restarted, as its generation {now.generation} in the topic {now.topic}, "
+                f"while its generation {info.generation} was taken over. The publisher continues with the new one."
             )
 
     def _gather_facts(
         self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState
     ) -> tuple[RecoveryFacts, tuple[int, ...]]:
-        """What is known, and where the log begins; empty: where it was known to begin."""
+        """The facts for recovery, and where the log begins; empty: where it was known to begin."""
         with contextlib.closing(log.open_admin()) as admin:
             topic = admin.find_topic(info.topic)
         if topic is None:
@@ -224,7 +225,7 @@ class TablePublisher:
         ends: list[int],
         begins: tuple[int, ...],
     ) -> None:
-        """Tells where the log begins, and what was published and never told, as by who died in between."""
+        """Reports where the log begins, and what was published but never reported, for example because of a crash."""
         reported = []
         if behind.snapshot_id > mirror.snapshot_id:
             reported = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
@@ -248,7 +249,7 @@ class TablePublisher:
             session.rest(self._context.clock.monotonic_s())
             return Step.IDLE
         if not session.producer.can_go_on:
-            # Whether the last transaction's end can still come a second time is not known; or it rests.
+            # It is unknown whether the last transaction's end can still come a second time; or it rests.
             self.forget()
             self._session = self._start()
             return Step.STARTED
@@ -285,7 +286,7 @@ class TablePublisher:
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
 
     def _first_index(self, session: Session, log: SnapshotLog) -> int:
-        """The first row of a snapshot that is not published: only of the one that the position stands in another."""
+        """The first unpublished row of a snapshot; not 0 only for the snapshot in which the position is."""
         position = session.position
         return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
 
@@ -295,9 +296,9 @@ class TablePublisher:
         self.published.size_bytes += size_bytes
 
     def _commit(self, session: Session, ended: list[SnapshotLog], position: LogPosition) -> None:
-        """Commits the transaction; `ended` are the snapshots that are published as a whole with it."""
+        """Commits the transaction; `ended` are the snapshots that are completely published with it."""
         behind = session.producer.commit(position)
-        # Before anybody is told: readers take the metastore's word for where a snapshot ends.
+        # Before any report: readers trust the metastore about where a snapshot ends.
         check_appended(session.info, session.offsets, behind)
         session.position = position
         session.busy_s = self._context.clock.monotonic_s()
@@ -342,7 +343,7 @@ class MetastoreHistory:
     table_uuid: str
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """A snapshot; None: it is not kept, or there never was one."""
+        """A snapshot; None: it is not retained, or there never was one."""
         page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
         return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
 
@@ -355,15 +356,15 @@ def _start_producer(info: LogInfo, producer: LogProducer) -> LogPosition | None:
 
 
 def _is_altered(started: LogInfo, seen: LogInfo) -> bool:
-    """Whether what a start has looked up is another by now. Pure."""
+    """Whether the facts that a start looked up have changed. Pure."""
     return (started.generation, started.topic, started.options) != (seen.generation, seen.topic, seen.options)
 
 
 def to_transactional_id(info: LogInfo) -> str:
-    """Under which a table is published, by whomever and in each generation of its log: so all fence each other (R1)."""
+    """The id under which every publisher publishes a table, in each generation: so all fence each other (R1)."""
     return f"lakelog-{info.table_uuid}-0"
 
 
 def to_group(info: LogInfo) -> str:
-    """The consumer group without members that keeps the position: one for each generation, which begins with none."""
+    """The consumer group without members that stores the position: one for each generation, which begins with none."""
     return f"lakelog-{info.table_uuid}-{info.generation}"

@@ -1,23 +1,24 @@
-"""Where publishing goes on after a fresh start (reliability R2, R3, R10). Pure.
+"""Where publishing continues after a restart (reliability R2, R3, R10). Pure.
 
-Three witnesses tell how far the log has come, and they cannot agree on everything:
+Three sources say how far the log has come, and they cannot agree on everything:
 
-- The **position** in the log's own offsets moves in the same transaction as the records, so where it is there, it is
-  the truth. Brokers forget it when nothing was published for long.
-- The **mirror** in the metastore is written behind each transaction, so it is never ahead of the log. Snapshots that
-  bring nothing to the log, as compactions, move the position too, in a transaction without records.
+- The **position** in the log's own offsets moves in the same transaction as the records, so if it exists, it is the
+  truth. Brokers forget it when nothing was published for long.
+- The **mirror** in the metastore is written after each transaction, so it is never ahead of the log. Snapshots that
+  bring nothing to the log, such as compactions, move the position too, in a transaction without records.
 - The **tail**, the headers of each partition's last record, is what readers have seen.
 
 Rules:
 
-1. Whatever names a snapshot must name one of the table's history, by id and uuid; else one of the two was set back.
-2. The mirror is not ahead of the position; else the log has lost records that were committed.
-3. No record stands behind the position that is gone on from; else somebody else has written, or it was set back.
-4. The topic is the one that it was, and ends nowhere before what the mirror says; else it was cut or made anew.
-5. Where the position is forgotten, the mirror takes its place if no record stands behind it, and none that may have
-   stood there was deleted since; else the tail does.
-6. Where nothing is known and nothing was ever published, it begins. In all other cases it stops and says so: never is
-   a position guessed.
+1. Every named snapshot must be one of the table's history, by id and uuid; otherwise table or log was set back.
+2. The mirror is not ahead of the position; otherwise the log has lost committed records.
+3. No record comes after the position from which publishing continues; otherwise another program has written, or the
+   position was set back.
+4. The topic is the same one, and ends nowhere before the offsets of the mirror; otherwise it was cut or made again.
+5. If the position is forgotten, the mirror replaces it, provided that no record comes after it, and that none that may
+   have been there was deleted since; otherwise the tail replaces it.
+6. If nothing is known and nothing was ever published, publishing begins. In all other cases it stops with an error: a
+   position is never guessed.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ LOG_DIVERGED: Final = "LOG_DIVERGED"
 """The reason of a HistoryDiverged about log and table that do not belong together any more."""
 
 _REMEDY: Final = (
-    "Find out what happened to the topic or to the metastore's database. Then either put back what was there, or begin "
-    "the log anew behind the table's newest snapshot with `lakelog log restart {name}`; whoever follows the log must "
-    "then read the table once as a whole."
+    "Find out what happened to the topic or to the metastore's database. Then either restore the lost state, or "
+    "restart the log after the table's newest snapshot with `lakelog log restart {name}`; every consumer of the log "
+    "must then read the whole table once."
 )
 
 
@@ -45,19 +46,19 @@ class History(Protocol):
     """The table's snapshots, as the metastore has them."""
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """A snapshot; None: it is not kept, or there never was one."""
+        """A snapshot; None: it is not retained, or there never was one."""
         ...
 
 
 @dataclass(frozen=True)
 class RecoveryFacts:
-    """What is known after a fresh start, asked in this order.
+    """The facts after a restart, requested in this order.
 
     Args:
         position: The log's own; None: forgotten, or there was none.
         mirror: The metastore's.
-        topic: As it is; None: there is none.
-        starts: The first offset of each partition that is kept.
+        topic: Its present state; None: there is none.
+        starts: The first retained offset of each partition.
         ends: The end of each partition.
         tail: The last record of each partition that has one.
     """
@@ -71,18 +72,18 @@ class RecoveryFacts:
 
 
 def find_resume(info: LogInfo, known: RecoveryFacts, history: History) -> LogPosition:
-    """From where publishing goes on.
+    """Where publishing continues.
 
     Args:
         info: The log.
-        known: What was found.
-        history: The table's.
+        known: The facts.
+        history: The table's history.
 
     Returns:
-        What is published: the next row to publish is the one behind it.
+        The published position: the next row to publish is the one after it.
 
     Raises:
-        HistoryDiverged: The log and the table do not belong together any more; reason `LOG_DIVERGED`, the message says
+        HistoryDiverged: The log and the table do not belong together any more; reason `LOG_DIVERGED`. The message says
             what was found and what to do.
     """
     if known.mirror.generation != info.generation:
@@ -92,7 +93,7 @@ def find_resume(info: LogInfo, known: RecoveryFacts, history: History) -> LogPos
     for record in known.tail:
         if not _is_ours(info, record):
             continue
-        # What is published for long may have expired; what comes behind the mirror is pinned.
+        # Snapshots published long ago may have expired; a lease retains those after the mirror.
         if _id_of(record) >= max(known.mirror.snapshot_id, 1):
             if _stands_before(known.mirror, record):
                 if not _is_of(history, record.snapshot):
@@ -120,16 +121,16 @@ def _with_position(
         raise diverged(
             info,
             f"Partition {newest.partition} holds a record of snapshot {_id_of(newest)} behind the position "
-            f"{_show(position)}: the position was set back, or somebody else has written to the topic.",
+            f"{_show(position)}: the position was set back, or another program has written to the topic.",
         )
     return position
 
 
 def check_same_topic(info: LogInfo, topic: TopicState | None) -> TopicState:
-    """The topic, if it is the one that a log began in.
+    """The topic, if it is the one in which a log began.
 
     Raises:
-        HistoryDiverged: It is gone, or was made anew.
+        HistoryDiverged: It is gone, or was made again.
     """
     if topic is None:
         raise topic_gone(info)
@@ -158,24 +159,24 @@ def _without_position(info: LogInfo, known: RecoveryFacts, tail: Sequence[TailRe
     beyond = [record for record in tail if _order_of(record) > (mirror.snapshot_id + 1, mirror.next_index)]
     if not beyond:
         never_reported = not mirror.reported_at_ms
-        # What nobody ever saw, as records of a first transaction that was aborted, is still there where it stood.
+        # Records that no reader ever saw, as those of an aborted first transaction, are still at their offsets.
         if never_reported and not info.is_named and info.generation == 1 and not known.tail and any(known.starts):
             raise diverged(
-                info, "The topic has had records, but none of them is left and nobody knows how far it was published."
+                info, "The topic has had records, but none of them is left, so it is unknown how far it was published."
             )
         _check_retained(info, known)
         return _to_position(info, mirror, history)
     newest = max(beyond, key=_order_of)
     assert newest.snapshot is not None, "records without a snapshot are not ours"
-    # Order is a function of the files and transactions are atomic: what stands before the last record is published.
+    # The order is a function of the files and transactions are atomic: all before the last record is published.
     return LogPosition(newest.snapshot.snapshot_id, newest.snapshot.snapshot_uuid, newest.next_index)
 
 
 def _check_retained(info: LogInfo, known: RecoveryFacts) -> None:
-    """Raises where records behind the mirror may have been published and deleted since."""
+    """Raises an error if records after the mirror may have been published and deleted since."""
     for partition, offset in enumerate(known.mirror.offsets):
         start = known.starts[partition] if partition < len(known.starts) else 0
-        # Behind the last record stands the end of its transaction.
+        # After the last record comes the marker that ends its transaction.
         if start > offset + 1:
             raise diverged(
                 info,
@@ -197,7 +198,7 @@ def _to_position(info: LogInfo, mirror: PublishState, history: History) -> LogPo
 
 
 def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, who: str) -> None:
-    """Raises where a snapshot is not one of the table's history."""
+    """Raises an error if a snapshot is not one of the table's history."""
     if snapshot is None or not snapshot.snapshot_id:
         return
     kept = history.find(snapshot.snapshot_id)
@@ -216,15 +217,15 @@ def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, 
 
 
 def _is_ours(info: LogInfo, record: TailRecord) -> bool:
-    """Whether a record is of this generation of the log; a named topic may hold records of others from before."""
+    """Whether a record is of this generation of the log; a named topic may hold earlier records of others."""
     return record.snapshot is not None and record.snapshot.snapshot_id > info.starts_after
 
 
 def _stands_before(mirror: PublishState, record: TailRecord) -> bool:
-    """Whether a record stands before all that is yet to be told to the mirror.
+    """Whether a record comes before all that is not yet reported to the mirror.
 
-    The mirror begins with where the topic ended when this generation began: what is there of snapshots that the table
-    does not have is of another table, or of a history that was set back before the log was begun anew.
+    The mirror begins with the topic's end when this generation began. Earlier records of snapshots that the table does
+    not have belong to another table, or to a history that was set back before the log was restarted.
     """
     return record.partition < len(mirror.offsets) and record.offset < mirror.offsets[record.partition]
 
@@ -239,19 +240,19 @@ def _id_of(record: TailRecord) -> int:
 
 
 def _order_of(record: TailRecord) -> tuple[int, int]:
-    """Where a record ends in the table's history: its snapshot, and the row behind it."""
+    """Where a record ends in the table's history: its snapshot, and the row after it."""
     return _id_of(record), record.next_index
 
 
 def _end_of(position: LogPosition) -> tuple[int, int]:
-    """Where a position ends: the snapshot that it is in, or that comes next, and the next row of it."""
+    """Where a position ends: its own snapshot or the next one, and the next row of it."""
     if position.next_index is None:
         return position.snapshot_id + 1, 0
     return position.snapshot_id, position.next_index
 
 
 def _show_mirror(mirror: PublishState) -> str:
-    rows = f" and {mirror.next_index} rows of the one behind it" if mirror.next_index else ""
+    rows = f" and {mirror.next_index} rows of the next one" if mirror.next_index else ""
     return f"all up to snapshot {mirror.snapshot_id}{rows}"
 
 
@@ -261,12 +262,12 @@ def _show(position: LogPosition) -> str:
 
 
 def topic_gone(info: LogInfo) -> HistoryDiverged:
-    """The error about a log whose topic is not there."""
+    """The error for a log whose topic does not exist."""
     return diverged(info, f"The topic {info.topic} does not exist any more.")
 
 
 def diverged(info: LogInfo, what: str) -> HistoryDiverged:
-    """The error about a log that does not belong to its table any more, with what a person is to do."""
+    """The error for a log that does not belong to its table any more, with what a person is to do."""
     return HistoryDiverged(
         f"The log of {info.name} is not published: {what} {_REMEDY.format(name=info.name)}",
         reason=LOG_DIVERGED,

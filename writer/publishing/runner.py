@@ -1,8 +1,8 @@
-"""One table's publisher in a thread of its own: steps, and what becomes of errors.
+"""One table's publisher in its own thread: steps, and the handling of errors.
 
-Nothing that happens to one table ends another's publishing. What may pass is tried again soon; what a person has to
-mend is told to the metastore, where `lakelog log status` and metrics show it, and tried again now and then: it may have
-been mended.
+Nothing that happens to one table ends another's publishing. A temporary failure is tried again soon. A problem that a
+person must solve is reported to the metastore, where `lakelog log status` and metrics show it, and is tried again now
+and then, because it may have been solved.
 """
 
 from __future__ import annotations
@@ -22,36 +22,37 @@ from .publisher import Step, TablePublisher
 from .watchdog import Watchdog
 
 IDLE_S: Final = 1.0
-"""How long a step waits for a snapshot; a stop is heard of behind it."""
+"""How long a step waits for a snapshot; a stop takes effect after it."""
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 5.0
 _REPORT_AFTER_S: Final = 10.0
-"""What may pass is told once it has lasted so long."""
+"""A temporary failure is reported once it has lasted this long."""
 
 _MEND_S: Final = 5.0
-"""Between two tries of what a person has to mend."""
+"""Between two tries after a problem that a person must solve."""
 
 _LONGEST_PROBLEM: Final = 2000
 """Characters."""
 
 _SURE_AFTER: Final = 2
-"""A divergence is believed when it was found so often in a row: one that starts at the same moment looks like one."""
+"""A divergence is believed when it was found this often in a row: a publisher that starts just now can look like
+one."""
 
 
 class TableRunner:
-    """Publishes one table until it is stopped, or may not any more.
+    """Publishes one table until it is stopped, or must stop.
 
     Args:
-        name: The table's, for people.
+        name: The table's name, for people.
         table_uuid: The table.
-        publisher: Of the table.
-        lease: Held.
-        metastore: Told of problems.
+        publisher: The table's publisher.
+        lease: The table's lease, which is held.
+        metastore: Receives the problems.
         clock: For the time.
         watchdog: Ends the process when a step does not come back (R6).
-        metrics: Told of what is done.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(
@@ -85,19 +86,19 @@ class TableRunner:
 
     @property
     def is_running(self) -> bool:
-        """Whether it publishes still."""
+        """Whether it still publishes."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begins, in a thread of its own."""
+        """Begins, in its own thread."""
         self._thread.start()
 
     def see(self, info: LogInfo) -> None:
-        """Tells what the log is like by now; from any thread."""
+        """Gets the present state of the log; from any thread."""
         self._publisher.see(info)
 
     def stop(self) -> None:
-        """Ends it behind the step in hand; does not wait. From any thread, idempotent."""
+        """Ends it after the current step; does not wait. From any thread, idempotent."""
         self._stop.set()
 
     def join(self, timeout_s: float) -> None:
@@ -115,21 +116,21 @@ class TableRunner:
             try:
                 self._publisher.forget()
             except Exception:
-                # A lease that is kept for nobody would keep all others from the table.
+                # A lease without a holder at work would keep all others from the table.
                 self._log.exception("a defect of the publisher")
             self._lease.release()
             self._metrics.forget(self.table)
             self._log.info("stopped publishing", published=vars(self._publisher.published))
 
     def step(self, wait_s: float) -> float | None:
-        """Does one step; how many seconds to wait before the next; None: there is to be none."""
+        """Does one step; returns how many seconds to wait before the next, or None if there is to be none."""
         self._watchdog.begin(self.table)
         try:
             done = self._publisher.step(wait_s)
         except LakelogError as error:
             return self._fail(error)
         except Exception as defect:
-            # A thread that ended by it would be begun again and again, and nobody would be told.
+            # A thread that ended by it would be started again and again, without any report.
             self._log.exception("a defect of the publisher")
             return self._fail(InternalError(f"The publisher has failed: {type(defect).__name__}: {defect}"))
         finally:
@@ -141,8 +142,9 @@ class TableRunner:
         self._diverged = 0
         self._metrics.show(self.table, self._publisher)
         if done is Step.STARTED:
-            # It mends nothing by itself: brokers that take no record let a producer start all the same. But what it
-            # reports takes back what was told, so that this is to be told again.
+            # A restart alone solves nothing: a producer can start even if brokers take no records. But what a restart
+            # reports
+            # replaces the reported problem, so the problem must be reported again.
             self._reported = ""
             self._log.info("fresh start", position=self._publisher.position.snapshot_id)
             return
@@ -159,7 +161,7 @@ class TableRunner:
         if isinstance(error, NotFound) and error.reason in ("TABLE_NOT_FOUND", "LOG_NOT_FOUND"):
             self._log.info("nothing more to publish", reason=error.message)
             return None
-        # Whoever is fenced, by brokers or by the metastore, may have lost the table: only its lease tells.
+        # A publisher that brokers or the metastore fence may have lost the table: only its lease can say.
         if isinstance(error, Fenced) and not self._is_ours():
             return None
         if isinstance(error, HistoryDiverged):
@@ -179,7 +181,7 @@ class TableRunner:
             self._log.info("another publishes the table now", reason=error.message)
             return False
         except LakelogError:
-            # The metastore does not answer: nothing is published either before it does.
+            # The metastore does not answer: nothing is published either until it does.
             return True
         return True
 
@@ -188,7 +190,7 @@ class TableRunner:
             return
         try:
             state = self._metastore.get_publish_state(self._table_uuid)
-            # What is published stays as it was told.
+            # The reported position stays as it was.
             self._metastore.report_published(
                 PublishReport(
                     self._table_uuid,

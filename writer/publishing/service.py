@@ -1,8 +1,7 @@
 """The publisher service: which tables this process publishes.
 
-Each table with a log has a lease; whoever holds it publishes the table. Replicas that were told to publish the same
-tables share them evenly: one that holds more than its share gives some back, one that holds less takes those that are
-free.
+Each table with a log has a lease; its holder publishes the table. Replicas with the same tables share them evenly: one
+that holds more than its share gives some back, one that holds less takes free ones.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .runner import TableRunner
 from .topics.membership import PublisherMembership, fair_share
 
 POLL_EVERY_S: Final = 1.0
-"""How late a table that was made, or that nobody publishes any more, is noticed."""
+"""How late a new table, or a table without a publisher, is noticed."""
 
 _STOP_WITHIN_S: Final = 30.0
 
@@ -33,15 +32,15 @@ class PublisherService:
     """Publishes tables until it is stopped.
 
     Args:
-        metastore: Who knows the tables.
-        make_lease: Makes the lease of a table's publisher, not yet taken; told what to do when it is lost.
-        make_runner: Makes what publishes a table, under a lease that is held.
-        membership: Of the replicas.
+        metastore: Knows the tables.
+        make_lease: Makes the lease of a table's publisher, not yet taken, with a callback for its loss.
+        make_runner: Makes the runner of a table, under a lease that is held.
+        membership: Counts the replicas.
         tables: Only these; empty: all.
         max_unavailable_s: How long the metastore may be away.
         clock: For the time.
-        metrics: Told what is published.
-        log: For lines.
+        metrics: The measurements.
+        log: The service's log.
     """
 
     def __init__(
@@ -79,23 +78,23 @@ class PublisherService:
 
     @property
     def tables(self) -> list[str]:
-        """The tables that it publishes now; any thread may ask."""
+        """The tables that it publishes now; any thread may call this."""
         return sorted(runner.table for runner in list(self._runners.values()))
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the metastore has answered lately."""
+        """Whether the metastore has answered recently."""
         return self._clock.monotonic_s() - self._answered_s < self._max_unavailable_s
 
     def stop(self) -> None:
-        """Ends it behind the transactions in hand; from any thread."""
+        """Ends it after the current transactions; from any thread."""
         self._stop.set()
 
     def run(self) -> None:
         """Publishes until it is stopped.
 
         Raises:
-            PermissionDenied: The metastore does not let us.
+            PermissionDenied: The metastore refuses us.
             LakelogError: The metastore was away for too long.
         """
         try:
@@ -118,7 +117,7 @@ class PublisherService:
             self._log.warning("metastore not reachable, trying again", silent_s=round(silent_s), error=error.message)
 
     def step(self) -> None:
-        """Looks once which tables there are, and takes or gives back some.
+        """Checks once which tables exist, and takes or gives back some.
 
         Raises:
             LakelogError: The metastore does not answer, or refuses us.
@@ -129,7 +128,7 @@ class PublisherService:
             if not self._tables or info.name in self._tables
         }
         self._report_missing(self._tables - {info.name for info in logs.values()})
-        # Each time: who dies is counted for no longer than its tables are leased, so that they are taken over at once.
+        # Each time: a dead replica is counted only as long as its tables are leased, so they are taken over at once.
         self._replicas = self._membership.count()
         for table_uuid, runner in list(self._runners.items()):
             if not runner.is_running:
@@ -139,10 +138,10 @@ class PublisherService:
             else:
                 runner.see(logs[table_uuid])
         share = fair_share(len(logs), self._replicas)
-        # Those of dropped tables end in any case: for them no other is given back.
+        # The runners of dropped tables end in any case: no other table is given back for them.
         for table_uuid in sorted(self._runners.keys() & logs.keys())[share:]:
             self._runners[table_uuid].stop()
-        # Nor does one keep another waiting, whose last step may wait for brokers.
+        # No runner delays another, although its last step may wait for brokers.
         free = share - len(self._runners.keys() & logs.keys())
         for table_uuid, info in logs.items():
             if free <= 0 or self._stop.is_set():
@@ -154,7 +153,7 @@ class PublisherService:
         self._metrics.replicas.set(self._replicas)
 
     def _report_missing(self, missing: frozenset[TableName]) -> None:
-        """Says which tables that were named have no log; once, since they may be made later."""
+        """Logs which of the named tables have no log; once, since they may be made later."""
         if missing - self._missing:
             self._log.warning("tables of --tables do not exist, or have no log", tables=sorted(map(str, missing)))
         self._missing = missing

@@ -1,4 +1,4 @@
-"""What a publisher has in hand between a fresh start and the next doubt."""
+"""What a publisher holds from one restart until the next doubtful event."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .reading.snapshot_log import SnapshotLog
 from .topics.watch import TopicWatch
 
 REST_AFTER_S: Final = 60.0
-"""A producer costs connections and half a percent of a processor, though it has nothing to send."""
+"""A producer costs connections and half a percent of a processor, even if it sends nothing."""
 
 
 @dataclass
 class Session:
-    """What holds from a fresh start on, until there is a doubt.
+    """What holds from a restart until something is doubtful.
 
     Args:
         info: The log.
-        producer: Started.
-        feed: Behind the position.
-        topic: Judged whenever it was looked at.
+        producer: A started producer.
+        feed: The snapshots after the position.
+        topic: Checked after each poll of it.
         position: What is published.
-        offsets: Where the log ends behind it, by partition.
+        offsets: Where the log ends after it, by partition.
         busy_s: When it last had something to publish, by the monotonic clock.
-        waiting: Snapshots that are not published, in their order; the first may be in part.
+        waiting: Unpublished snapshots, in their order; the first may be partly published.
     """
 
     info: LogInfo
@@ -45,7 +45,7 @@ class Session:
     waiting: deque[SnapshotLog] = field(default_factory=deque)
 
     def rest(self, now_s: float) -> None:
-        """Lets a producer go that has long had nothing to do: the next snapshot needs a fresh start, of some 70 ms."""
+        """Closes a producer that has long been idle: the next snapshot then needs a restart, of some 70 ms."""
         if now_s - self.busy_s >= REST_AFTER_S:
             with contextlib.suppress(LakelogError):
                 self.producer.close()

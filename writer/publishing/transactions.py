@@ -1,8 +1,8 @@
 """Which snapshots share a transaction of the log, and where a large one is cut. Pure.
 
-Several small snapshots that wait share one, so that a backlog is caught up with; each is in one transaction as a whole,
-so that readers of committed records see all of it or nothing. One that is too large for that is published alone in
-chunks, because whatever is in a transaction is hidden from readers until its end, and all behind it.
+Several small waiting snapshots share one, so that a backlog is published quickly. Each is completely in one
+transaction, so that readers of committed records see all of it or nothing. A snapshot that is too large for that is
+published alone in chunks, because a transaction hides its records, and all later ones, from readers until its end.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class TransactionLimits:
     """How much one transaction takes.
 
     Args:
-        rows: So many rows at most; a snapshot of more is published in chunks.
-        size_bytes: The same of the stored bytes of its files.
-        snapshots: So many snapshots at most.
-        chunk_records_bytes: A chunk ends behind the piece with which it has so many bytes of keys and values.
-        chunk_s: Or behind the one with which it has taken so long.
+        rows: At most this many rows; a larger snapshot is published in chunks.
+        size_bytes: The same for the stored bytes of its files.
+        snapshots: At most this many snapshots.
+        chunk_records_bytes: A chunk ends once it has this many bytes of keys and values.
+        chunk_s: Or once it has taken this long.
     """
 
     rows: int = 100_000
@@ -38,14 +38,14 @@ class TransactionLimits:
 
 
 def pick_together(logs: Collection[SnapshotLog], limits: TransactionLimits) -> int:
-    """How many of the snapshots that wait the next transaction takes: the first ones, at least one.
+    """How many of the waiting snapshots the next transaction takes: the first ones, at least one.
 
     Args:
-        logs: In their order, at least one.
-        limits: Of a transaction.
+        logs: The logs of the snapshots in their order, at least one.
+        limits: The limits of a transaction.
 
     Returns:
-        Their number. Where it is 1 and that one is large, it is to be published in chunks; a large one is never taken
+        Their number. If it is 1 and that one is large, it is to be published in chunks; a large one is never taken
         together with others.
     """
     rows = size_bytes = 0

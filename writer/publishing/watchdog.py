@@ -1,8 +1,8 @@
-"""Ends the process when a step does not come back (reliability R6), or when too much was left behind by others.
+"""Ends the process when a step does not return (reliability R6), or when too many calls hang.
 
-The end of a transaction is waited for without a timeout, since nobody could say what became of it otherwise. Where the
-wait does not end, a new process finds out by a fresh start. Other calls that hang are given up, and what they hold is
-free only when the process ends.
+There is no timeout for the end of a transaction, because its outcome would be unknown. If it does not end, a new
+process finds the outcome by its first start. Other hanging calls are abandoned, and their resources are freed only when
+the process ends.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from lakelog.serving.logging_setup import Logger
 _POLL_EVERY_S: Final = 5.0
 
 _MOST_HANGING: Final = 200
-"""Each is a client that nobody uses any more: some threads, connections and megabytes."""
+"""Each is a client that is no longer used: some threads, connections and megabytes."""
 
 STUCK: Final = 9
 """The exit code."""
 
 
 class Watchdog:
-    """Knows since when each table's step has been lasting.
+    """Knows how long each table's step has been running.
 
     Args:
-        max_unavailable_s: How long one may last.
+        max_unavailable_s: How long one may take.
         clock: For the time.
         log: For the last line.
         leave: Ends the process with a code.
@@ -52,21 +52,21 @@ class Watchdog:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begins to watch, in a thread of its own."""
+        """Begins to watch, in its own thread."""
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def begin(self, table: str) -> None:
-        """A step of a table begins."""
+        """Records that a step of a table begins."""
         with self._lock:
             self._since_s[table] = self._clock.monotonic_s()
 
     def end(self, table: str) -> None:
-        """It has come back."""
+        """Records that the step has returned."""
         with self._lock:
             self._since_s.pop(table, None)
 
     def poll(self) -> None:
-        """Looks once."""
+        """Checks once."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             stuck = {table: now_s - since_s for table, since_s in self._since_s.items()}

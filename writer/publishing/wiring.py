@@ -1,4 +1,4 @@
-"""Which concrete classes the publisher runs on; here it can be read as a whole.
+"""Which concrete classes the publisher uses; this is its construction in one place.
 
 ```
     PublisherService -- ListLogs, seats, leases ------------- metastore
@@ -54,12 +54,12 @@ from .watchdog import Watchdog
 
 
 def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[PublisherService, Presence]:
-    """Puts the publisher together, with its presence; connects when it first asks for something.
+    """Puts the publisher together, with its presence; connects with its first request.
 
     Args:
-        config: What it was told.
-        secrets: That options of logs refer to.
-        log: For lines.
+        config: The settings.
+        secrets: The secrets that options of logs refer to.
+        log: The service's log.
 
     Raises:
         InvalidArgument: The port of the metrics is taken.
@@ -145,7 +145,7 @@ def check_matches(metastore: Metastore, info: LogInfo, topic: TopicState) -> Non
     """Checks that a topic can hold a table's log (R9).
 
     Raises:
-        InvalidArgument: It cannot; says why, and what to do.
+        InvalidArgument: It cannot; the error says why, and what to do.
     """
     settings = load_log_settings(metastore.get_table_by_uuid(info.table_uuid))
     problems = check_topic(settings.to_topic_spec(info.topic), topic)

@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CreateDatabaseRequest(_message.Message):
-    """Asks for a new database."""
+    """Requests a new database."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -31,7 +31,7 @@ class CreateDatabaseRequest(_message.Message):
     name: _builtins.str
     """`[A-Za-z_][A-Za-z0-9_]{0,127}`."""
     if_not_exists: _builtins.bool
-    """A database of that name is no error."""
+    """An existing database of that name is no error."""
     comment: _builtins.str
     """What it is for; at most 4096 characters; may be empty."""
     def __init__(
@@ -73,7 +73,7 @@ Global___CreateDatabaseResponse: _TypeAlias = CreateDatabaseResponse  # noqa: Y0
 
 @_typing.final
 class ListDatabasesRequest(_message.Message):
-    """Asks for all databases."""
+    """Requests all databases."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -129,7 +129,7 @@ class Database(_message.Message):
     table_count: _builtins.int
     """How many tables it has."""
     size_bytes: _builtins.int
-    """Of the files that their newest snapshots show; what only earlier ones need comes on top."""
+    """The size of the files in their newest snapshots; files that only earlier ones need are not included."""
     def __init__(
         self,
         *,
@@ -148,7 +148,7 @@ Global___Database: _TypeAlias = Database  # noqa: Y015
 
 @_typing.final
 class DropDatabaseRequest(_message.Message):
-    """Asks to remove a database."""
+    """Requests to remove a database."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -158,7 +158,7 @@ class DropDatabaseRequest(_message.Message):
     name: _builtins.str
     """Its name."""
     if_exists: _builtins.bool
-    """That there is none is no error."""
+    """A missing database is no error."""
     cascade: _builtins.bool
     """Drop its tables too; without it a database with tables is refused."""
     def __init__(
@@ -200,7 +200,7 @@ Global___DropDatabaseResponse: _TypeAlias = DropDatabaseResponse  # noqa: Y015
 
 @_typing.final
 class CreateTableRequest(_message.Message):
-    """Asks for a new table."""
+    """Requests a new table."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -237,9 +237,9 @@ class CreateTableRequest(_message.Message):
     name: _builtins.str
     """`[A-Za-z_][A-Za-z0-9_]{0,127}`."""
     arrow_schema: _builtins.bytes
-    """In Arrow's IPC format. Field ids are given by the metastore."""
+    """In Arrow's IPC format. The metastore assigns field ids."""
     if_not_exists: _builtins.bool
-    """A table of that name is no error, whatever it is like."""
+    """An existing table of that name is no error, whatever its columns and options."""
     comment: _builtins.str
     """What it is for; at most 4096 characters; may be empty."""
     @_builtins.property
@@ -304,7 +304,7 @@ Global___CreateTableResponse: _TypeAlias = CreateTableResponse  # noqa: Y015
 
 @_typing.final
 class GetTableRequest(_message.Message):
-    """Asks for a table."""
+    """Requests a table."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -384,7 +384,7 @@ Global___GetTableResponse: _TypeAlias = GetTableResponse  # noqa: Y015
 
 @_typing.final
 class ListTablesRequest(_message.Message):
-    """Asks for a database's tables."""
+    """Requests a database's tables."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -430,7 +430,7 @@ Global___ListTablesResponse: _TypeAlias = ListTablesResponse  # noqa: Y015
 
 @_typing.final
 class AlterTableRequest(_message.Message):
-    """Asks for a change of a table's options."""
+    """Requests a change of a table's options."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -465,7 +465,7 @@ class AlterTableRequest(_message.Message):
 
     @_builtins.property
     def unset_options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Options to put back to their defaults. A key may not be in both."""
+        """Options to reset to their defaults. A key may not be in both."""
 
     def __init__(
         self,
@@ -508,7 +508,7 @@ Global___AlterTableResponse: _TypeAlias = AlterTableResponse  # noqa: Y015
 
 @_typing.final
 class DropTableRequest(_message.Message):
-    """Asks to remove a table."""
+    """Requests to remove a table."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -520,7 +520,7 @@ class DropTableRequest(_message.Message):
     name: _builtins.str
     """The table."""
     if_exists: _builtins.bool
-    """That there is none is no error."""
+    """A missing table is no error."""
     def __init__(
         self,
         *,
@@ -560,7 +560,7 @@ Global___DropTableResponse: _TypeAlias = DropTableResponse  # noqa: Y015
 
 @_typing.final
 class ListSchemasRequest(_message.Message):
-    """Asks for the versions of a table's schema."""
+    """Requests the versions of a table's schema."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class CatalogServiceStub:
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     def __init__(self, channel):
@@ -84,8 +84,8 @@ class CatalogServiceStub:
 
 
 class CatalogServiceServicer:
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     def CreateDatabase(self, request, context):
@@ -117,7 +117,7 @@ class CatalogServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTable(self, request, context):
-        """Tells all about one table, by name or by uuid.
+        """Returns one table, by name or by uuid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,7 +138,7 @@ class CatalogServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DropTable(self, request, context):
-        """Removes a table from the catalog. Its files stay until a collector takes them away.
+        """Removes a table from the catalog. Its files stay until it is purged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -208,8 +208,8 @@ def add_CatalogServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CatalogService:
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CatalogServiceStub:
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     @_typing.overload
@@ -44,20 +44,20 @@ class CatalogServiceStub:
     CreateTable: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.CreateTableRequest, _catalog_pb2.CreateTableResponse]
     """Makes a table and chooses its location."""
     GetTable: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.GetTableRequest, _catalog_pb2.GetTableResponse]
-    """Tells all about one table, by name or by uuid."""
+    """Returns one table, by name or by uuid."""
     ListTables: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.ListTablesRequest, _catalog_pb2.ListTablesResponse]
     """Lists the tables of a database by name."""
     AlterTable: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.AlterTableRequest, _catalog_pb2.AlterTableResponse]
     """Changes options that may be changed."""
     DropTable: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.DropTableRequest, _catalog_pb2.DropTableResponse]
-    """Removes a table from the catalog. Its files stay until a collector takes them away."""
+    """Removes a table from the catalog. Its files stay until it is purged."""
     ListSchemas: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.ListSchemasRequest, _catalog_pb2.ListSchemasResponse]
     """Lists the versions of a table's schema."""
 
 @_typing.type_check_only
 class CatalogServiceAsyncStub(CatalogServiceStub):
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -70,19 +70,19 @@ class CatalogServiceAsyncStub(CatalogServiceStub):
     CreateTable: _aio.UnaryUnaryMultiCallable[_catalog_pb2.CreateTableRequest, _catalog_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Makes a table and chooses its location."""
     GetTable: _aio.UnaryUnaryMultiCallable[_catalog_pb2.GetTableRequest, _catalog_pb2.GetTableResponse]  # type: ignore[assignment]
-    """Tells all about one table, by name or by uuid."""
+    """Returns one table, by name or by uuid."""
     ListTables: _aio.UnaryUnaryMultiCallable[_catalog_pb2.ListTablesRequest, _catalog_pb2.ListTablesResponse]  # type: ignore[assignment]
     """Lists the tables of a database by name."""
     AlterTable: _aio.UnaryUnaryMultiCallable[_catalog_pb2.AlterTableRequest, _catalog_pb2.AlterTableResponse]  # type: ignore[assignment]
     """Changes options that may be changed."""
     DropTable: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DropTableRequest, _catalog_pb2.DropTableResponse]  # type: ignore[assignment]
-    """Removes a table from the catalog. Its files stay until a collector takes them away."""
+    """Removes a table from the catalog. Its files stay until it is purged."""
     ListSchemas: _aio.UnaryUnaryMultiCallable[_catalog_pb2.ListSchemasRequest, _catalog_pb2.ListSchemasResponse]  # type: ignore[assignment]
     """Lists the versions of a table's schema."""
 
 class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Names of databases and tables, and what tables are like. A mutation either happened or did not; an answer that was lost is
-    found out by reading.
+    """Names of databases and tables, and the properties of tables. A mutation either happened or did not; if its answer was lost, reading shows
+    which.
     """
 
     @_abc_1.abstractmethod
@@ -123,7 +123,7 @@ class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _catalog_pb2.GetTableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_catalog_pb2.GetTableResponse, _abc.Awaitable[_catalog_pb2.GetTableResponse]]:
-        """Tells all about one table, by name or by uuid."""
+        """Returns one table, by name or by uuid."""
 
     @_abc_1.abstractmethod
     def ListTables(
@@ -147,7 +147,7 @@ class CatalogServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _catalog_pb2.DropTableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_catalog_pb2.DropTableResponse, _abc.Awaitable[_catalog_pb2.DropTableResponse]]:
-        """Removes a table from the catalog. Its files stay until a collector takes them away."""
+        """Removes a table from the catalog. Its files stay until it is purged."""
 
     @_abc_1.abstractmethod
     def ListSchemas(

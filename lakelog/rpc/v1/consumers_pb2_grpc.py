@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ConsumerServiceStub:
-    """Where named readers of tables are. A position moves when a reader says that it has done a snapshot, and pins what the
+    """The positions of named readers of tables. A position moves when a reader reports that it has finished a snapshot, and retains what the
     reader still needs.
     """
 
@@ -69,50 +69,50 @@ class ConsumerServiceStub:
 
 
 class ConsumerServiceServicer:
-    """Where named readers of tables are. A position moves when a reader says that it has done a snapshot, and pins what the
+    """The positions of named readers of tables. A position moves when a reader reports that it has finished a snapshot, and retains what the
     reader still needs.
     """
 
     def OpenConsumer(self, request, context):
-        """Begins to read as a consumer, of several tables at once: its epoch rises by one and whoever read under the same name
-        before is fenced. Makes the consumer where there is none; one that expired goes on from its position.
+        """Begins to read as a consumer, of several tables at once: its epoch rises by one, and the previous reader of the same name is fenced.
+        Makes the consumer if there is none; an expired one continues from its position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AdvanceConsumer(self, request, context):
-        """Moves a consumer's positions in some tables, all or none. Fenced when another reader has opened it since, or somebody
-        reset or deleted it. Idempotent.
+        """Moves a consumer's positions in some tables, all or none. Fenced when another reader has opened it since, or when it was reset or
+        deleted. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RenewConsumer(self, request, context):
-        """Says that the reader of a consumer is there, though it has moved nothing, or that it has closed. Fenced as
-        AdvanceConsumer. Idempotent.
+        """Reports that the reader of a consumer is there, although it has moved nothing, or that it has closed. Fenced as AdvanceConsumer.
+        Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConsumers(self, request, context):
-        """Lists a table's consumers by id, those that expired among them.
+        """Lists a table's consumers by id, including expired ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetConsumer(self, request, context):
-        """Sets a consumer's position, back or forth. A reader that is at work is fenced.
+        """Sets a consumer's position, back or forth. An active reader is fenced.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteConsumer(self, request, context):
-        """Forgets a consumer. A reader that is at work is fenced.
+        """Forgets a consumer. An active reader is fenced.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,7 +160,7 @@ def add_ConsumerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConsumerService:
-    """Where named readers of tables are. A position moves when a reader says that it has done a snapshot, and pins what the
+    """The positions of named readers of tables. A position moves when a reader reports that it has finished a snapshot, and retains what the
     reader still needs.
     """
 

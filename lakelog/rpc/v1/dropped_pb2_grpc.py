@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class DroppedTableServiceStub:
-    """What becomes of tables that were dropped. Until one is purged it can be restored with all that belonged to it. A table that is made
-    under its name meanwhile is another one and shares nothing with it.
+    """The life of dropped tables. Until one is purged it can be restored with all that belonged to it. A table that is made under its name
+    meanwhile is another one and shares nothing with it.
     """
 
     def __init__(self, channel):
@@ -59,12 +59,12 @@ class DroppedTableServiceStub:
 
 
 class DroppedTableServiceServicer:
-    """What becomes of tables that were dropped. Until one is purged it can be restored with all that belonged to it. A table that is made
-    under its name meanwhile is another one and shares nothing with it.
+    """The life of dropped tables. Until one is purged it can be restored with all that belonged to it. A table that is made under its name
+    meanwhile is another one and shares nothing with it.
     """
 
     def ListDroppedTables(self, request, context):
-        """Lists dropped tables that are still known, the newest first; of very many the newest 10,000.
+        """Lists dropped tables that are still known, the newest first; if there are very many, the newest 10,000.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,14 +79,14 @@ class DroppedTableServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def BeginPurge(self, request, context):
-        """For compactors: notes that a dropped table can no longer be restored. Only behind this may its files be deleted. Idempotent.
+        """For compactors: records that a dropped table can no longer be restored. Its files may be deleted only after this. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeRows(self, request, context):
-        """For compactors: deletes some of what is known of a table whose files are deleted. Finishing the job forgets the rest. Idempotent.
+        """For compactors: deletes some records of a table whose files are deleted. Finishing the job deletes the rest. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -124,8 +124,8 @@ def add_DroppedTableServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DroppedTableService:
-    """What becomes of tables that were dropped. Until one is purged it can be restored with all that belonged to it. A table that is made
-    under its name meanwhile is another one and shares nothing with it.
+    """The life of dropped tables. Until one is purged it can be restored with all that belonged to it. A table that is made under its name
+    meanwhile is another one and shares nothing with it.
     """
 
     @staticmethod

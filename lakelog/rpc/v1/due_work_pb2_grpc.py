@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class DueWorkServiceStub:
-    """What compactors ask about work that nobody asked for.
+    """What compactors ask about work that is due without a request.
     """
 
     def __init__(self, channel):
@@ -48,11 +48,11 @@ class DueWorkServiceStub:
 
 
 class DueWorkServiceServicer:
-    """What compactors ask about work that nobody asked for.
+    """What compactors ask about work that is due without a request.
     """
 
     def PlanCompactions(self, request, context):
-        """Makes the compactions of a table due that its commits have made necessary, also where it is write-only, so that nothing is due by
+        """Makes the compactions due that the commits of a table have made necessary, even if it is write-only, so that nothing becomes due by
         itself. For compactors that were started for this table. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -60,7 +60,7 @@ class DueWorkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DescribeQueue(self, request, context):
-        """Tells how many jobs there are, kind by kind.
+        """Returns how many jobs there are, by kind.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,7 +88,7 @@ def add_DueWorkServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DueWorkService:
-    """What compactors ask about work that nobody asked for.
+    """What compactors ask about work that is due without a request.
     """
 
     @staticmethod

@@ -28,32 +28,32 @@ class _JobStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobState.Val
     JOB_STATE_UNSPECIFIED: _JobState.ValueType  # 0
     """Not given."""
     JOB_STATE_DUE: _JobState.ValueType  # 1
-    """Somebody is to do it; perhaps not before a pause is over."""
+    """It waits for a compactor, perhaps until a pause is over."""
     JOB_STATE_LEASED: _JobState.ValueType  # 2
-    """Somebody does it; one whose deadline has passed is due again."""
+    """A compactor does it; once its deadline has passed it is due again."""
     JOB_STATE_DONE: _JobState.ValueType  # 3
-    """Nothing is to do now."""
+    """There is nothing to do now."""
     JOB_STATE_FAILED: _JobState.ValueType  # 4
-    """It was tried in vain; more work for it, or RetryJob, makes it due again."""
+    """All tries failed; more work for it, or RetryJob, makes it due again."""
 
 class JobState(_JobState, metaclass=_JobStateEnumTypeWrapper):
-    """Where a job is."""
+    """The state of a job."""
 
 JOB_STATE_UNSPECIFIED: JobState.ValueType  # 0
 """Not given."""
 JOB_STATE_DUE: JobState.ValueType  # 1
-"""Somebody is to do it; perhaps not before a pause is over."""
+"""It waits for a compactor, perhaps until a pause is over."""
 JOB_STATE_LEASED: JobState.ValueType  # 2
-"""Somebody does it; one whose deadline has passed is due again."""
+"""A compactor does it; once its deadline has passed it is due again."""
 JOB_STATE_DONE: JobState.ValueType  # 3
-"""Nothing is to do now."""
+"""There is nothing to do now."""
 JOB_STATE_FAILED: JobState.ValueType  # 4
-"""It was tried in vain; more work for it, or RetryJob, makes it due again."""
+"""All tries failed; more work for it, or RetryJob, makes it due again."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
 
 @_typing.final
 class AcquireLeaseRequest(_message.Message):
-    """Asks for a lease."""
+    """Requests a lease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -63,7 +63,7 @@ class AcquireLeaseRequest(_message.Message):
     name: _builtins.str
     """1 to 256 characters, for instance `pipeline/flights`."""
     holder: _builtins.str
-    """Who asks, to be shown to others: host, process, service."""
+    """The caller, to be shown to others: host, process, service."""
     duration_ms: _builtins.int
     """How long it holds without renewal; 1000 to 3,600,000."""
     def __init__(
@@ -94,9 +94,9 @@ class AcquireLeaseResponse(_message.Message):
     acquired: _builtins.bool
     """Whether the caller holds it now."""
     epoch: _builtins.int
-    """The caller's epoch, or that of whoever holds it."""
+    """The caller's epoch, or that of the present holder."""
     holder: _builtins.str
-    """Who holds it now."""
+    """The present holder."""
     remaining_ms: _builtins.int
     """In how many milliseconds the lease ends unless it is renewed, by the database's clock."""
     def __init__(
@@ -117,7 +117,7 @@ Global___AcquireLeaseResponse: _TypeAlias = AcquireLeaseResponse  # noqa: Y015
 
 @_typing.final
 class RenewLeaseRequest(_message.Message):
-    """Asks to keep a lease."""
+    """Requests to renew a lease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -212,7 +212,7 @@ Global___ReleaseLeaseResponse: _TypeAlias = ReleaseLeaseResponse  # noqa: Y015
 
 @_typing.final
 class Pipeline(_message.Message):
-    """Where a pipeline is."""
+    """The progress of a pipeline."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -233,7 +233,7 @@ class Pipeline(_message.Message):
     table: _builtins.str
     """The table it fills, as `database.table`."""
     source: _builtins.str
-    """Where it reads from, for people; holds no secrets."""
+    """Where it reads from, for people; contains no secrets."""
     state: _builtins.str
     """`starting`, `running`, `stopped` or `failed`."""
     last_batch_id: _builtins.int
@@ -241,7 +241,7 @@ class Pipeline(_message.Message):
     position: _builtins.str
     """How far the source has been read, for people, for instance `120 of 365 files`."""
     lag: _builtins.int
-    """What waits in the source, in the source's units (files or records); absent: not known."""
+    """How much waits in the source, in the source's units (files or records); absent: not known."""
     total_rows: _builtins.int
     """Rows committed since the pipeline was made."""
     dead_letter_rows: _builtins.int
@@ -251,7 +251,7 @@ class Pipeline(_message.Message):
     reported_at_ms: _builtins.int
     """When it last reported, in milliseconds since the epoch by the database's clock; set by the metastore."""
     holder: _builtins.str
-    """Who runs it now; empty when no one holds its lease; set by the metastore."""
+    """The holder of its lease; empty when no one holds it; set by the metastore."""
     def __init__(
         self,
         *,
@@ -330,7 +330,7 @@ Global___ReportPipelineResponse: _TypeAlias = ReportPipelineResponse  # noqa: Y0
 
 @_typing.final
 class ListPipelinesRequest(_message.Message):
-    """Asks for all pipelines."""
+    """Requests all pipelines."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -371,7 +371,7 @@ Global___ListPipelinesResponse: _TypeAlias = ListPipelinesResponse  # noqa: Y015
 
 @_typing.final
 class ForgetPipelineRequest(_message.Message):
-    """Asks to forget a pipeline."""
+    """Requests to forget a pipeline."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -410,7 +410,7 @@ Global___ForgetPipelineResponse: _TypeAlias = ForgetPipelineResponse  # noqa: Y0
 
 @_typing.final
 class Job(_message.Message):
-    """Work on a table. There is one job for each table, kind and scope, which becomes due again and again."""
+    """Work on a table. There is one job for each table, kind and scope, which becomes due repeatedly."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -479,38 +479,38 @@ class Job(_message.Message):
     table: _builtins.str
     """Its name as `database.table`."""
     kind: _builtins.str
-    """What is to be done: `changelog` or `compact`."""
+    """The kind of work, for instance `changelog` or `compact`."""
     scope: _builtins.str
-    """To what of the table; empty: all of it. Of `compact` a bucket: the encoded partition in hexadecimal, `/`, its number."""
+    """The part of the table; empty: all of it. For `compact` a bucket: the encoded partition in hexadecimal, `/`, its number."""
     state: Global___JobState.ValueType
-    """Where it is."""
+    """The job's state."""
     priority: _builtins.int
-    """Those with a higher one come first."""
+    """Jobs with a higher priority come first."""
     attempts: _builtins.int
-    """How often it was taken since it last went well."""
+    """How often it was taken since it last ended with success."""
     reason: _builtins.str
-    """Why it failed last; empty when it went well."""
+    """Why it last failed; empty when it succeeded."""
     outcome: _builtins.str
-    """What was done last; empty before."""
+    """What was last done; empty before."""
     epoch: _builtins.int
     """Rises each time it is taken."""
     holder: _builtins.str
-    """Who does it; empty when nobody does."""
+    """The holder; empty when no one does it."""
     remaining_ms: _builtins.int
-    """In how many milliseconds it is due: while it is leased its deadline, while it is due the end of its pause; 0: now."""
+    """In how many milliseconds it is due: for a leased job until its deadline, for a due job until the end of its pause; 0: now."""
     created_at_ms: _builtins.int
-    """When it became due first, in milliseconds since the epoch by the database's clock."""
+    """When it first became due, in milliseconds since the epoch by the database's clock."""
     updated_at_ms: _builtins.int
-    """When its state changed last."""
+    """When its state last changed."""
     done_epoch: _builtins.int
-    """The epoch under which it last went well, to its end; 0: it never did."""
+    """The epoch under which it last ended with success; 0: it never did."""
     @_builtins.property
     def payload(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the kind needs to know."""
+        """Parameters of the kind."""
 
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The payload of what was asked for since it was taken, for which it is due again behind its end; empty: nothing."""
+        """The payload that was requested since it was taken, for which it is due again after its end; empty: nothing."""
 
     def __init__(
         self,
@@ -544,7 +544,7 @@ Global___Job: _TypeAlias = Job  # noqa: Y015
 
 @_typing.final
 class LeaseJobRequest(_message.Message):
-    """Asks for a job."""
+    """Requests a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -554,11 +554,11 @@ class LeaseJobRequest(_message.Message):
     DURATION_MS_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
     holder: _builtins.str
-    """Who asks, to be shown to others: host, process, service."""
+    """The caller, to be shown to others: host, process, service."""
     duration_ms: _builtins.int
     """How long it holds without a heartbeat; 1000 to 3,600,000."""
     wait_ms: _builtins.int
-    """How long to wait for a job where none is due; at most 30,000; 0: not at all."""
+    """How long to wait for a job if none is due; at most 30,000; 0: not at all."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Only jobs of these kinds, at least one."""
@@ -598,7 +598,7 @@ class LeaseJobResponse(_message.Message):
 
     @_builtins.property
     def aborted_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Attempts of those who held it before that were still open: they can no longer be committed, and their files may be deleted."""
+        """Attempts of earlier holders that were still open: they can no longer be committed, and their files may be deleted."""
 
     def __init__(
         self,
@@ -616,7 +616,7 @@ Global___LeaseJobResponse: _TypeAlias = LeaseJobResponse  # noqa: Y015
 
 @_typing.final
 class HeartbeatJobRequest(_message.Message):
-    """Asks to keep a job."""
+    """Requests to renew a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -652,7 +652,7 @@ class HeartbeatJobResponse(_message.Message):
 
     REMAINING_MS_FIELD_NUMBER: _builtins.int
     remaining_ms: _builtins.int
-    """In how many milliseconds its deadline passes unless it is kept."""
+    """In how many milliseconds its deadline passes unless it is renewed."""
     def __init__(
         self,
         *,
@@ -668,7 +668,7 @@ Global___HeartbeatJobResponse: _TypeAlias = HeartbeatJobResponse  # noqa: Y015
 
 @_typing.final
 class FinishJobRequest(_message.Message):
-    """Ends a job that went well."""
+    """Ends a job with success."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -681,9 +681,9 @@ class FinishJobRequest(_message.Message):
     epoch: _builtins.int
     """The caller's epoch."""
     outcome: _builtins.str
-    """What was done, for people, at most 4096 characters; empty: nothing, and what is said of an earlier time stays."""
+    """What was done, for people, at most 4096 characters; empty: nothing, and the earlier outcome stays."""
     work_left: _builtins.bool
-    """It is given back before its end: it is due again at once, and what was asked for is still to be done."""
+    """It is given back before its end: it is due again at once, and what was requested is still to be done."""
     def __init__(
         self,
         *,
@@ -724,7 +724,7 @@ Global___FinishJobResponse: _TypeAlias = FinishJobResponse  # noqa: Y015
 
 @_typing.final
 class FailJobRequest(_message.Message):
-    """Ends a job that failed."""
+    """Ends a job with failure."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -740,9 +740,9 @@ class FailJobRequest(_message.Message):
     reason: _builtins.str
     """Why, for people, 1 to 4096 characters."""
     final: _builtins.bool
-    """Do not try again before something changes: trying would fail alike."""
+    """Do not try again before something changes: another try would fail in the same way."""
     passing: _builtins.bool
-    """What was wrong may pass by itself, as a store that cannot be reached: it is tried again and again, in growing pauses."""
+    """The cause may pass by itself, such as an unreachable store: it is tried again without limit, in growing pauses."""
     def __init__(
         self,
         *,
@@ -768,7 +768,7 @@ class FailJobResponse(_message.Message):
 
     STATE_FIELD_NUMBER: _builtins.int
     state: Global___JobState.ValueType
-    """Where it is now: due or failed."""
+    """Its new state: due or failed."""
     def __init__(
         self,
         *,
@@ -784,7 +784,7 @@ Global___FailJobResponse: _TypeAlias = FailJobResponse  # noqa: Y015
 
 @_typing.final
 class ListJobsRequest(_message.Message):
-    """Asks for all jobs."""
+    """Requests all jobs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -832,13 +832,13 @@ Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
 
 @_typing.final
 class RetryJobRequest(_message.Message):
-    """Asks to try a job again."""
+    """Requests to try a job again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     job_id: _builtins.int
-    """The job. Not found when there is none; invalid while somebody does it or it is done."""
+    """The job. Not found when there is none; invalid while it is being done, or if it is done."""
     def __init__(
         self,
         *,
@@ -871,7 +871,7 @@ Global___RetryJobResponse: _TypeAlias = RetryJobResponse  # noqa: Y015
 
 @_typing.final
 class RequestJobsRequest(_message.Message):
-    """Asks for work on parts of a table."""
+    """Requests work on parts of a table."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -903,17 +903,17 @@ class RequestJobsRequest(_message.Message):
     table_uuid: _builtins.str
     """The table. Not found when it was dropped."""
     kind: _builtins.str
-    """Of which kind; only `compact` may be asked for."""
+    """The kind; only `compact` may be requested."""
     priority: _builtins.int
-    """Those with a higher one come first; from -1,000,000 to 1,000,000. One that waits with a higher one keeps it."""
+    """Jobs with a higher priority come first; from -1,000,000 to 1,000,000. A job that waits with a higher one keeps it."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Which parts, each once, at least one and at most 4000; of `compact` each is a bucket."""
+        """Which parts, each once, at least one and at most 4000; for `compact` each is a bucket."""
 
     @_builtins.property
     def payload(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What is asked for. Of `compact` only `strategy`: `minor` (what is due, else what is at level 0) or `full` (everything). A job that
-        waits for something stronger is not weakened by it.
+        """What is requested. For `compact` only `strategy`: `minor` (what is due, otherwise what is at level 0) or `full` (everything). A job
+        that waits with a stronger request is not weakened by it.
         """
 
     def __init__(
@@ -942,7 +942,7 @@ class RequestJobsResponse(_message.Message):
     JOBS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
-        """One for each scope, in their order. What was asked for is done once the job's `done_epoch` is above the `epoch` that it has here."""
+        """One for each scope, in their order. The request is done once the job's `done_epoch` is above the `epoch` that it has here."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class JobServiceStub:
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
     """
 
     def __init__(self, channel):
@@ -103,7 +103,7 @@ class JobServiceStub:
 
 
 class JobServiceServicer:
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
     """
 
     def AcquireLease(self, request, context):
@@ -128,50 +128,50 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportPipeline(self, request, context):
-        """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch.
+        """Records the progress of a pipeline. Fenced when the pipeline's lease has another epoch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPipelines(self, request, context):
-        """Lists all pipelines that ever reported, by name.
+        """Lists all pipelines that have ever reported, by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetPipeline(self, request, context):
-        """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are.
+        """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LeaseJob(self, request, context):
-        """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-        committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+        """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+        commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def HeartbeatJob(self, request, context):
-        """Moves the deadline of a job that the caller still does. Fenced when another does it.
+        """Moves the deadline of a job that the caller still holds. Fenced when another holder has it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FinishJob(self, request, context):
-        """Ends a job that went well, or gives it back. It is due again at once where work for it is left. Fenced when another does it.
+        """Ends a job with success, or gives it back. It is due again at once if work for it is left. Fenced when another holder has it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FailJob(self, request, context):
-        """Ends a job that failed: it is due again after a pause that grows, up to a limit. Fenced when another does it.
+        """Ends a job with failure: it is due again after a pause that grows, up to a limit. Fenced when another holder has it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,15 +185,15 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Makes a job due at once that failed or rests.
+        """Makes a job due at once that has failed or rests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestJobs(self, request, context):
-        """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
-        its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+        """Requests work on parts of a table: makes their jobs, or makes them due at once. A job that is being done is due again after its end,
+        because it may have begun without what the caller has seen. All of them or none; a repetition requests the work once more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -276,7 +276,7 @@ def add_JobServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class JobService:
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects.
     """
 
     @staticmethod

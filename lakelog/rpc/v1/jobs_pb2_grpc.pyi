@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class JobServiceStub:
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -40,33 +40,33 @@ class JobServiceStub:
     ReleaseLease: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ReleaseLeaseRequest, _jobs_pb2.ReleaseLeaseResponse]
     """Gives a lease back, so that another need not wait for the deadline. Idempotent."""
     ReportPipeline: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ReportPipelineRequest, _jobs_pb2.ReportPipelineResponse]
-    """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch."""
+    """Records the progress of a pipeline. Fenced when the pipeline's lease has another epoch."""
     ListPipelines: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ListPipelinesRequest, _jobs_pb2.ListPipelinesResponse]
-    """Lists all pipelines that ever reported, by name."""
+    """Lists all pipelines that have ever reported, by name."""
     ForgetPipeline: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]
-    """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
+    """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]
-    """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-    committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+    """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+    commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]
-    """Moves the deadline of a job that the caller still does. Fenced when another does it."""
+    """Moves the deadline of a job that the caller still holds. Fenced when another holder has it."""
     FinishJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.FinishJobRequest, _jobs_pb2.FinishJobResponse]
-    """Ends a job that went well, or gives it back. It is due again at once where work for it is left. Fenced when another does it."""
+    """Ends a job with success, or gives it back. It is due again at once if work for it is left. Fenced when another holder has it."""
     FailJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.FailJobRequest, _jobs_pb2.FailJobResponse]
-    """Ends a job that failed: it is due again after a pause that grows, up to a limit. Fenced when another does it."""
+    """Ends a job with failure: it is due again after a pause that grows, up to a limit. Fenced when another holder has it."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ListJobsRequest, _jobs_pb2.ListJobsResponse]
     """Lists all jobs by table, kind and scope."""
     RetryJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _jobs_pb2.RetryJobResponse]
-    """Makes a job due at once that failed or rests."""
+    """Makes a job due at once that has failed or rests."""
     RequestJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RequestJobsRequest, _jobs_pb2.RequestJobsResponse]
-    """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
-    its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+    """Requests work on parts of a table: makes their jobs, or makes them due at once. A job that is being done is due again after its end,
+    because it may have begun without what the caller has seen. All of them or none; a repetition requests the work once more.
     """
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     AcquireLease: _aio.UnaryUnaryMultiCallable[_jobs_pb2.AcquireLeaseRequest, _jobs_pb2.AcquireLeaseResponse]  # type: ignore[assignment]
@@ -76,32 +76,32 @@ class JobServiceAsyncStub(JobServiceStub):
     ReleaseLease: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ReleaseLeaseRequest, _jobs_pb2.ReleaseLeaseResponse]  # type: ignore[assignment]
     """Gives a lease back, so that another need not wait for the deadline. Idempotent."""
     ReportPipeline: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ReportPipelineRequest, _jobs_pb2.ReportPipelineResponse]  # type: ignore[assignment]
-    """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch."""
+    """Records the progress of a pipeline. Fenced when the pipeline's lease has another epoch."""
     ListPipelines: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ListPipelinesRequest, _jobs_pb2.ListPipelinesResponse]  # type: ignore[assignment]
-    """Lists all pipelines that ever reported, by name."""
+    """Lists all pipelines that have ever reported, by name."""
     ForgetPipeline: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]  # type: ignore[assignment]
-    """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
+    """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]  # type: ignore[assignment]
-    """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-    committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+    """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+    commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]  # type: ignore[assignment]
-    """Moves the deadline of a job that the caller still does. Fenced when another does it."""
+    """Moves the deadline of a job that the caller still holds. Fenced when another holder has it."""
     FinishJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.FinishJobRequest, _jobs_pb2.FinishJobResponse]  # type: ignore[assignment]
-    """Ends a job that went well, or gives it back. It is due again at once where work for it is left. Fenced when another does it."""
+    """Ends a job with success, or gives it back. It is due again at once if work for it is left. Fenced when another holder has it."""
     FailJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.FailJobRequest, _jobs_pb2.FailJobResponse]  # type: ignore[assignment]
-    """Ends a job that failed: it is due again after a pause that grows, up to a limit. Fenced when another does it."""
+    """Ends a job with failure: it is due again after a pause that grows, up to a limit. Fenced when another holder has it."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ListJobsRequest, _jobs_pb2.ListJobsResponse]  # type: ignore[assignment]
     """Lists all jobs by table, kind and scope."""
     RetryJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _jobs_pb2.RetryJobResponse]  # type: ignore[assignment]
-    """Makes a job due at once that failed or rests."""
+    """Makes a job due at once that has failed or rests."""
     RequestJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RequestJobsRequest, _jobs_pb2.RequestJobsResponse]  # type: ignore[assignment]
-    """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
-    its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+    """Requests work on parts of a table: makes their jobs, or makes them due at once. A job that is being done is due again after its end,
+    because it may have begun without what the caller has seen. All of them or none; a repetition requests the work once more.
     """
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
+    """Which process does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
 
     @_abc_1.abstractmethod
     def AcquireLease(
@@ -133,7 +133,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.ReportPipelineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.ReportPipelineResponse, _abc.Awaitable[_jobs_pb2.ReportPipelineResponse]]:
-        """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch."""
+        """Records the progress of a pipeline. Fenced when the pipeline's lease has another epoch."""
 
     @_abc_1.abstractmethod
     def ListPipelines(
@@ -141,7 +141,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.ListPipelinesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.ListPipelinesResponse, _abc.Awaitable[_jobs_pb2.ListPipelinesResponse]]:
-        """Lists all pipelines that ever reported, by name."""
+        """Lists all pipelines that have ever reported, by name."""
 
     @_abc_1.abstractmethod
     def ForgetPipeline(
@@ -149,7 +149,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.ForgetPipelineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.ForgetPipelineResponse, _abc.Awaitable[_jobs_pb2.ForgetPipelineResponse]]:
-        """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
+        """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are."""
 
     @_abc_1.abstractmethod
     def LeaseJob(
@@ -157,8 +157,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.LeaseJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.LeaseJobResponse, _abc.Awaitable[_jobs_pb2.LeaseJobResponse]]:
-        """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
-        committed is aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+        """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+        commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
 
     @_abc_1.abstractmethod
@@ -167,7 +167,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.HeartbeatJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.HeartbeatJobResponse, _abc.Awaitable[_jobs_pb2.HeartbeatJobResponse]]:
-        """Moves the deadline of a job that the caller still does. Fenced when another does it."""
+        """Moves the deadline of a job that the caller still holds. Fenced when another holder has it."""
 
     @_abc_1.abstractmethod
     def FinishJob(
@@ -175,7 +175,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.FinishJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.FinishJobResponse, _abc.Awaitable[_jobs_pb2.FinishJobResponse]]:
-        """Ends a job that went well, or gives it back. It is due again at once where work for it is left. Fenced when another does it."""
+        """Ends a job with success, or gives it back. It is due again at once if work for it is left. Fenced when another holder has it."""
 
     @_abc_1.abstractmethod
     def FailJob(
@@ -183,7 +183,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.FailJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.FailJobResponse, _abc.Awaitable[_jobs_pb2.FailJobResponse]]:
-        """Ends a job that failed: it is due again after a pause that grows, up to a limit. Fenced when another does it."""
+        """Ends a job with failure: it is due again after a pause that grows, up to a limit. Fenced when another holder has it."""
 
     @_abc_1.abstractmethod
     def ListJobs(
@@ -199,7 +199,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.RetryJobResponse, _abc.Awaitable[_jobs_pb2.RetryJobResponse]]:
-        """Makes a job due at once that failed or rests."""
+        """Makes a job due at once that has failed or rests."""
 
     @_abc_1.abstractmethod
     def RequestJobs(
@@ -207,8 +207,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.RequestJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.RequestJobsResponse, _abc.Awaitable[_jobs_pb2.RequestJobsResponse]]:
-        """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
-        its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+        """Requests work on parts of a table: makes their jobs, or makes them due at once. A job that is being done is due again after its end,
+        because it may have begun without what the caller has seen. All of them or none; a repetition requests the work once more.
         """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -61,20 +61,20 @@ class LogInfo(_message.Message):
     topic_id: _builtins.str
     """The broker's own id of the topic as it was when the log began; empty: the topic is not made yet."""
     generation: _builtins.int
-    """From 1; rises when the log begins anew."""
+    """From 1; rises when the log restarts."""
     starts_after: _builtins.int
-    """The log holds the snapshots behind this one; 0: all."""
+    """The log holds the snapshots after this one; 0: all."""
     is_named: _builtins.bool
-    """The topic's name is the user's: it is never deleted."""
+    """The user chose the topic's name: it is never deleted."""
     problem: _builtins.str
-    """Why it cannot be published now, for people; empty: nothing is known to be wrong."""
+    """Why it cannot be published now, for people; empty: no problem is known."""
     @_builtins.property
     def name(self) -> _catalog_pb2.TableName:
         """The table's full name."""
 
     @_builtins.property
     def options(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The table's options that are about its log. Secrets are references to secrets."""
+        """The table's options that concern its log. Secrets are references to secrets."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ Global___LogInfo: _TypeAlias = LogInfo  # noqa: Y015
 
 @_typing.final
 class ListLogsRequest(_message.Message):
-    """Asks for all logs."""
+    """Requests all logs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -140,7 +140,7 @@ Global___ListLogsResponse: _TypeAlias = ListLogsResponse  # noqa: Y015
 
 @_typing.final
 class GetLogRequest(_message.Message):
-    """Asks for a table's log."""
+    """Requests a table's log."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -186,7 +186,7 @@ Global___GetLogResponse: _TypeAlias = GetLogResponse  # noqa: Y015
 
 @_typing.final
 class RestartLogRequest(_message.Message):
-    """Begins a log anew."""
+    """Restarts a log."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

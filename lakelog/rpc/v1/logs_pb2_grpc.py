@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LogServiceStub:
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service.
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them.
     """
 
     def __init__(self, channel):
@@ -53,7 +53,7 @@ class LogServiceStub:
 
 
 class LogServiceServicer:
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service.
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them.
     """
 
     def ListLogs(self, request, context):
@@ -64,15 +64,15 @@ class LogServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetLog(self, request, context):
-        """Tells of a table's log. Not found where it has none.
+        """Describes a table's log. Not found if it has none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RestartLog(self, request, context):
-        """Begins a log anew, behind the table's newest snapshot, in the topic as it is now, or made anew where it is gone. Not idempotent: each
-        call begins another generation.
+        """Restarts a log after the table's newest snapshot, in the topic as it is now, or in a new one if it is gone. Not idempotent: each call
+        begins another generation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,7 +105,7 @@ def add_LogServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LogService:
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service.
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LogServiceStub:
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service."""
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -36,28 +36,28 @@ class LogServiceStub:
     ListLogs: _grpc.UnaryUnaryMultiCallable[_logs_pb2.ListLogsRequest, _logs_pb2.ListLogsResponse]
     """Lists the logs of all tables that have one, by table uuid."""
     GetLog: _grpc.UnaryUnaryMultiCallable[_logs_pb2.GetLogRequest, _logs_pb2.GetLogResponse]
-    """Tells of a table's log. Not found where it has none."""
+    """Describes a table's log. Not found if it has none."""
     RestartLog: _grpc.UnaryUnaryMultiCallable[_logs_pb2.RestartLogRequest, _logs_pb2.RestartLogResponse]
-    """Begins a log anew, behind the table's newest snapshot, in the topic as it is now, or made anew where it is gone. Not idempotent: each
-    call begins another generation.
+    """Restarts a log after the table's newest snapshot, in the topic as it is now, or in a new one if it is gone. Not idempotent: each call
+    begins another generation.
     """
 
 @_typing.type_check_only
 class LogServiceAsyncStub(LogServiceStub):
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service."""
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListLogs: _aio.UnaryUnaryMultiCallable[_logs_pb2.ListLogsRequest, _logs_pb2.ListLogsResponse]  # type: ignore[assignment]
     """Lists the logs of all tables that have one, by table uuid."""
     GetLog: _aio.UnaryUnaryMultiCallable[_logs_pb2.GetLogRequest, _logs_pb2.GetLogResponse]  # type: ignore[assignment]
-    """Tells of a table's log. Not found where it has none."""
+    """Describes a table's log. Not found if it has none."""
     RestartLog: _aio.UnaryUnaryMultiCallable[_logs_pb2.RestartLogRequest, _logs_pb2.RestartLogResponse]  # type: ignore[assignment]
-    """Begins a log anew, behind the table's newest snapshot, in the topic as it is now, or made anew where it is gone. Not idempotent: each
-    call begins another generation.
+    """Restarts a log after the table's newest snapshot, in the topic as it is now, or in a new one if it is gone. Not idempotent: each call
+    begins another generation.
     """
 
 class LogServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Logs of tables with `log.system` = `kafka`. What has been published of them is told by another service."""
+    """Logs of tables with `log.system` = `kafka`. PublishService says what has been published of them."""
 
     @_abc_1.abstractmethod
     def ListLogs(
@@ -73,7 +73,7 @@ class LogServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _logs_pb2.GetLogRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_logs_pb2.GetLogResponse, _abc.Awaitable[_logs_pb2.GetLogResponse]]:
-        """Tells of a table's log. Not found where it has none."""
+        """Describes a table's log. Not found if it has none."""
 
     @_abc_1.abstractmethod
     def RestartLog(
@@ -81,8 +81,8 @@ class LogServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _logs_pb2.RestartLogRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_logs_pb2.RestartLogResponse, _abc.Awaitable[_logs_pb2.RestartLogResponse]]:
-        """Begins a log anew, behind the table's newest snapshot, in the topic as it is now, or made anew where it is gone. Not idempotent: each
-        call begins another generation.
+        """Restarts a log after the table's newest snapshot, in the topic as it is now, or in a new one if it is gone. Not idempotent: each call
+        begins another generation.
         """
 
 def add_LogServiceServicer_to_server(servicer: LogServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -32,12 +32,12 @@ class _ServiceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ServiceS
     SERVICE_STATE_RUNNING: _ServiceState.ValueType  # 2
     """It works."""
     SERVICE_STATE_DRAINING: _ServiceState.ValueType  # 3
-    """It was told to end, and completes what it has begun."""
+    """It was told to end, and completes its current work."""
     SERVICE_STATE_STOPPED: _ServiceState.ValueType  # 4
-    """It has ended in good order: its entry is taken out. Never listed."""
+    """It has ended properly: its entry is removed. Never listed."""
 
 class ServiceState(_ServiceState, metaclass=_ServiceStateEnumTypeWrapper):
-    """What a service does."""
+    """The activity of a service."""
 
 SERVICE_STATE_UNSPECIFIED: ServiceState.ValueType  # 0
 """Not given."""
@@ -46,9 +46,9 @@ SERVICE_STATE_STARTING: ServiceState.ValueType  # 1
 SERVICE_STATE_RUNNING: ServiceState.ValueType  # 2
 """It works."""
 SERVICE_STATE_DRAINING: ServiceState.ValueType  # 3
-"""It was told to end, and completes what it has begun."""
+"""It was told to end, and completes its current work."""
 SERVICE_STATE_STOPPED: ServiceState.ValueType  # 4
-"""It has ended in good order: its entry is taken out. Never listed."""
+"""It has ended properly: its entry is removed. Never listed."""
 Global___ServiceState: _TypeAlias = ServiceState  # noqa: Y015
 
 @_typing.final
@@ -79,18 +79,18 @@ class Service(_message.Message):
     version: _builtins.str
     """The version of lakelog, 1 to 256 characters."""
     state: Global___ServiceState.ValueType
-    """What it does."""
+    """Its activity."""
     metrics: _builtins.str
-    """Where its metrics are, as `host:port`; empty: nowhere. At most 256 characters."""
+    """The address of its metrics, as `host:port`; empty: it has none. At most 256 characters."""
     ttl_ms: _builtins.int
-    """For how long a report holds without another one; 1000 to 600,000."""
+    """How long a report is valid without another one; 1000 to 600,000."""
     started_at_ms: _builtins.int
     """When it started, in milliseconds since the epoch by the database's clock; set by the metastore."""
     silent_ms: _builtins.int
     """How long ago it reported, by the database's clock; from `ttl_ms` on it is gone. Set by the metastore."""
     @_builtins.property
     def work(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it works at, for people: names of pipelines, streams or tables, or a job. At most 16, each of 1 to 200 characters."""
+        """Its objects, for people: names of pipelines, streams or tables, or a job. At most 16, each of 1 to 200 characters."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ReportPresenceRequest(_message.Message):
     SERVICE_FIELD_NUMBER: _builtins.int
     UPTIME_MS_FIELD_NUMBER: _builtins.int
     uptime_ms: _builtins.int
-    """For how long it has run. The metastore makes the time of its start from it, by the database's clock."""
+    """How long it has run. The metastore computes its start from it, by the database's clock."""
     @_builtins.property
     def service(self) -> Global___Service:
         """The service."""
@@ -162,7 +162,7 @@ Global___ReportPresenceResponse: _TypeAlias = ReportPresenceResponse  # noqa: Y0
 
 @_typing.final
 class ListServicesRequest(_message.Message):
-    """Asks for all services."""
+    """Requests all services."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

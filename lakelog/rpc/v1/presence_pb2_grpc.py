@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class PresenceServiceStub:
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     def __init__(self, channel):
@@ -50,18 +50,18 @@ class PresenceServiceStub:
 
 class PresenceServiceServicer:
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     def ReportPresence(self, request, context):
-        """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted where the list is full of services that live.
+        """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted when the list is full of live services.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListServices(self, request, context):
-        """Lists the services that are there, and those that are gone since a few minutes.
+        """Lists the services that are there, and those that have gone in the last few minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,7 +90,7 @@ def add_PresenceServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class PresenceService:
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     @staticmethod

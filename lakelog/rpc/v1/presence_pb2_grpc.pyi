@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class PresenceServiceStub:
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     @_typing.overload
@@ -36,25 +36,25 @@ class PresenceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PresenceServiceAsyncStub: ...
     ReportPresence: _grpc.UnaryUnaryMultiCallable[_presence_pb2.ReportPresenceRequest, _presence_pb2.ReportPresenceResponse]
-    """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted where the list is full of services that live."""
+    """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted when the list is full of live services."""
     ListServices: _grpc.UnaryUnaryMultiCallable[_presence_pb2.ListServicesRequest, _presence_pb2.ListServicesResponse]
-    """Lists the services that are there, and those that are gone since a few minutes."""
+    """Lists the services that are there, and those that have gone in the last few minutes."""
 
 @_typing.type_check_only
 class PresenceServiceAsyncStub(PresenceServiceStub):
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReportPresence: _aio.UnaryUnaryMultiCallable[_presence_pb2.ReportPresenceRequest, _presence_pb2.ReportPresenceResponse]  # type: ignore[assignment]
-    """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted where the list is full of services that live."""
+    """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted when the list is full of live services."""
     ListServices: _aio.UnaryUnaryMultiCallable[_presence_pb2.ListServicesRequest, _presence_pb2.ListServicesResponse]  # type: ignore[assignment]
-    """Lists the services that are there, and those that are gone since a few minutes."""
+    """Lists the services that are there, and those that have gone in the last few minutes."""
 
 class PresenceServiceServicer(metaclass=_abc_1.ABCMeta):
     """Which writers, publishers, compactors, readers and metastores run. Presence is for people: nothing depends on it, and a service whose
-    reports do not arrive works on.
+    reports do not arrive continues to work.
     """
 
     @_abc_1.abstractmethod
@@ -63,7 +63,7 @@ class PresenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _presence_pb2.ReportPresenceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_presence_pb2.ReportPresenceResponse, _abc.Awaitable[_presence_pb2.ReportPresenceResponse]]:
-        """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted where the list is full of services that live."""
+        """Reports that a service is there, or that it ends. Idempotent. Refused as exhausted when the list is full of live services."""
 
     @_abc_1.abstractmethod
     def ListServices(
@@ -71,6 +71,6 @@ class PresenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _presence_pb2.ListServicesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_presence_pb2.ListServicesResponse, _abc.Awaitable[_presence_pb2.ListServicesResponse]]:
-        """Lists the services that are there, and those that are gone since a few minutes."""
+        """Lists the services that are there, and those that have gone in the last few minutes."""
 
 def add_PresenceServiceServicer_to_server(servicer: PresenceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

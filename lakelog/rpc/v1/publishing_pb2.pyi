@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class FindAttemptsRequest(_message.Message):
-    """Asks what has become of attempts."""
+    """Requests the states of attempts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -30,7 +30,7 @@ class FindAttemptsRequest(_message.Message):
     """The table."""
     @_builtins.property
     def attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """1 to 1000, as the records' header `attempt` has them."""
+        """1 to 1000, as in the records' header `attempt`."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class FindAttemptsResponse(_message.Message):
     COMMITTED_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of the attempts that may be committed yet."""
+        """Those of the attempts that may still be committed."""
 
     @_builtins.property
     def committed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those that are committed: a snapshot of the table bears the id, unless it has expired."""
+        """Those that are committed: a snapshot of the table has the id, unless it has expired."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class SnapshotOffsets(_message.Message):
     """Its uuid."""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """By partition: the next offset to read behind all of its records; of partitions that it does not touch that of the snapshot before."""
+        """By partition: the next offset to read after all of its records; for partitions without records of it, that of the snapshot before."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ Global___SnapshotOffsets: _TypeAlias = SnapshotOffsets  # noqa: Y015
 
 @_typing.final
 class GetPublishStateRequest(_message.Message):
-    """Asks how far a log is published."""
+    """Requests how far a log is published."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -149,11 +149,11 @@ class GetPublishStateResponse(_message.Message):
     generation: _builtins.int
     """The log's generation."""
     snapshot_id: _builtins.int
-    """The last snapshot of which all is published, or behind which the log begins; 0: from the first on."""
+    """The last snapshot that is completely published, or after which the log begins; 0: from the first on."""
     snapshot_uuid: _builtins.str
-    """Its uuid; empty where there is none, or where it is not kept any more."""
+    """Its uuid; empty if there is none, or if it is no longer retained."""
     next_index: _builtins.int
-    """Of the snapshot behind it so many rows are published; 0: none."""
+    """How many rows of the next snapshot are published; 0: none."""
     next_uuid: _builtins.str
     """That snapshot's uuid; empty with 0 rows."""
     latest_snapshot_id: _builtins.int
@@ -161,9 +161,9 @@ class GetPublishStateResponse(_message.Message):
     reported_at_ms: _builtins.int
     """When the last report came, in milliseconds since the epoch by the database's clock; 0: none came."""
     holder: _builtins.str
-    """Who holds the lease of the table's publisher; empty: nobody."""
+    """The holder of the lease of the table's publisher; empty: no one."""
     problem: _builtins.str
-    """Why publishing stands still, as the publisher said; empty: it does not."""
+    """Why publishing stands still, as the publisher reported; empty: it does not."""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Where `snapshot_id` ends, by partition; empty before the first report."""
@@ -192,7 +192,7 @@ Global___GetPublishStateResponse: _TypeAlias = GetPublishStateResponse  # noqa: 
 
 @_typing.final
 class ReportPublishedRequest(_message.Message):
-    """Tells how far a log is published."""
+    """Reports how far a log is published."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -207,23 +207,23 @@ class ReportPublishedRequest(_message.Message):
     table_uuid: _builtins.str
     """The table."""
     generation: _builtins.int
-    """The log's, as the caller knows it."""
+    """The log's generation, as the caller knows it."""
     epoch: _builtins.int
-    """Of the lease `publisher/<table uuid>`."""
+    """The epoch of the lease `publisher/<table uuid>`."""
     next_index: _builtins.int
-    """Rows published of the snapshot behind them; 0: none."""
+    """Published rows of the next snapshot; 0: none."""
     next_uuid: _builtins.str
     """That snapshot's uuid; empty with 0 rows."""
     problem: _builtins.str
     """Why publishing stands still, at most 4096 characters; empty: it does not."""
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotOffsets]:
-        """Those that are published as a whole, rising, at most 10,000; may be empty. Those before them are, too."""
+        """Snapshots that are completely published, rising, at most 10,000; may be empty. All earlier ones are published, too."""
 
     @_builtins.property
     def begins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """By partition: where the generation's first record stands or will stand, once nobody publishes the one before it any more. Told
-        before the first record is sent, in topics that may hold others; empty: it is known.
+        """By partition: where the generation's first record is or will be, once no one publishes the previous generation any more. Reported
+        before the first record is sent, in topics that may hold other records; empty: it is known.
         """
 
     def __init__(
@@ -265,7 +265,7 @@ Global___ReportPublishedResponse: _TypeAlias = ReportPublishedResponse  # noqa: 
 
 @_typing.final
 class FindLogOffsetsRequest(_message.Message):
-    """Asks where the log goes on behind a state."""
+    """Requests where the log continues after a state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -274,7 +274,7 @@ class FindLogOffsetsRequest(_message.Message):
     table_uuid: _builtins.str
     """The table."""
     until: _builtins.int
-    """At or before this snapshot; 0: where the log began; absent: of all."""
+    """At or before this snapshot; 0: where the log began; absent: the newest of all."""
     def __init__(
         self,
         *,
@@ -300,7 +300,7 @@ class FindLogOffsetsResponse(_message.Message):
     FOUND_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def found(self) -> Global___SnapshotOffsets:
-        """Of the log's current generation; absent: none is known."""
+        """In the log's current generation; absent: none is known."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ Global___FindLogOffsetsResponse: _TypeAlias = FindLogOffsetsResponse  # noqa: Y0
 
 @_typing.final
 class ListLogOffsetsRequest(_message.Message):
-    """Asks where snapshots end in the log."""
+    """Requests where snapshots end in the log."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -328,11 +328,11 @@ class ListLogOffsetsRequest(_message.Message):
     table_uuid: _builtins.str
     """The table."""
     after: _builtins.int
-    """Those behind this one; 0 from the first that is known."""
+    """Those after this one; 0: from the first known one."""
     until: _builtins.int
-    """Up to this one, included; 0 without end."""
+    """Up to this one, included; 0: no end."""
     limit: _builtins.int
-    """At most so many, at most 10,000; 0 means 1000."""
+    """At most this many, at most 10,000; 0 means 1000."""
     def __init__(
         self,
         *,
@@ -358,7 +358,7 @@ class ListLogOffsetsResponse(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotOffsets]:
-        """Of the log's current generation, rising; those that are not known are left out."""
+        """In the log's current generation, rising; unknown ones are left out."""
 
     def __init__(
         self,

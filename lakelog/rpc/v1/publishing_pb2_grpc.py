@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class PublishServiceStub:
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     def __init__(self, channel):
@@ -64,41 +64,41 @@ class PublishServiceStub:
 
 
 class PublishServiceServicer:
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     def GetPublishState(self, request, context):
-        """Tells how far a table's log is published. Not found where it has none.
+        """Returns how far a table's log is published. Not found if it has none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportPublished(self, request, context):
-        """Writes down how far it is. Idempotent; what was told stays as it is. Fenced where another holds the lease of the table's
-        publisher, diverged where a snapshot has another uuid or the log another generation.
+        """Records how far it is published. Idempotent; earlier reports stay as they are. Fenced when another holds the lease of the table's
+        publisher, diverged when a snapshot has another uuid or the log another generation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindLogOffsets(self, request, context):
-        """Tells where the newest snapshot ends in the log of which that is known.
+        """Returns where the newest snapshot with a known end ends in the log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLogOffsets(self, request, context):
-        """Tells where each of some snapshots ends in the log.
+        """Returns where each of some snapshots ends in the log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindAttempts(self, request, context):
-        """Tells what has become of attempts, by which records are known that were sent before their commit.
+        """Returns the states of attempts, which identify records that were sent before their commit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,8 +141,8 @@ def add_PublishServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PublishService:
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     @staticmethod

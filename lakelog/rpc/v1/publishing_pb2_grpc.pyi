@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PublishServiceStub:
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     @_typing.overload
@@ -36,41 +36,41 @@ class PublishServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PublishServiceAsyncStub: ...
     GetPublishState: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.GetPublishStateRequest, _publishing_pb2.GetPublishStateResponse]
-    """Tells how far a table's log is published. Not found where it has none."""
+    """Returns how far a table's log is published. Not found if it has none."""
     ReportPublished: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.ReportPublishedRequest, _publishing_pb2.ReportPublishedResponse]
-    """Writes down how far it is. Idempotent; what was told stays as it is. Fenced where another holds the lease of the table's
-    publisher, diverged where a snapshot has another uuid or the log another generation.
+    """Records how far it is published. Idempotent; earlier reports stay as they are. Fenced when another holds the lease of the table's
+    publisher, diverged when a snapshot has another uuid or the log another generation.
     """
     FindLogOffsets: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.FindLogOffsetsRequest, _publishing_pb2.FindLogOffsetsResponse]
-    """Tells where the newest snapshot ends in the log of which that is known."""
+    """Returns where the newest snapshot with a known end ends in the log."""
     ListLogOffsets: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.ListLogOffsetsRequest, _publishing_pb2.ListLogOffsetsResponse]
-    """Tells where each of some snapshots ends in the log."""
+    """Returns where each of some snapshots ends in the log."""
     FindAttempts: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]
-    """Tells what has become of attempts, by which records are known that were sent before their commit."""
+    """Returns the states of attempts, which identify records that were sent before their commit."""
 
 @_typing.type_check_only
 class PublishServiceAsyncStub(PublishServiceStub):
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPublishState: _aio.UnaryUnaryMultiCallable[_publishing_pb2.GetPublishStateRequest, _publishing_pb2.GetPublishStateResponse]  # type: ignore[assignment]
-    """Tells how far a table's log is published. Not found where it has none."""
+    """Returns how far a table's log is published. Not found if it has none."""
     ReportPublished: _aio.UnaryUnaryMultiCallable[_publishing_pb2.ReportPublishedRequest, _publishing_pb2.ReportPublishedResponse]  # type: ignore[assignment]
-    """Writes down how far it is. Idempotent; what was told stays as it is. Fenced where another holds the lease of the table's
-    publisher, diverged where a snapshot has another uuid or the log another generation.
+    """Records how far it is published. Idempotent; earlier reports stay as they are. Fenced when another holds the lease of the table's
+    publisher, diverged when a snapshot has another uuid or the log another generation.
     """
     FindLogOffsets: _aio.UnaryUnaryMultiCallable[_publishing_pb2.FindLogOffsetsRequest, _publishing_pb2.FindLogOffsetsResponse]  # type: ignore[assignment]
-    """Tells where the newest snapshot ends in the log of which that is known."""
+    """Returns where the newest snapshot with a known end ends in the log."""
     ListLogOffsets: _aio.UnaryUnaryMultiCallable[_publishing_pb2.ListLogOffsetsRequest, _publishing_pb2.ListLogOffsetsResponse]  # type: ignore[assignment]
-    """Tells where each of some snapshots ends in the log."""
+    """Returns where each of some snapshots ends in the log."""
     FindAttempts: _aio.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]  # type: ignore[assignment]
-    """Tells what has become of attempts, by which records are known that were sent before their commit."""
+    """Returns the states of attempts, which identify records that were sent before their commit."""
 
 class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
-    itself; this may be behind it by what was published since the last report.
+    """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
+    itself; these reports may lag it by what was published since the last one.
     """
 
     @_abc_1.abstractmethod
@@ -79,7 +79,7 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _publishing_pb2.GetPublishStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.GetPublishStateResponse, _abc.Awaitable[_publishing_pb2.GetPublishStateResponse]]:
-        """Tells how far a table's log is published. Not found where it has none."""
+        """Returns how far a table's log is published. Not found if it has none."""
 
     @_abc_1.abstractmethod
     def ReportPublished(
@@ -87,8 +87,8 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _publishing_pb2.ReportPublishedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.ReportPublishedResponse, _abc.Awaitable[_publishing_pb2.ReportPublishedResponse]]:
-        """Writes down how far it is. Idempotent; what was told stays as it is. Fenced where another holds the lease of the table's
-        publisher, diverged where a snapshot has another uuid or the log another generation.
+        """Records how far it is published. Idempotent; earlier reports stay as they are. Fenced when another holds the lease of the table's
+        publisher, diverged when a snapshot has another uuid or the log another generation.
         """
 
     @_abc_1.abstractmethod
@@ -97,7 +97,7 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _publishing_pb2.FindLogOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.FindLogOffsetsResponse, _abc.Awaitable[_publishing_pb2.FindLogOffsetsResponse]]:
-        """Tells where the newest snapshot ends in the log of which that is known."""
+        """Returns where the newest snapshot with a known end ends in the log."""
 
     @_abc_1.abstractmethod
     def ListLogOffsets(
@@ -105,7 +105,7 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _publishing_pb2.ListLogOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.ListLogOffsetsResponse, _abc.Awaitable[_publishing_pb2.ListLogOffsetsResponse]]:
-        """Tells where each of some snapshots ends in the log."""
+        """Returns where each of some snapshots ends in the log."""
 
     @_abc_1.abstractmethod
     def FindAttempts(
@@ -113,6 +113,6 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _publishing_pb2.FindAttemptsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.FindAttemptsResponse, _abc.Awaitable[_publishing_pb2.FindAttemptsResponse]]:
-        """Tells what has become of attempts, by which records are known that were sent before their commit."""
+        """Returns the states of attempts, which identify records that were sent before their commit."""
 
 def add_PublishServiceServicer_to_server(servicer: PublishServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

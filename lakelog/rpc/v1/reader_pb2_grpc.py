@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ReaderServiceStub:
-    """Reads tables for others and pushes what it reads.
+    """Reads tables for clients and sends them the rows.
     """
 
     def __init__(self, channel):
@@ -43,13 +43,13 @@ class ReaderServiceStub:
 
 
 class ReaderServiceServicer:
-    """Reads tables for others and pushes what it reads.
+    """Reads tables for clients and sends them the rows.
     """
 
     def Subscribe(self, request_iterator, context):
-        """Subscribes to tables. The client sends one `start`, then `taken` and `keep` as it goes on; the server answers with one
-        `opened`, then with `progress`, and with one `kept` for each `keep`. Never more is on its way than the client has asked for.
-        UNAVAILABLE ends a stream that may go on at another server: start again with where the client is, as `resume`.
+        """Subscribes to tables. The client sends one `start`, then `taken` and `keep` as it proceeds. The server answers with one `opened`, then
+        with `progress`, and with one `kept` for each `keep`. Never more is on its way than the client has requested. UNAVAILABLE ends a stream
+        that may continue at another server: start again with the client's positions as `resume`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -72,7 +72,7 @@ def add_ReaderServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ReaderService:
-    """Reads tables for others and pushes what it reads.
+    """Reads tables for clients and sends them the rows.
     """
 
     @staticmethod

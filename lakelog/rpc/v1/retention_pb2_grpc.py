@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class RetentionServiceStub:
-    """How long snapshots and their changelogs are kept. What a consumer, a reader that holds it, or a changelog that is to be
-    made needs never expires; what a tag names stays readable by itself.
+    """How long snapshots and their changelogs are retained. What a consumer, a reader with a snapshot lease, or a pending changelog needs never
+    expires; a snapshot with a tag stays readable by itself.
     """
 
     def __init__(self, channel):
@@ -74,28 +74,28 @@ class RetentionServiceStub:
 
 
 class RetentionServiceServicer:
-    """How long snapshots and their changelogs are kept. What a consumer, a reader that holds it, or a changelog that is to be
-    made needs never expires; what a tag names stays readable by itself.
+    """How long snapshots and their changelogs are retained. What a consumer, a reader with a snapshot lease, or a pending changelog needs never
+    expires; a snapshot with a tag stays readable by itself.
     """
 
     def ExpireSnapshots(self, request, context):
-        """Does a bounded step of expiring a table's snapshots, or tells what all steps would do. Files are only put on the list of
-        doomed ones. Repeating does the next step.
+        """Does a bounded step of expiring a table's snapshots, or returns what all steps would do. Files are only put on the list of expired
+        ones. A repetition does the next step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LeaseSnapshot(self, request, context):
-        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
-        changes, while these are kept. Idempotent.
+        """Retains a snapshot, and all later ones, for at least a time; if its state has expired, retains its changes, as long as these still
+        exist. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseSnapshot(self, request, context):
-        """Ends that. Idempotent.
+        """Ends a snapshot lease. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,7 +109,7 @@ class RetentionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListOverdueSnapshots(self, request, context):
-        """Lists the snapshots of all tables that would have expired but for somebody who needs them.
+        """Lists the snapshots of all tables that would have expired if nothing retained them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +123,7 @@ class RetentionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ForgetExpiredFiles(self, request, context):
-        """Takes files that are deleted off that list. Idempotent.
+        """Takes deleted files off that list. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -176,8 +176,8 @@ def add_RetentionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetentionService:
-    """How long snapshots and their changelogs are kept. What a consumer, a reader that holds it, or a changelog that is to be
-    made needs never expires; what a tag names stays readable by itself.
+    """How long snapshots and their changelogs are retained. What a consumer, a reader with a snapshot lease, or a pending changelog needs never
+    expires; a snapshot with a tag stays readable by itself.
     """
 
     @staticmethod

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SnapshotServiceStub:
-    """All that moves or reads a table's head.
+    """Everything that moves or reads the head of a table.
     """
 
     def __init__(self, channel):
@@ -93,20 +93,19 @@ class SnapshotServiceStub:
 
 
 class SnapshotServiceServicer:
-    """All that moves or reads a table's head.
+    """Everything that moves or reads the head of a table.
     """
 
     def StageAttempt(self, request, context):
-        """Opens an attempt, under whose id files are then written, or lets further tables join one that is open. Opening is not
-        idempotent: an attempt that is never committed costs nothing but a later clean-up. Joining is.
+        """Opens an attempt, under whose id files are then written, or lets further tables join an open one. Opening is not idempotent: an attempt
+        that is never committed costs only a later clean-up. Joining is idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AbandonAttempt(self, request, context):
-        """Gives up an attempt that is open, so that its files may be deleted. Refused, with the state, when it is committed.
-        Idempotent.
+        """Gives up an open attempt, so that its files may be deleted. Refused, with the state, when it is committed. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,31 +119,31 @@ class SnapshotServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetWriterProgress(self, request, context):
-        """Tells what a writer has committed last to a table.
+        """Returns the last commit of a writer to a table.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Commit(self, request, context):
-        """Commits to one or more tables, all or nothing. Idempotent by (table, writer, identifier): whoever sends the same again, however
-        late, is answered with the first result.
+        """Commits to one or more tables, all or nothing. Idempotent by (table, writer, identifier): a repeated request gets the first result,
+        however late it comes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CommitStream(self, request_iterator, context):
-        """Commits many on one stream without waiting for each answer. Commits to the same tables take effect in the order sent,
-        answers come in the order sent. One that fails does not stop those behind it.
+        """Commits many on one stream without waiting for each answer. Commits to the same tables take effect in the order sent, and answers come
+        in that order. A failed commit does not stop later ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AttachChangelogs(self, request, context):
-        """Attaches changelogs to the lowest snapshots of a table that have an open one, in their order, all or none. Takes the attempt
-        as a commit does, and is fenced by the job's epoch. Repeating it is answered with what was done.
+        """Attaches changelogs to the lowest snapshots of a table with a pending one, in their order, all or none. Takes the attempt as a commit
+        does, and is fenced by the job's epoch. A repeated request gets the first result.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,23 +157,22 @@ class SnapshotServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListLatest(self, request, context):
-        """Tells of several tables which snapshot is the newest, all at one moment: where one of them shows a commit to several
-        tables, all do.
+        """Returns the newest snapshots of several tables, all at one moment: a commit to several of these tables is shown for all or for none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request, context):
-        """Tells which files a read must look at: a header, then chunks of file entries.
+        """Returns which files a read must look at: a header, then chunks of file entries.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Pushes each new snapshot of the watched tables, beginning behind the given positions, none left out. A watcher that reads too
-        slowly is cut with RESOURCE_EXHAUSTED and may come back from where it was.
+        """Sends each new snapshot of the watched tables after the given positions, without gaps. The watch of a client that reads too slowly ends
+        with RESOURCE_EXHAUSTED; the client may continue from its position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -247,7 +245,7 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SnapshotService:
-    """All that moves or reads a table's head.
+    """Everything that moves or reads the head of a table.
     """
 
     @staticmethod

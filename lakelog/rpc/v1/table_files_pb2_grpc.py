@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class TableFileServiceStub:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
-    first, or finds that nothing refers to it after its attempt was seen to be over.
+    """For finding files without references, and missing ones. This service deletes no file: a program that does has the file's attempt aborted
+    first, or checks for references after it saw that the attempt was over.
     """
 
     def __init__(self, channel):
@@ -69,12 +69,12 @@ class TableFileServiceStub:
 
 
 class TableFileServiceServicer:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
-    first, or finds that nothing refers to it after its attempt was seen to be over.
+    """For finding files without references, and missing ones. This service deletes no file: a program that does has the file's attempt aborted
+    first, or checks for references after it saw that the attempt was over.
     """
 
     def FindUsedFiles(self, request, context):
-        """Tells which of some files a table refers to, and in which state the attempts are in whose folders they are.
+        """Returns which of some files a table refers to, and the states of the attempts in whose folders they are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,8 +157,8 @@ def add_TableFileServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TableFileService:
-    """For whoever looks for files that nothing refers to, or that are missing. Nothing here deletes a file: who does has its attempt aborted
-    first, or finds that nothing refers to it after its attempt was seen to be over.
+    """For finding files without references, and missing ones. This service deletes no file: a program that does has the file's attempt aborted
+    first, or checks for references after it saw that the attempt was over.
     """
 
     @staticmethod

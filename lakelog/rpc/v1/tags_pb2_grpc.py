@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TagServiceStub:
-    """Names of a table's snapshots. A snapshot that has a tag stays readable, however old it is.
+    """Names of a table's snapshots. A snapshot with a tag stays readable, however old it is.
     """
 
     def __init__(self, channel):
@@ -53,11 +53,11 @@ class TagServiceStub:
 
 
 class TagServiceServicer:
-    """Names of a table's snapshots. A snapshot that has a tag stays readable, however old it is.
+    """Names of a table's snapshots. A snapshot with a tag stays readable, however old it is.
     """
 
     def CreateTag(self, request, context):
-        """Gives a snapshot a name. Refused as existing already where the name is taken, also by the same snapshot.
+        """Gives a snapshot a name. Refused as already existing if the name is taken, even by the same snapshot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,7 +71,7 @@ class TagServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTag(self, request, context):
-        """Takes a name away. What nothing else keeps may then expire.
+        """Deletes a tag. What nothing else retains may then expire.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,7 +104,7 @@ def add_TagServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TagService:
-    """Names of a table's snapshots. A snapshot that has a tag stays readable, however old it is.
+    """Names of a table's snapshots. A snapshot with a tag stays readable, however old it is.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What changelogs have told, in memory."""
+"""The changelog baselines of tables, in memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MemoryBaselines(MemoryCatalog, BaselineTransaction):
 
 
 def find_baseline_at(table: StoredTable, snapshot_id: int) -> frozenset[int]:
-    """Ids of the files whose rows were told up to a snapshot."""
+    """Ids of the files that are in the baseline at a snapshot."""
     return frozenset(
         file_id
         for (file_id, first), until in table.baseline.items()

@@ -131,9 +131,9 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         files, new = self._table(head.table_id).files, head.latest_snapshot_id + 1
         then = {_entry(stored): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
         now = {_entry(stored): stored for stored in files.values() if stored.removed_snapshot is None}
-        # What came to name positions later is another entry: they may be of files that were not there then.
+        # An entry that got a deletion vector later is another one: the vector may be of files that were not there then.
         marked = {entry for entry, stored in now.items() if entry in then and not _says_no_more(stored, then[entry])}
-        # Of a place that several files share, all get new ids.
+        # All files that share an order key get new ids.
         missing = [stored for entry, stored in then.items() if entry not in now or entry in marked]
         places = {_shared_order_key(stored.placed) for stored in missing} - {None}
         beside = {entry for entry in then if entry in now and _shared_order_key(then[entry].placed) in places} | marked
@@ -240,7 +240,7 @@ def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | Re
 
 
 def _entry(stored: StoredFile) -> tuple[str, int]:
-    """What tells a file of one state from all others of it, and is the same where it is in another state."""
+    """What distinguishes a file from all others of its state, and is the same in another state."""
     return stored.placed.file.path, stored.placed.file.level
 
 
@@ -254,7 +254,7 @@ def _is_live_at(stored: StoredFile, snapshot_id: int) -> bool:
 
 
 def _shared_order_key(placed: PlacedFile) -> tuple[bytes, int, OrderKey] | None:
-    """What other files may share with one: a place that it was given by a compaction; None: nothing."""
+    """The order key that a compaction gave a file and other files may share; None: no other file can share it."""
     if placed.added_snapshot == placed.order_key.snapshot_id:
         return None
     return placed.file.partition, placed.file.bucket, placed.order_key
@@ -266,7 +266,7 @@ def _totals(files: Sequence[StoredFile]) -> tuple[int, int, int]:
 
 
 def _moved(source: PlacedFile, moved: MovedFile) -> PlacedFile:
-    # Which rows it supersedes was said of the files of the moment in which it was added.
+    # Its deletion vector was built for the files of the moment in which it was added.
     file = replace(source.file, level=moved.level, deletion_vector_path=moved.deletion_vector_path)
     return PlacedFile(moved.file_id, file, moved.added_snapshot, source.order_key)
 

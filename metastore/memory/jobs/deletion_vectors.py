@@ -1,4 +1,4 @@
-"""Which buckets may be worth marking, in memory."""
+"""Which buckets may get deletion vectors, in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _bucket(stored: StoredFile) -> BucketRef:
 
 
 def _adds_deletion_vector(stored: StoredFile) -> bool:
-    """Whether an entry is one of a file that was there before, and got positions."""
+    """Whether an entry belongs to a file that was there before, and now has a deletion vector."""
     placed = stored.placed
     return placed.file.deletion_vector_path is not None and placed.added_snapshot != placed.order_key.snapshot_id
 

@@ -1,4 +1,4 @@
-"""What compactions may be due, in memory."""
+"""Which compactions may be due, in memory."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class MemoryJobs(MemoryCatalog):
         *,
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due, or over; the flag tells whether it was over."""
+        """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
         now_ms = self._clock.now_ms()
         busy = self._count_leased(now_ms)
         due = [
@@ -70,7 +70,7 @@ class MemoryJobs(MemoryCatalog):
         return taken, first.job.state is JobState.LEASED
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
-        """In how many milliseconds the first of these jobs is due or over."""
+        """In how many milliseconds the first of these jobs is due or expires."""
         now_ms = self._clock.now_ms()
         waiting = [
             each.due_at_ms
@@ -105,13 +105,13 @@ class MemoryJobs(MemoryCatalog):
         self._keep(replace(self._state.jobs[job_id], due_at_ms=self._clock.now_ms() + duration_ms))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes a job that nobody holds any more."""
+        """Changes a job that no one holds any more."""
         now_ms = self._clock.now_ms()
         stored = self._state.jobs[job.job_id]
         self._keep(StoredJob(replace(job, holder="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms))
 
     async def set_payload(self, job: Job) -> None:
-        """Changes what a job does, and what was asked for since."""
+        """Changes the payload of a job, and what was requested since it was taken."""
         stored = self._state.jobs[job.job_id]
         changed = replace(stored.job, payload=dict(job.payload), requested=dict(job.requested))
         self._keep(replace(stored, job=changed))
@@ -126,20 +126,20 @@ class MemoryJobs(MemoryCatalog):
         ]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that are due, now or later, and that nobody does."""
+        """Those jobs of a table that are due, now or later, and that no one is doing."""
         return [job for job in await self.lock_jobs(table_id, kind, scopes) if job.state is JobState.DUE]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due at once, those that somebody does behind their end."""
+        """Makes jobs due at once; those that are being done after their end."""
         self._make_due(due, by_request=True)
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
-        """How many jobs of a table are due, now or later, that nobody does."""
+        """How many jobs of a table are due, now or later, and not being done."""
         waiting = [each for each in self._state.jobs.values() if each.job.state is JobState.DUE]
         return sum((each.table_id, each.job.kind) == (table_id, kind) for each in waiting)
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """How many jobs are not done, by kind."""
         now_ms = self._clock.now_ms()
         kinds: dict[str, list[StoredJob]] = {}
         for stored in self._state.jobs.values():
@@ -148,7 +148,7 @@ class MemoryJobs(MemoryCatalog):
         return [_describe(kind, kinds[kind], now_ms) for kind in sorted(kinds)]
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due by themselves, at once or after their delays."""
+        """Makes jobs due without a request, at once or after their delays."""
         self._make_due(due, by_request=False)
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
@@ -178,7 +178,7 @@ class MemoryJobs(MemoryCatalog):
             if job.attempts:
                 due_at_ms = stored.due_at_ms
             elif job.kind != DELETION_VECTORS:
-                # Marks alone are put off: they are for buckets to which nothing comes.
+                # Only jobs for deletion vectors are put off: they are for buckets that get no more files.
                 due_at_ms = min(stored.due_at_ms, due_at_ms)
         changed = replace(
             job,
@@ -194,7 +194,7 @@ class MemoryJobs(MemoryCatalog):
         return self._clock.now_ms() - job.updated_at_ms >= FAILED_REST_MS
 
     def _make_due_by_commit(self, due: DueJob) -> None:
-        """Makes a job due that a commit leaves; as it is where it waits, and what failed rests on."""
+        """Makes a job due that a commit leaves; a waiting job stays as it is, and a failed one rests on."""
         now_ms = self._clock.now_ms()
         stored = self._find_by_scope().get((due.table_id, due.kind, due.scope))
         if stored is None:
@@ -203,7 +203,7 @@ class MemoryJobs(MemoryCatalog):
             job = replace(
                 stored.job, state=JobState.DUE, priority=due.priority, payload=dict(due.payload), updated_at_ms=now_ms
             )
-            # What failed rests as it would have, had it been tried again.
+            # A failed job rests as if it had been tried again.
             rests = stored.job.state is JobState.FAILED
             self._keep(StoredJob(job, due.table_id, stored.due_at_ms if rests else now_ms))
 
@@ -253,7 +253,7 @@ class MemoryJobs(MemoryCatalog):
         )
 
     def _is_too_much(self, stored: StoredJob, now_ms: int) -> bool:
-        """Whether as many compactions of its table are being done as may be."""
+        """Whether the table has as many running compactions as it may have."""
         if stored.job.kind != COMPACT:
             return False
         most = MAX_JOBS.read(self._table(stored.table_id).options)
@@ -270,7 +270,7 @@ class MemoryJobs(MemoryCatalog):
 
 
 def _find_priority(stored: StoredJob, now_ms: int) -> int:
-    """What waits comes nearer by one step a minute, so that nothing waits for ever behind what becomes due later."""
+    """A waiting job gains one step of priority a minute, so that it does not wait forever behind later jobs."""
     priority = stored.job.priority
     if priority >= REQUEST_PRIORITY:
         return priority

@@ -1,4 +1,4 @@
-"""What of a locked table has changed since a snapshot, in Postgres."""
+"""What has changed in a locked table since a snapshot, in Postgres."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..connection import arrays
 from ..connection.session import Session
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
-# The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
-# The snapshot itself may have expired; then the one behind it tells.
+# The first id of files that came after a snapshot: ids rise with snapshots, so "after" is a range of the primary key.
+# The snapshot itself may have expired; then the next one gives the id.
 FIRST_FILE_AFTER: Final = """
 coalesce((
     SELECT CASE s.snapshot_id WHEN k.after THEN s.next_file_id ELSE s.next_file_id - s.added_files END
@@ -66,9 +66,9 @@ class PostgresChanges:
         *,
         compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
+        """Which snapshots after `after` added or removed data in the buckets, or in any bucket of the partitions.
 
-        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
+        Compactions are included only on request. The order is rising, with one entry for each snapshot and bucket.
         """
         # A partition without a bucket stands for all of its buckets.
         wanted = [*((ref.partition, ref.bucket) for ref in buckets), *((each, None) for each in partitions)]
@@ -78,6 +78,6 @@ class PostgresChanges:
         return [BucketChange(BucketRef(row[0], row[1]), row[2], SnapshotKind(row[3]), row[4], row[5]) for row in rows]
 
     async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
-        """The newest snapshot behind `after` that brought or took files and is no compaction."""
+        """The newest snapshot after `after` that added or removed files and is not a compaction."""
         rows = await self._session.write(_FIND_NEWEST_CHANGE, (str(table_id), str(after)))
         return to_snapshot(rows[0]) if rows else None

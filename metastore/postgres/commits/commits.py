@@ -46,14 +46,14 @@ SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[]) ORDER 
 
 FIND_HEADS: Final = f"SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[])"
 
-# Locks of names and not of rows, since a writer that never registered has no row yet. They are taken in one order.
+# Locks on names and not on rows, because a writer that never registered has no row yet. They are taken in one order.
 _SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s::bigint[]) AS k(key) ORDER BY key"
 
 _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 
 # For each key the result, if there is one, the writer's highest identifier at the table, and its epoch.
-# SUBTLE: LIMIT 1 is what keeps each lookup one of its own, by all columns of its index, here and below. Without it
-# Postgres makes a join of the results; planned while there were none, that read all of a table's for each commit.
+# SUBTLE: LIMIT 1 keeps each lookup separate, by all columns of its index, here and below. Without it Postgres joins
+# the results; planned while there were none, that join read all results of a table for each commit.
 _FIND_RESULTS: Final = f"""
 SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
     replace(r.attempt_id::text, '-', ''), r.snapshot_id,
@@ -95,7 +95,7 @@ LEFT JOIN snapshot s ON s.table_id = f.table_id AND s.snapshot_id = f.removed_sn
 WHERE f.table_id = %s AND f.file_id = ANY(%s::bigint[])
 """
 
-# SUBTLE: OFFSET 0 keeps the lookup of each bucket one of its own, by the index of live files; see _FIND_RESULTS.
+# SUBTLE: OFFSET 0 keeps the lookup of each bucket separate, by the index of live files; see _FIND_RESULTS.
 _FIND_LIVE_FILES: Final = f"""
 SELECT b.partition, NULL::bigint, '', {_FILE_FACTS}
 FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
@@ -121,7 +121,7 @@ WITH gone AS (
 SELECT count(*), coalesce(sum(row_count), 0)::bigint, coalesce(sum(size_bytes), 0)::bigint FROM gone
 """
 
-# In other words than those of the index of live files, which would be read whole for the few that are named.
+# Not in the words of the index of live files, else all of the index would be read for the few files that are named.
 _MARK_FILES: Final = _MARK_REMOVED.format(condition="file_id = ANY(%s::bigint[]) AND coalesce(removed_snapshot, 0) = 0")
 
 _MARK_PARTITIONS: Final = _MARK_REMOVED.format(
@@ -162,7 +162,7 @@ LEFT JOIN LATERAL (
 class PostgresCommits:
     """See `metastore.store.transaction.CommitTransaction`."""
 
-    # Statements as attributes, so that a test can take a protection out and see it missed.
+    # Statements as attributes, so that a test can remove a protection and see its absence.
     lock_heads_sql = _LOCK_HEADS
     share_writers_sql = _SHARE_WRITERS
     lock_attempts_sql = _LOCK_ATTEMPTS
@@ -171,11 +171,11 @@ class PostgresCommits:
         self._session = session
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """Locks the heads of those tables that exist, in table-id order."""
+        """Locks the heads of those tables that exist, in the order of table ids."""
         return heads(await self._session.write(self.lock_heads_sql, (arrays.words(table_uuids),)))
 
     async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        """Locks the heads in table-id order, the writers, the attempts and the leases, then tells all about them."""
+        """Locks the heads in the order of table ids, writers, attempts and leases, and returns them all."""
         results = keys.results
         statements = [
             Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
@@ -190,7 +190,7 @@ class PostgresCommits:
             ),
         ]
         if keys.leases:
-            # Before the attempts: whoever takes a job over dooms its attempts while it holds the job.
+            # Before the attempts: a new holder of a job aborts the job's attempts while it holds the job.
             statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
             statements.append(Statement(_LOCK_JOBS, (arrays.integers(_job_ids(keys.leases)),)))
         if keys.attempts:
@@ -230,7 +230,7 @@ class PostgresCommits:
     async def mark_removed(
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
-        """Lets live files be removed by a snapshot that this transaction will record."""
+        """Removes live files with a snapshot that this transaction will record."""
         match removal:
             case RemoveFiles(file_ids):
                 rows = await self._session.write(_MARK_FILES, (snapshot_id, table_id, arrays.integers(file_ids)))
@@ -247,11 +247,11 @@ class PostgresCommits:
         self._session.put_off(group_statements(records))
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
-        """The lowest snapshots of a locked head whose changelogs are open."""
+        """The lowest snapshots with pending changelogs, of a table whose head is locked."""
         return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
-        """Writes changelogs down, in the round trip of COMMIT."""
+        """Records changelogs, in the round trip of COMMIT."""
         self._session.put_off(attachment_statements(attachment))
 
     async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
@@ -265,7 +265,7 @@ class PostgresCommits:
         self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
-        """Keeps an attempt as it is."""
+        """Locks an attempt against changes."""
         rows = await self._session.write(self.lock_attempts_sql, (arrays.words([attempt_id]),))
         return _attempt(rows[0]) if rows else None
 
@@ -285,7 +285,7 @@ class PostgresCommits:
         return epoch
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
+        """The last commit of a writer to a table."""
         row = await self._session.read_one(_FIND_PROGRESS, (writer, table_id))
         assert row is not None, "the query has one row whatever there is"
         identifier, snapshot_id, properties, epoch = row
@@ -338,11 +338,11 @@ def _attempt(row: Row) -> Attempt:
 
 
 def _job_ids(leases: Sequence[str]) -> list[int]:
-    """The jobs among some leases; a name that is nearly that of a job is nobody's."""
+    """The jobs among some leases; a name that only resembles that of a job belongs to none."""
     ids = [name.removeprefix(JOB_LEASES) for name in leases if name.startswith(JOB_LEASES)]
     return [int(each) for each in ids if each.isascii() and each.isdigit() and len(each) < 19]
 
 
 def _writer_key(writer: str) -> int:
-    """The number under which a writer's name is locked; two names may share one and then merely wait together."""
+    """The number under which a writer's name is locked; two names that share one merely wait for each other."""
     return int.from_bytes(hashlib.blake2b(writer.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,4 +1,4 @@
-"""What a group of commits writes: a handful of statements, however many commits and files there are."""
+"""The statements that write a group of commits: a handful, however many commits and files there are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..connection import arrays
 from ..connection.session import Statement
 from .baseline import baseline_statements
 
-# Three in one statement: what each statement costs the client is more than what they cost the server.
+# Three in one statement: the client pays more for each statement than the server pays for these.
 _RECORD: Final = """
 WITH snapshots AS (
 INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, parent_uuid, kind, schema_id, committed_at_ms, watermark_ms,
@@ -74,8 +74,8 @@ FROM unnest({_FILE_ARRAYS}, %s::bytea[]) AS n({_FILE_COLUMNS}, encoded)
 LEFT JOIN table_partition p USING (table_id, encoded)
 """
 
-# Which rows such a file supersedes was said of the files of the moment in which it was added; others may stand in their
-# places since, and then the rows are looked for again, unless the new entry says where they stand.
+# A deletion vector was built for the files of the moment in which it was added. Other files may be in their places
+# since; then the rows are looked up again, unless the new entry has a deletion vector.
 _INSERT_MOVED: Final = """
 INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
     order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics,
@@ -121,7 +121,7 @@ FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[], %s:
     priority, payload, delay_ms)
 """
 
-# One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
+# A job that is being done, or is due already, stays as it is; a failed one rests as if it had been tried again.
 _MAKE_DUE: Final = f"""
 {INSERT_DUE}
 ON CONFLICT (table_id, kind, scope) DO UPDATE SET state = 'due', priority = excluded.priority,
@@ -169,7 +169,7 @@ def group_statements(records: GroupRecords) -> list[Statement]:
 
 
 def to_key(scope: str) -> str:
-    """By what the job of a scope is found, as `INSERT_DUE` has it."""
+    """The key that finds the job of a scope, as in `INSERT_DUE`."""
     return scope if len(scope) <= _LONGEST_KEY else f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
 
 
@@ -288,7 +288,7 @@ def _changelog_files(rows: Sequence[tuple[int, PlacedChangelogFile]]) -> list[St
         arrays.blobs([encode_statistics(f.statistics) for f in files]),
         arrays.blobs([f.partition for f in files]),
     )
-    # A changelog may name partitions that no data file ever lay in.
+    # A changelog may name partitions in which no data file has ever been.
     distinct = {(table_id, p.file.partition) for table_id, p in rows if p.file.partition}
     insert = Statement(_INSERT_CHANGELOG, columns)
     return [_partitions(distinct), insert] if distinct else [insert]
@@ -329,5 +329,5 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
 
 
 def to_json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
-    """Values as JSON; None for none at all."""
+    """Values as JSON; None if there are none."""
     return json.dumps(dict(values), ensure_ascii=False) if values else None

@@ -9,12 +9,14 @@ from lakelog.format.commit.facts import RemovedTotals, RestoredTotals, TableHead
 from ..connection.session import Session
 from .changes import FIRST_FILE_AFTER
 
-# What went since is found by the index of removed files, what came since by a range of the primary key; whether that is
-# live is asked in words that no partial index can answer (`snapshots.files_query`). What came since may be the same as
-# what went: brought back before. It is not where it has come to name positions: they may be of files that came later.
+# The index of removed files finds what went since, and a range of the primary key what came since; the condition
+# whether that is live is written so that no partial index can answer it (`snapshots.files_query`). A file that came
+# since may equal one that went, because it was brought back before. It differs if it got a deletion vector meanwhile,
+# which may have been built for files that came later.
 #
-# Files share a place only where a compaction wrote several, and then their ids tell their order. New entries have
-# higher ids than all others, so that of such a place all files get new ones.
+# Files share an order key only where a compaction wrote several, and then their ids decide their order. New entries
+# have
+# higher ids than all others, so all files of such an order key get new ones.
 _RESTORE: Final = f"""
 WITH went AS (
     SELECT * FROM data_file WHERE table_id = %s AND removed_snapshot > %s AND added_snapshot <= %s
@@ -67,14 +69,14 @@ SELECT
 class PostgresRestoring:
     """The part of `metastore.store.transaction.CommitTransaction` that restores states."""
 
-    # As an attribute, so that a test can take a protection out and see it missed.
+    # An attribute, so that a test can remove a protection and see its absence.
     restore_sql = _RESTORE
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
-        """Lets the snapshot behind a locked head have the files of an earlier one."""
+        """Gives the next snapshot of a locked head the files of an earlier one."""
         table_id, new = head.table_id, head.latest_snapshot_id + 1
         values = (
             *(table_id, snapshot_id, snapshot_id),

@@ -16,7 +16,7 @@ SNAPSHOT_COLUMNS: Final = """
 
 
 def to_snapshot(row: Row) -> Snapshot:
-    """A snapshot of a row with these columns."""
+    """The snapshot in a row with these columns."""
     values = list(row)
     values[2] = values[2] or ""
     values[3] = SnapshotKind(values[3])
@@ -26,6 +26,6 @@ def to_snapshot(row: Row) -> Snapshot:
     values[18] = values[18] or {}
     values[19] = values[19] or ""
     if values[20] is not None:
-        # JSON's keys are texts.
+        # JSON keys are strings.
         values[20] = {int(partition): offset for partition, offset in values[20].items()}
     return Snapshot(*values)

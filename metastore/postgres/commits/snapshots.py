@@ -54,7 +54,7 @@ _LOCK_PACKING: Final = "SELECT table_id FROM packing WHERE table_id = %s FOR UPD
 
 _REPLACE_CHUNKS: Final = "UPDATE file_chunk SET replaced_at = now() WHERE chunk_id = ANY(%s::bigint[])"
 
-# Whoever still sends a plan from them has had time enough.
+# A process that still sends a plan from them has had enough time.
 _CLEAR_REPLACED: Final = "DELETE FROM file_chunk WHERE replaced_at < now() - interval '10 minutes'"
 
 _INSERT_CHUNK: Final = """
@@ -71,7 +71,7 @@ FROM (SELECT next_file_id - 1 AS added, total_files AS live FROM snapshot WHERE 
 WHERE table_id = %s
 """
 
-# Ids of files count what was ever added, so that what was ever removed is the difference to what is live.
+# File ids count the files ever added, so the number ever removed is the difference to the live ones.
 _LIST_UNPACKED: Final = """
 SELECT replace(h.table_uuid::text, '-', '')
 FROM table_head h JOIN packing k USING (table_id)
@@ -157,11 +157,11 @@ class PostgresSnapshots(SnapshotTransaction):
         return Packed(rows[0][0] if rows else 0, tuple(chunks))
 
     async def load_entries(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The entries of chunks, also of such as were packed anew a moment ago."""
+        """The entries of chunks, including chunks that were packed again a moment ago."""
         return dict(await self._session.read(_LOAD_ENTRIES, (arrays.integers(chunk_ids),), binary=True))
 
     async def load_chunk_statistics(self, chunk_ids: Sequence[int]) -> dict[int, bytes]:
-        """The statistics of chunks, also of such as were packed anew a moment ago."""
+        """The statistics of chunks, including chunks that were packed again a moment ago."""
         return dict(await self._session.read(_LOAD_CHUNK_STATISTICS, (arrays.integers(chunk_ids),), binary=True))
 
     async def lock_packing(self, table_id: int) -> bool:
@@ -205,18 +205,19 @@ class PostgresSnapshots(SnapshotTransaction):
         return [row[0] for row in await self._session.read(_LIST_UNPACKED, _fixed(min_files, limit))]
 
     async def notify(self, channel: str, payload: str) -> None:
-        """Tells whoever listens."""
+        """Notifies all listeners."""
         await self._session.read("SELECT pg_notify(%s, %s)", (channel, payload))
 
 
 def files_query(query: FileQuery) -> tuple[str, list[Any]]:
-    """The statement for a query. Each of its forms goes by a range of one index, also before anything was analyzed.
+    """The statement for a query. Each of its forms uses a range of one index, even before tables were analyzed.
 
-    - What was added behind a snapshot is a range of file ids, the primary key. SUBTLE: whether such files are live is
-      asked in a way that no partial index can answer; else the planner, which knows nothing of new tables, may
-      prefer to go through all that is live.
-    - What is live goes by the index of live files; what was live then, but is not any more, by that of removed ones.
-    - What is told goes by an index of its own.
+    - Files added after a snapshot are a range of file ids, the primary key. SUBTLE: the condition whether such files
+      are live is written so that no partial index can answer it; else the planner, which knows nothing of new tables,
+      may prefer to scan all live files.
+    - Files that are live use the index of live files; files that were live then, but are no more, that of removed
+      files.
+    - Files of the baseline use an index of their own.
     """
     columns = _ENTRY_COLUMNS + (", f.statistics" if query.with_statistics else "")
     if query.baseline_at is not None:
@@ -236,7 +237,7 @@ def files_query(query: FileQuery) -> tuple[str, list[Any]]:
     elif query.added_after and _goes_by_ids(query):
         branches = [(f" AND coalesce(f.removed_snapshot, {_NEVER}) > %s", [query.live_at])]
     else:
-        # With the newest snapshot the second branch finds nothing, by its index.
+        # For the newest snapshot the second branch finds nothing, by its index.
         branches = [(" AND f.removed_snapshot IS NULL", []), (" AND f.removed_snapshot > %s", [query.live_at])]
     sql = " UNION ALL ".join(f"SELECT {columns} {_FROM_FILES}{narrowed}{extra}" for extra, _ in branches)
     values = [[query.table_id, *parameters, *extra] for _, extra in branches]
@@ -266,7 +267,7 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
 
 def _goes_by_ids(query: FileQuery) -> bool:
     if query.below_bytes and query.partitions and query.live_at is not None:
-        # Small files of a partition may have been added long ago, but the partition has few.
+        # The small files of a partition may have been added long ago, but the partition has few.
         return False
     return query.removed_after is None and (query.added_after > 0 or query.live_at is None)
 
@@ -281,11 +282,11 @@ def _changelog_query(query: FileQuery) -> tuple[str, list[Any]]:
 
 
 def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any]]:
-    """Conditions on partition, bucket and key range, which data and changelog files have alike.
+    """Conditions on partition, bucket and key range, which data and changelog files share.
 
     Args:
-        query: Which.
-        place: The table of which partition and bucket are asked.
+        query: Which files to load.
+        place: The table whose partition and bucket are compared.
     """
     sql = ""
     parameters: list[Any] = []

@@ -1,8 +1,8 @@
 """Lists as array parameters.
 
-psycopg asks for the type of each element in Python; joining text is several times faster, and one text type for all
-keeps one prepared statement for each query, where integers of different sizes would make several. The statement says
-what the array is: `%s::bigint[]`.
+psycopg checks the type of each element in Python; joining text is several times faster. One text type for all also
+keeps one prepared statement for each query, where integers of different sizes would make several. The statement gives
+the array's type: `%s::bigint[]`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def integers(values: Iterable[int | None]) -> str:
 
 
 def words(values: Iterable[str]) -> str:
-    """An array of texts that have only letters, digits and `_-=./`; an empty one stands for NULL."""
+    """An array of texts that contain only letters, digits and `_-=./`; an empty one stands for NULL."""
     return "{" + ",".join([value or "NULL" for value in values]) + "}"
 
 

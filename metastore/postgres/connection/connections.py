@@ -1,8 +1,8 @@
 """A small pool of connections, each set up the same way.
 
-It is our own because a group of commits needs no more than "the next free connection, in the order of asking", and must
-know exactly when a connection was lost. A lost one tells that the server was away, so all that are idle are given up
-with it: whoever comes next gets a fresh connection instead of the next dead one.
+It is our own because a group of commits needs no more than "the next free connection, in the order of requests", and
+must know exactly when a connection was lost. A lost connection means that the server was away, so all idle ones are
+closed with it: the next caller gets a fresh connection instead of another dead one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakelog.errors import InvalidArgument, Unavailable
 
 
 class Connection(AsyncConnection[tuple[Any, ...]]):
-    """A connection that knows what is prepared on it."""
+    """A connection that remembers which statements are prepared on it."""
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
@@ -32,12 +32,12 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
 OLDEST_SERVER: Final = 16
 
 _SETTINGS: Final = {
-    # A connection that is given up by a stopped process must not keep the heads it locked.
+    # A connection that a stopped process has given up must not keep the heads it locked.
     "idle_in_transaction_session_timeout": "30s",
     "lock_timeout": "30s",
     "statement_timeout": "120s",
-    # Every query here goes by an index. Plans are made once, when tables may still be small: without these, a
-    # sequential scan chosen then would grow with the table.
+    # Every query here uses an index. Plans are made once, when tables may still be small: without these settings, a
+    # sequential scan chosen then would become slower as the table grows.
     "enable_seqscan": "off",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
@@ -51,7 +51,7 @@ _SETTINGS: Final = {
 _CONNECT: Final[dict[str, Any]] = {
     "connect_timeout": 5,
     "application_name": "lakelog-metastore",
-    # A server that vanished without a word is noticed in about ten seconds.
+    # A server that vanished silently is noticed in about ten seconds.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -60,7 +60,7 @@ _CONNECT: Final[dict[str, Any]] = {
 
 
 def libpq_url(url: str) -> str:
-    """A database's URL as libpq reads it; SQLAlchemy's form names the driver as well."""
+    """A database's URL in the form of libpq; SQLAlchemy's form names the driver as well."""
     return re.sub(r"^postgresql\+psycopg(_async)?://", "postgresql://", url)
 
 
@@ -69,7 +69,7 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
 
     Raises:
         Unavailable: The database cannot be reached.
-        InvalidArgument: The URL is none.
+        InvalidArgument: The URL is not valid.
     """
     try:
         connection = await Connection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
@@ -100,7 +100,7 @@ async def _set_up(connection: Connection, synchronous_commit: str) -> None:
 
 
 def _check_version(number: int) -> None:
-    """Checks the server's version, as libpq counts: 160003 is 16.3."""
+    """Checks the server's version, in libpq's numbers: 160003 is 16.3."""
     if number < OLDEST_SERVER * 10_000:
         raise InvalidArgument(
             f"The database server is PostgreSQL {number // 10_000}, and lakelog needs {OLDEST_SERVER} or newer. "
@@ -114,7 +114,7 @@ def _assignments(settings: Mapping[str, str]) -> str:
 
 
 def _check_durable(found: Sequence[str] | None, wanted: str) -> None:
-    """Checks what the server says of `synchronous_commit` and `fsync` (reliability C10)."""
+    """Checks the server's values of `synchronous_commit` and `fsync` (reliability C10)."""
     if found is None or found[0] != wanted:
         raise InvalidArgument(
             f"The database has synchronous_commit={found and found[0]!r} and does not let it be {wanted!r}, so "
@@ -142,8 +142,8 @@ class ConnectionPool:
     """Connections to one database.
 
     Args:
-        url: As libpq takes it.
-        size: How many at most.
+        url: In libpq's form.
+        size: The largest number of connections.
         synchronous_commit: `on`, unless durability was relaxed by name.
     """
 
@@ -155,7 +155,7 @@ class ConnectionPool:
         self._closed = False
 
     async def acquire(self) -> Connection:
-        """The next free connection, a new one where none is idle; waits its turn.
+        """The next free connection, a new one if none is idle; callers are served in order.
 
         Raises:
             Unavailable: The database cannot be reached, or the pool is closed.
@@ -175,7 +175,7 @@ class ConnectionPool:
             raise
 
     def release(self, connection: Connection) -> None:
-        """Takes a connection back that is not in a transaction."""
+        """Returns a connection that is not in a transaction to the pool."""
         if self._closed:
             connection.pgconn.finish()
         else:
@@ -183,7 +183,7 @@ class ConnectionPool:
         self._free.release()
 
     def discard(self, connection: Connection, *, lost: bool) -> None:
-        """Takes a connection back that is of no use; one that was lost tells that the idle ones are as well."""
+        """Removes a connection that is no longer usable; if it was lost, the idle ones are closed as well."""
         # SUBTLE: finish() ends it at once; close() of a connection in pipeline mode would wait for the server.
         given_up = [connection]
         if lost:

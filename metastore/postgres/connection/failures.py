@@ -1,4 +1,4 @@
-"""What errors of psycopg mean to whoever asked."""
+"""Translates errors of psycopg for callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, Unavaila
 from ...store.transaction import TransactionAborted
 
 _ABORTED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
-"""40001 and 40P01: Postgres gave this transaction up, nothing of it happened."""
+"""40001 and 40P01: Postgres aborted this transaction, nothing of it happened."""
 
 _TOO_LONG: Final = (errors.LockNotAvailable, errors.QueryCanceled)
 
@@ -27,7 +27,7 @@ class ConnectionLost(TransactionAborted):
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.AsyncConnection) -> bool:
-    """Whether the connection is of no use any more."""
+    """Whether the connection is no longer usable."""
     if connection.closed or connection.broken:
         return True
     state = error.sqlstate

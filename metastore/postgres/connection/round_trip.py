@@ -1,7 +1,7 @@
 """Statements in one round trip: all are queued in libpq, sent at once, and their results fetched together.
 
-psycopg's own pipeline sends each statement by itself and looks at the socket in between, which took a third of the
-metastore's time for a commit (bench W9). What is spoken is the same; this is the loop around libpq only.
+psycopg's own pipeline sends each statement separately and polls the socket in between, which took a third of the
+metastore's time for a commit (bench W9). The protocol is the same; only the loop around libpq is different.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Statement:
     """A statement with its parameters.
 
     Args:
-        sql: With `%s` for each parameter, whose type the statement makes plain: where Postgres cannot infer it, it is
-            cast.
+        sql: With `%s` for each parameter. The statement must make its type clear: a parameter whose type Postgres
+            cannot infer is cast.
         parameters: Texts, numbers, bytes or None.
         prepare: Whether to prepare it once for each connection.
     """
@@ -47,9 +47,9 @@ async def execute_all(
     """Executes statements in one round trip, and returns the rows of each.
 
     Args:
-        connection: For this caller alone. When it is cancelled here, it is of no use any more.
-        prepared: Names of the statements that are prepared on this connection; brought up to date.
-        statements: In their order; behind one that fails none is executed.
+        connection: Used only by this caller. If the caller is cancelled here, the connection is no longer usable.
+        prepared: Names of the statements that are prepared on this connection; updated.
+        statements: In their order; none is executed after one that fails.
 
     Raises:
         psycopg.Error: The first failure.
@@ -72,7 +72,7 @@ def _communicate(
     for preparation in sent:
         result = (yield from fetch_many(pgconn))[-1]
         if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED):
-            # What comes behind the first failure was skipped and says only that.
+            # Results after the first failure only say that the statement was skipped.
             failure = failure or error_from_result(result)
         elif preparation is None:
             results.append(result)
@@ -87,7 +87,7 @@ def _communicate(
 
 
 def _queue(pgconn: PGconn, prepared: set[bytes], statement: Statement, sent: list[bytes | None]) -> None:
-    """Queues a statement, and its preparation before it where it has none; notes in `sent` what comes back."""
+    """Queues a statement, with its preparation if it has none yet; notes in `sent` which results to expect."""
     sql, name = _named(statement.sql)
     values = [_dump(value) for value in statement.parameters]
     formats = [_BINARY if isinstance(value, bytes) else _TEXT for value in statement.parameters]
@@ -103,7 +103,7 @@ def _queue(pgconn: PGconn, prepared: set[bytes], statement: Statement, sent: lis
 
 @lru_cache(maxsize=1000)
 def _named(sql: str) -> tuple[bytes, bytes]:
-    """A statement as libpq takes it, with its parameters numbered, and the name under which it is prepared."""
+    """A statement in libpq's form, with its parameters numbered, and the name under which it is prepared."""
     first, *rest = sql.split("%s")
     numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
     return numbered.encode(), blake2b(sql.encode(), digest_size=8).hexdigest().encode()

@@ -12,7 +12,7 @@ from .round_trip import Row, Statement, execute_all
 
 __all__ = ["Row", "Session", "Statement"]
 
-# Nothing is gained by preparing these.
+# Preparing these gains nothing.
 _BEGIN: Final = Statement("BEGIN", prepare=False)
 _COMMIT: Final = Statement("COMMIT", prepare=False)
 _ROLLBACK: Final = Statement("ROLLBACK", prepare=False)
@@ -21,8 +21,8 @@ _ROLLBACK: Final = Statement("ROLLBACK", prepare=False)
 class Session:
     """A connection while a transaction uses it.
 
-    Reads that come before anything is locked or written need no BEGIN: under READ COMMITTED each statement sees a
-    state of its own anyway. What is put off is sent together with COMMIT.
+    Reads before the first lock or write need no BEGIN: under READ COMMITTED each statement sees its own state anyway.
+    Statements that were put off are sent together with COMMIT.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -56,7 +56,7 @@ class Session:
         return await self._execute(statements)
 
     def put_off(self, statements: Sequence[Statement]) -> None:
-        """Has statements executed together with COMMIT; nothing may come behind them."""
+        """Has statements executed together with COMMIT; none may follow them."""
         self._put_off += statements
 
     async def commit(self) -> None:
@@ -68,9 +68,9 @@ class Session:
         await self._execute([*begin, *self._put_off, _COMMIT])
 
     async def roll_back(self) -> None:
-        """Takes everything back; the connection must be usable."""
+        """Rolls everything back; the connection must be usable."""
         if self._connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            # SUBTLE: not by psycopg, which deallocates all that is prepared on the connection behind a ROLLBACK.
+            # SUBTLE: not with psycopg, which deallocates all prepared statements of the connection after a ROLLBACK.
             await self._execute([_ROLLBACK])
 
     async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:

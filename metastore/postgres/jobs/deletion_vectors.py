@@ -1,4 +1,4 @@
-"""Which buckets may be worth marking, from Postgres: one statement over what some snapshots brought."""
+"""Which buckets may get deletion vectors, from Postgres: one statement over the files that some snapshots added."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...store.deletion_vectors import BucketSums, DeletionVectorTransaction
 from ..connection.session import Row, Session
 from .due import ADDED, to_added
 
-# An entry of another snapshot than its place that names positions is a mark: its own commit does not make it due again.
-# Not every Postgres has min() of bytes; a bound that is missing is none.
+# An entry with a deletion vector whose snapshot is not that of its order key only adds the vector: its own commit does
+# not make its bucket due again. Not every Postgres has min() of bytes; a missing bound counts as none.
 #
-# SUBTLE: OFFSET 0 keeps the lookup of each bucket one of its own, by the index of live files.
+# SUBTLE: OFFSET 0 keeps the lookup of each bucket separate, by the index of live files.
 _SUM_GROWN: Final = f"""
 WITH grown AS (
     SELECT DISTINCT partition_id, bucket FROM data_file

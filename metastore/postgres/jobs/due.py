@@ -1,4 +1,4 @@
-"""What compactions may be due, from Postgres: sums over what some snapshots touched, by ranges of indexes."""
+"""Which compactions may be due, from Postgres: sums over what some snapshots touched, by ranges of indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..commits.snapshots import FIRST_FILE_OF_LATER
 from ..connection import arrays
 from ..connection.session import Row, Session
 
-# Ids of files rise with snapshots, so that what some of these added is a range of the primary key.
+# File ids rise with snapshots, so the files that some of these added are a range of the primary key.
 ADDED: Final = f"""
     table_id = %s AND file_id >= {FIRST_FILE_AFTER} AND file_id < {FIRST_FILE_OF_LATER}
     AND added_snapshot > %s AND added_snapshot <= %s
@@ -43,7 +43,7 @@ LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
 
 _PARTITION_ID: Final = "CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END"
 
-# SUBTLE: OFFSET 0 keeps the lookup of each bucket one of its own, by the index of live files.
+# SUBTLE: OFFSET 0 keeps the lookup of each bucket separate, by the index of live files.
 _SUM_RUNS: Final = f"""
 SELECT partition, bucket, level, size_bytes, file_count, order_snapshot, order_ordinal
 FROM (
@@ -86,7 +86,7 @@ FROM (
 ORDER BY 1
 """
 
-# One walk through all that came since, however many partitions are asked for: there is no index of both.
+# One scan of all that came since, however many partitions are requested: no index covers both.
 _COUNT_SMALL: Final = f"""
 WITH small AS MATERIALIZED (
     SELECT partition_id, count(*)::int AS file_count, sum(size_bytes)::bigint AS size_bytes,

@@ -1,4 +1,4 @@
-"""What full compactions are made due by, in Postgres: commits that are counted, and the buckets they wrote."""
+"""What makes full compactions due, in Postgres: the number of commits, and the buckets they wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..connection.session import Session
 
 _FIND_COUNT: Final = "SELECT resolved_until, counted_until, commit_count, first_ms FROM full_count WHERE table_id = %s"
 
-# Where files begin that came behind the last one is found while its snapshot is still there.
+# The first file id after the last full compaction is found while its snapshot still exists.
 _PUT_COUNT: Final = f"""
 INSERT INTO full_count AS c (table_id, resolved_until, counted_until, commit_count, first_ms, first_file_id)
 VALUES (%s, %s, %s, %s, %s, {FIRST_FILE_AFTER})
@@ -22,14 +22,14 @@ ON CONFLICT (table_id) DO UPDATE SET resolved_until = excluded.resolved_until, c
         THEN greatest(c.first_file_id, excluded.first_file_id) ELSE excluded.first_file_id END
 """
 
-# What has expired is taken for a commit of data: none is forgotten, and hardly any expires so soon.
+# Expired snapshots count as commits of data: none is forgotten, and hardly any expires so soon.
 _COUNT_COMMITS: Final = """
 SELECT %s::bigint - count(*) FROM snapshot
 WHERE table_id = %s AND snapshot_id > %s AND snapshot_id <= %s AND kind = 'COMPACT'
 """
 
-# SUBTLE: as `_FIND_CHANGES` of commits.py, by ranges of the primary key and of the index of removed files. What wrote
-# them may have expired, which does not make it a compaction.
+# SUBTLE: as `_FIND_CHANGES` of commits.py, by ranges of the primary key and of the index of removed files. The
+# snapshot that wrote a file may have expired, which does not make it a compaction.
 _RESOLVED_FILE_ID: Final = "(SELECT first_file_id FROM full_count WHERE table_id = %s AND resolved_until = %s)"
 
 _LIST_WRITTEN: Final = f"""
@@ -64,20 +64,20 @@ class PostgresFullCounts:
         return None if row is None else CommitsSinceFull(*row)
 
     async def put_full_count(self, table_id: int, known: CommitsSinceFull) -> None:
-        """Writes this down, for whoever plans the table's work next."""
+        """Stores the count for the next planning of the table's work."""
         first_ms = None if known.first_ms is None else str(known.first_ms)
         numbers = (table_id, known.resolved_until, known.counted_until, known.count)
         values = (*map(str, numbers), first_ms, str(table_id), str(known.resolved_until))
         await self._session.write(_PUT_COUNT, values)
 
     async def count_data_commits(self, table_id: int, after: int, until: int) -> int:
-        """How many of some snapshots are no compactions."""
+        """How many of some snapshots are not compactions."""
         row = await self._session.read_one(_COUNT_COMMITS, tuple(map(str, (until - after, table_id, after, until))))
         assert row is not None, "a count has a row whatever there is"
         return int(row[0])
 
     async def list_written_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """Where some snapshots added or removed files, in order."""
+        """The buckets in which some snapshots added or removed files, in order."""
         at = str(table_id), str(after), str(until)
         parameters = (at[0], at[0], at[1], at[0], at[1], at[1], at[2], *at, at[0])
         return [BucketRef(row[0], row[1]) for row in await self._session.read(_LIST_WRITTEN, parameters)]

@@ -1,4 +1,4 @@
-"""Jobs in Postgres. Deadlines and pauses are set and judged by its clock alone."""
+"""Jobs in Postgres. Only its clock sets and judges deadlines and pauses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ j.state IN ('due', 'leased') AND j.kind = ANY(%s::text[]) AND (%s::uuid[] = '{}'
 
 _DUE_AT: Final = "clock_timestamp() + %s * interval '1 millisecond'"
 
-# By an index of what is leased, of which there is no more than there are compactors.
+# By an index of leased jobs; there are no more of them than compactors.
 _BUSY: Final = f"""
 SELECT l.table_id, count(*) AS jobs, count(*) FILTER (WHERE l.kind = '{COMPACT}')
     >= max(coalesce((t.options ->> '{MAX_JOBS.key}')::int, {MAX_JOBS.default})) AS is_full
@@ -55,14 +55,14 @@ WHERE l.state = 'leased' AND l.due_at > clock_timestamp() GROUP BY l.table_id
 
 _IS_TOO_MUCH: Final = f"(j.kind = '{COMPACT}' AND coalesce(b.is_full, false))"
 
-# What waits comes nearer by one step a minute, so that nothing waits for ever behind what becomes due later.
+# A waiting job gains one step of priority a minute, so that none waits forever behind jobs that become due later.
 _PRIORITY: Final = f"""
 CASE WHEN j.priority < {REQUEST_PRIORITY}
     THEN least({REQUEST_PRIORITY - 1}, j.priority + floor(extract(epoch FROM clock_timestamp() - j.due_at) / 60))
     ELSE j.priority END
 """
 
-# SUBTLE: what another takes at this moment is passed over, not waited for; it is not to be had any more.
+# SUBTLE: a job that another transaction takes at this moment is skipped, not waited for; it is taken already.
 _LEASE: Final = f"""
 WITH busy AS ({_BUSY}), first AS (
     SELECT j.job_id, j.state FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
@@ -77,8 +77,8 @@ FROM first WHERE job.job_id = first.job_id
 RETURNING job.job_id, first.state = 'leased', job.kind, job.table_id
 """
 
-# Two that take jobs of one table at the same time do not see each other; behind this lock the later one does. It comes
-# last, and who holds it waits for nobody.
+# Two that take jobs of one table at the same time do not see each other; after this lock the later one does. It is
+# the last lock, and its holder waits for no one.
 _LOCK_LEASED: Final = "SELECT pg_advisory_xact_lock(1, (%s::bigint % 2147483647)::int)"
 
 _COUNT_LEASED: Final = f"""
@@ -87,7 +87,7 @@ SELECT count(*) > coalesce((SELECT (options ->> '{MAX_JOBS.key}')::int FROM cata
 FROM job WHERE table_id = %s AND kind = '{COMPACT}' AND state = 'leased' AND due_at > clock_timestamp()
 """
 
-# What may not be had for the number of those that are being done is due with the end of one of them, which is told.
+# A job held back by the limit on running ones becomes due when one of them ends, which is announced.
 _NEXT_DUE: Final = f"""
 WITH busy AS ({_BUSY})
 SELECT greatest(0, ceil(extract(epoch FROM min(j.due_at) - clock_timestamp()) * 1000)::bigint)
@@ -114,7 +114,7 @@ WHERE job_id = %s
 
 _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb WHERE job_id = %s"
 
-# In one order, so that those who lock several never wait for each other in a circle.
+# In one order, so that transactions that lock several never deadlock.
 _LOCK_SCOPES: Final = f"""
 SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
 ORDER BY j.job_id FOR UPDATE OF j
@@ -127,7 +127,7 @@ WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::
 
 _COUNT_WAITING: Final = "SELECT count(*) FROM job WHERE table_id = %s AND kind = %s AND state = 'due'"
 
-# In words that have an index each; of what is done there is a row for each bucket that was ever compacted.
+# Conditions that each have an index; of finished jobs there is a row for each bucket that was ever compacted.
 _DESCRIBE_QUEUE: Final = """
 SELECT kind, count(*) FILTER (WHERE may), count(*) FILTER (WHERE state = 'due' AND NOT may),
     count(*) FILTER (WHERE state = 'leased' AND NOT may), count(*) FILTER (WHERE state = 'failed'),
@@ -139,7 +139,7 @@ FROM (
 GROUP BY kind ORDER BY kind
 """
 
-# What is being done stays as it is, but for its priority.
+# A job that is being done keeps everything but its priority.
 _ON_CONFLICT: Final = """
 ON CONFLICT (table_id, kind, scope) DO UPDATE SET
     priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
@@ -155,8 +155,8 @@ _REQUEST: Final = f"""
     due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END
 """
 
-# `requested` of what is being done: behind its end at once, so that what is to come later is not in it. Only marks are
-# put off, by each commit that touches their bucket: they are for buckets to which nothing comes.
+# `requested` of a job that is being done: due at once after its end, so payloads with a delay are not in it. Only
+# jobs for deletion vectors are put off, by each commit to their bucket: they are for buckets that get no more files.
 _MAKE_DUE: Final = f"""
 {INSERT_DUE} {_ON_CONFLICT}
     requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
@@ -180,7 +180,7 @@ class PostgresJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # As attributes, so that a test can take a protection out and see it missed.
+    # Attributes, so that a test can remove a protection and see its absence.
     lease_sql = _LEASE
     count_leased_sql = _COUNT_LEASED
     request_sql = _REQUEST
@@ -194,7 +194,7 @@ class PostgresJobs:
         *,
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due, or over; the flag tells whether it was over."""
+        """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
         wanted = _wanted(kinds, table_uuids)
         rows = await self._session.write(self.lease_sql, (*wanted, changelogs_last, holder, duration_ms))
         if not rows:
@@ -207,7 +207,7 @@ class PostgresJobs:
         return job, was_over
 
     async def _check_leased(self, table_id: int) -> None:
-        """Gives the transaction up, to look for another job, where others have taken the last ones of a table."""
+        """Aborts the transaction, to look for another job, if others have taken the last ones of a table."""
         lock, count = (str(table_id),), (str(table_id), str(table_id))
         _, rows = await self._session.write_all(
             [Statement(_LOCK_LEASED, lock), Statement(self.count_leased_sql, count)]
@@ -216,13 +216,13 @@ class PostgresJobs:
             raise TransactionAborted("Others have taken as many compactions of the table as may be done at once.")
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
-        """In how many milliseconds the first of these jobs is due or over; None: none will be by itself."""
+        """In how many milliseconds the first of these jobs is due or expires; None: none will be by itself."""
         rows = await self._session.read(_NEXT_DUE, _wanted(kinds, table_uuids))
         left_ms: int | None = rows[0][0]
         return left_ms
 
     async def abort_attempts(self, writer: str) -> list[str]:
-        """Aborts the open attempts of a writer and tells which."""
+        """Aborts the open attempts of a writer and returns their ids."""
         return [row[0] for row in await self._session.write(_ABORT, (writer,))]
 
     async def find_job(self, job_id: int) -> Job | None:
@@ -231,7 +231,7 @@ class PostgresJobs:
         return None if row is None else _job(row)
 
     async def lock_job(self, job_id: int) -> Job | None:
-        """Keeps a job as it is."""
+        """Locks a job against changes."""
         rows = await self._session.write(_LOCK, (str(job_id),))
         return _job(rows[0]) if rows else None
 
@@ -240,7 +240,7 @@ class PostgresJobs:
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes a locked job that nobody holds any more."""
+        """Changes a locked job that no one holds any more."""
         values = (
             job.state.value,
             job.attempts,
@@ -255,34 +255,34 @@ class PostgresJobs:
         await self._session.write(_PUT, values)
 
     async def set_payload(self, job: Job) -> None:
-        """Changes what a locked job does, and what was asked for since."""
+        """Changes the payload of a locked job, and what was requested since it was taken."""
         await self._session.write(_SET_PAYLOAD, (to_json(job.payload), to_json(job.requested), str(job.job_id)))
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Keeps those jobs of a table that exist as they are."""
+        """Locks those jobs of a table that exist against changes."""
         rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
         return [_job(row) for row in rows]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that are due, now or later, and that nobody does."""
+        """Those jobs of a table that are due, now or later, and that no one is doing."""
         rows = await self._session.read(_LIST_WAITING, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
         return [_job(row) for row in rows]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due at once, those that somebody does behind their end."""
+        """Makes jobs due at once; those that are being done after their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
-        """How many jobs of a table are due, now or later, that nobody does."""
+        """How many jobs of a table are due, now or later, and not being done."""
         count: int = (await self._session.read(_COUNT_WAITING, (str(table_id), kind)))[0][0]
         return count
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """How many jobs are not done, by kind."""
         return [JobQueue(*row) for row in await self._session.read(_DESCRIBE_QUEUE)]
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due by themselves, at once or after their delays."""
+        """Makes jobs due without a request, at once or after their delays."""
         await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Presence of services in Postgres. Its clock alone says when they reported and started."""
+"""Presence of services in Postgres. Only its clock says when they reported and started."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ON CONFLICT (instance_id) DO UPDATE SET state = excluded.state, work = excluded.
 
 _REMOVE: Final = "DELETE FROM service WHERE instance_id = %s"
 
-# Whoever reports evicts: two that waited for each other's rows would be a deadlock.
+# Every report evicts: two that waited for each other's rows would be a deadlock.
 _EVICT: Final = f"""
 DELETE FROM service WHERE instance_id IN (
     SELECT instance_id FROM service WHERE reported_at_ms + ttl_ms + %s::bigint <= {NOW_MS} FOR UPDATE SKIP LOCKED
@@ -50,15 +50,15 @@ class PostgresServices:
         self._session = session
 
     async def renew_service(self, report: ServiceReport) -> bool:
-        """Replaces what a service reported, but for its start; False: it is not listed."""
+        """Replaces what a service reported, except its start; False: it is not listed."""
         return bool(await self._session.write(_RENEW, _values(report)))
 
     async def lock_services(self) -> None:
-        """Lets no other transaction list a new service before this one ends."""
+        """Prevents other transactions from listing a new service before this one ends."""
         await self._session.write(_LOCK)
 
     async def count_services(self) -> int:
-        """How many are listed."""
+        """How many services are listed."""
         return int((await self._session.read(_COUNT))[0][0])
 
     async def insert_service(self, report: ServiceReport) -> None:
@@ -66,15 +66,15 @@ class PostgresServices:
         await self._session.write(_INSERT, (*_values(report), str(report.uptime_ms)))
 
     async def remove_service(self, instance_id: str) -> None:
-        """Takes a service out, if it is listed."""
+        """Removes a service from the list, if it is there."""
         await self._session.write(_REMOVE, (instance_id,))
 
     async def evict_services(self, gone_ms: int) -> None:
-        """Takes those out that have been gone for so long."""
+        """Removes services that have been gone for at least `gone_ms`."""
         await self._session.write(_EVICT, (str(gone_ms),))
 
     async def list_services(self) -> list[Service]:
-        """All that are listed, by kind, host, start and instance."""
+        """All listed services, by kind, host, start and instance."""
         rows = await self._session.read(_LIST)
         return [_to_service(*row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Leases and pipelines in Postgres. Deadlines are set and judged by its clock alone."""
+"""Leases and pipelines in Postgres. Only its clock sets and judges deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far what commits make due has been planned, in Postgres."""
+"""How far the work that commits make due has been planned, in Postgres."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 from ...store.records import WorkCursor
 from ..connection.session import Session
 
-# SUBTLE: not a lock on the row, which is written behind the head's lock by others as well: whoever plans, and then
-# waits for the head, would wait for those who wait for the row.
+# SUBTLE: not a lock on the row, which others also write while they hold the head: a planner that then waits for the
+# head would wait for transactions that wait for the row.
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended('work_cursor', %s))"
 
 _FIND: Final = "SELECT planned_until, requested FROM work_cursor WHERE table_id = %s"
@@ -46,14 +46,14 @@ class PostgresWorkCursors:
         return WorkCursor() if row is None else WorkCursor(*row)
 
     async def move_work_cursor(self, table_id: int, cursor: WorkCursor) -> None:
-        """Writes down that all up to this was planned, and heard."""
+        """Records that all work up to this cursor was planned, and all requests heard."""
         requested = str(cursor.requested)
         await self._session.write(_MOVE, (str(table_id), str(cursor.planned_until), requested, requested))
 
     async def request_planning(self, table_id: int) -> None:
-        """Has the table's work planned though no snapshot comes."""
+        """Requests that the table's work is planned although there is no new snapshot."""
         await self._session.write(_REQUEST_PLANNING, (str(table_id),))
 
     async def list_unplanned(self, limit: int) -> list[str]:
-        """Uuids of tables with snapshots that were not planned, or with questions that were not heard."""
+        """Uuids of tables with snapshots that were not planned yet, or with requests to plan that are still open."""
         return [row[0] for row in await self._session.read(_LIST, (str(limit),))]

@@ -11,7 +11,7 @@ from .publish_tables import publish_state
 from .retention_tables import tag
 from .service_tables import service
 
-# Which of those of another room is named does not matter: they are all declared with it.
+# It does not matter which table of another module is named: importing the module declares all of its tables.
 assert {each.metadata for each in (tag, full_count, log_topic, publish_state, service)} == {tables.metadata}, (
     "the tables belong to one database"
 )

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from .tables import HEX_UUID, NAME, metadata
 
-# By the table's uuid, not by its number: a topic may outlive all else that is known of its table, until it is deleted.
+# By the table's uuid, not by its number: a topic may outlive all other records of its table, until it is deleted.
 log_topic = Table(
     "log_topic",
     metadata,
@@ -21,7 +21,7 @@ log_topic = Table(
     Column("options", JSONB, nullable=False),
     Column("problem", Text, nullable=False),
     Column("changed_at_ms", BigInteger, nullable=False),
-    # What is to be done is looked for every few seconds: nearly all of the time it is nothing.
+    # A step looks for topics with work every few seconds: nearly always there are none.
     Index("log_topic_unsettled", "state", postgresql_where=text("state <> 'live'")),
     Index("log_topic_id", "topic_id"),
 )

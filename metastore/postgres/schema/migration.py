@@ -25,21 +25,21 @@ from .all_tables import metadata
 VERSION_TABLE: Final = "lakelog_schema_version"
 
 _LOCK_KEY: Final = 0x6C616B656C6F67
-"""Of the advisory lock that one migration holds: "lakelog". Two at once would both begin with the same step."""
+"""Of the advisory lock that a migration holds: "lakelog". Two at once would both begin with the same step."""
 
 
 def migrate(url: str) -> str:
     """Brings a database up to date; blocks; idempotent; several at once wait for each other.
 
     Args:
-        url: As libpq takes it, `postgresql://...`.
+        url: In libpq's form, `postgresql://...`.
 
     Returns:
         The revision that the database has now.
 
     Raises:
         Unavailable: The database cannot be reached.
-        InvalidArgument: The database was migrated by a newer version, or the URL is none.
+        InvalidArgument: The database was migrated by a newer version, or the URL is not valid.
     """
     with _connect(url) as connection:
         connection.exec_driver_sql("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
@@ -95,7 +95,7 @@ def _connect(url: str) -> Iterator[Connection]:
 
 
 def differences(url: str) -> list[str]:
-    """What the tables of a database lack of what `tables.py` says, in words; empty when nothing does. Blocks."""
+    """What a database lacks of the tables in `tables.py`, in words; empty when nothing is missing. Blocks."""
     with _connect(url) as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
         return [str(difference) for difference in compare_metadata(context, metadata)]

@@ -1,4 +1,4 @@
-"""The tables of how far the external logs of tables are published; see `tables`."""
+"""The tables that say how far the external logs of tables are published; see `tables`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ publish_state = Table(
     "publish_state",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    # Of the log; what follows holds for it alone.
+    # The log's; the following columns hold for it alone.
     Column("generation", Integer, nullable=False),
-    # All up to it is published. NULL: no uuid where it is the one behind which the log begins.
+    # All snapshots up to it are published. NULL: no uuid if it is the one after which the log begins.
     Column("snapshot_id", BigInteger, nullable=False),
     Column("snapshot_uuid", HEX_UUID),
-    # Of the snapshot behind it, so many rows; 0: none, and no uuid.
+    # How many rows of the next snapshot are published; 0: none, and no uuid.
     Column("next_index", BigInteger, nullable=False),
     Column("next_uuid", HEX_UUID),
     Column("reported_at_ms", BigInteger, nullable=False),
-    # Why it stands still; empty: it does not.
+    # Why publishing stands still; empty: it does not.
     Column("problem", Text, nullable=False),
     postgresql_with={"fillfactor": 50},
 )
 
-# Where snapshots end in the log. They go with the snapshots, but for the newest.
+# Where snapshots end in the log. They are deleted with the snapshots, except the newest.
 snapshot_log_offset = Table(
     "snapshot_log_offset",
     metadata,

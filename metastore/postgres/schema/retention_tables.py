@@ -1,4 +1,4 @@
-"""The tables of what is kept of a table, for whom, and what is to be deleted; see `tables`."""
+"""The tables that say what is retained of a table, for whom, and what is to be deleted; see `tables`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ expiry = Table(
     "expiry",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    # Of the files that were removed up to this snapshot only those are left that a name keeps.
+    # Of the files removed up to this snapshot only those are left that a named snapshot retains.
     Column("cleared_until", BigInteger, nullable=False),
-    # The expired snapshots that names kept then.
+    # The expired snapshots that tags or leases retained then.
     Column("kept", ARRAY(BigInteger), nullable=False),
 )
 

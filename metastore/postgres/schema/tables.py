@@ -1,8 +1,8 @@
 """The tables in Postgres.
 
-Foreign keys are left out on purpose: everything is written under the lock of its table's head, and checking each file
+There are no foreign keys on purpose: everything is written under the lock of its table's head, and checking each file
 against its table would cost a quarter of a commit. Texts that are compared use the collation "C": no locale may change
-what is equal or which order an index has. All times are milliseconds since the epoch by this database's clock.
+what is equal or the order of an index. All times are milliseconds since the epoch by this database's clock.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ catalog_table = Table(
     # A dropped table stays, its head without a uuid, until it is purged.
     Column("dropped_at_ms", BigInteger),
     Column("kept_until_ms", BigInteger),
-    # Set: its files are being deleted, it cannot be restored any more.
+    # Set: its files are being deleted, and it can no longer be restored.
     Column("purged_at_ms", BigInteger),
     Index("catalog_table_uuid", "table_uuid", unique=True),
     Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
@@ -77,13 +77,13 @@ schema_version = Table(
     Column("partition_by", NAMES, nullable=False),
 )
 
-# Narrow and half empty, because each commit updates it: with room on the page and no index on what changes, the new
-# version stays on the page and is cleaned up by the next reader.
+# Narrow and half empty, because each commit updates it: with room on the page and no index on the updated columns, the
+# new version stays on the page, and the next reader cleans up the old one.
 table_head = Table(
     "table_head",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    # NULL: the table was dropped. So nobody who asks for it by its uuid finds or locks it.
+    # NULL: the table was dropped. So a request by its uuid neither finds nor locks it.
     Column("table_uuid", HEX_UUID),
     Column("name", NAME, nullable=False),
     Column("schema_id", Integer, nullable=False),
@@ -98,9 +98,9 @@ table_head = Table(
     Column("total_files", BigInteger, nullable=False),
     Column("total_bytes", BigInteger, nullable=False),
     Column("next_file_id", BigInteger, nullable=False),
-    # NULL: no changelog is open.
+    # NULL: no changelog is pending.
     Column("first_pending_snapshot", BigInteger),
-    # From where on changes are kept; NULL: from the earliest snapshot.
+    # The first snapshot whose changes are retained; NULL: the earliest snapshot.
     Column("earliest_change_id", BigInteger),
     # Whether the changelog producer is full-compaction; NULL: it is not.
     Column("defers_changelog", Boolean),
@@ -134,13 +134,13 @@ snapshot = Table(
     Column("properties", JSONB),
     # NULL: none.
     Column("changelog", NAME),
-    # The snapshots that the same commit made of other tables: ids by table uuid. NULL: none.
+    # The snapshots of other tables that the same commit made: ids by table uuid. NULL: none.
     Column("co_committed", JSONB),
     # What it brings to the external log; NULL: nothing.
     Column("log", NAME),
-    # Of a table with an external log: the attempt that made it.
+    # In a table with an external log: the attempt that made it.
     Column("attempt_id", HEX_UUID),
-    # Offsets by partition of records that were sent before it was committed; NULL: they were not.
+    # Offsets by partition of records that were sent before the commit; NULL: none were.
     Column("sent_offsets", JSONB),
     # File ids rise with snapshots, so that this makes "added in these snapshots" a range of the files' primary key.
     Column("next_file_id", BigInteger, nullable=False),
@@ -183,7 +183,7 @@ data_file = Table(
     Column("deletion_vector_path", NAME),
     Index("data_file_live", "table_id", "partition_id", "bucket", postgresql_where=text("removed_snapshot IS NULL")),
     Index("data_file_removed", "table_id", "removed_snapshot", postgresql_where=text("removed_snapshot IS NOT NULL")),
-    # What else refers to a file whose entry expires. Hashes, since paths are long and never compared by order.
+    # Finds other references to a file whose entry expires. Hashes, because paths are long and have no order.
     Index("data_file_path", "path", postgresql_using="hash"),
     Index(
         "data_file_deletion_vector",
@@ -194,8 +194,8 @@ data_file = Table(
     postgresql_with={"fillfactor": 90},
 )
 
-# What snapshots say that they changed; from ordinal 500,000,000 on what they bring to the external log. Never part of a
-# state, so that nothing removes them but expiry.
+# The changes of snapshots; from ordinal 500,000,000 on, what they bring to the external log. Never part of a state, so
+# only expiry removes them.
 changelog_file = Table(
     "changelog_file",
     metadata,
@@ -214,7 +214,7 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
-    # What refers to a file that lies in the store.
+    # Finds references to a file in the store.
     Index("changelog_file_path", "path", postgresql_using="hash"),
 )
 
@@ -230,7 +230,7 @@ commit_result = Table(
     Column("committed_at_ms", BigInteger, nullable=False),
     Column("attempt_id", HEX_UUID),
     Column("properties", JSONB),
-    # Of a compaction: the groups that were dropped, whose files its attempt left behind. NULL: none.
+    # Of a compaction: the groups that were dropped, whose files its attempt left over. NULL: none.
     Column("dropped", JSONB),
 )
 
@@ -249,9 +249,9 @@ attempt = Table(
     Column("table_uuids", ARRAY(HEX_UUID), nullable=False),
     Column("writer", NAME, nullable=False),
     Column("opened_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
-    # For whoever clears up what was never committed; the committed ones, which are most, are not in it.
+    # For the clean-up of attempts that were never committed; the committed ones, which are most, are not in it.
     Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
-    # Those of jobs, which whoever takes a job over dooms.
+    # The attempts of jobs, which a new holder of the job aborts.
     Index("attempt_of_job", "writer", postgresql_where=text("state = 'open' AND writer LIKE 'job/%'")),
 )
 
@@ -296,25 +296,25 @@ job = Table(
     Column("outcome", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
-    # While it is leased its deadline, else from when on it may be taken.
+    # While it is leased its deadline, else the time from which on it may be taken.
     Column("due_at", TIMESTAMP(timezone=True), nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
-    # What was asked for since it was taken.
+    # What was requested since it was taken.
     Column("requested", JSONB),
-    # NULL: it never went well.
+    # NULL: it has never ended with success.
     Column("done_epoch", BigInteger),
-    # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
+    # A scope that is too long for an entry of an index; `scope` is a digest of it then.
     Column("long_scope", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
-    # How many of a table are being done: there are never more of them than compactors.
+    # Finds the jobs of a table that are being done: there are never more of them than compactors.
     Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
-    # Few. One row for each bucket that was ever compacted is in neither of these.
+    # Few rows. The row of each bucket that was ever compacted is in neither of these.
     Index("job_failed", "kind", postgresql_where=text("state = 'failed'")),
 )
 
-# What is remembered of the small files of append tables, so that nobody lists them to find out that nothing is due.
+# The counts of small files of append tables, so that no one lists the files to find out that nothing is due.
 small_files = Table(
     "small_files",
     metadata,
@@ -323,23 +323,23 @@ small_files = Table(
     Column("partition_id", BigInteger, primary_key=True, autoincrement=False),
     # 0 for a table without buckets.
     Column("bucket", Integer, primary_key=True, autoincrement=False),
-    # By which options they were counted.
+    # The options by which they were counted.
     Column("rule", NAME, nullable=False),
     Column("file_count", Integer, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("first_snapshot", BigInteger, nullable=False),
-    # With buckets: the place of the last file that needs no look any more.
+    # With buckets: the position of the last file that needs no further check.
     Column("after_snapshot", BigInteger, nullable=False),
     Column("after_ordinal", Integer, nullable=False),
 )
 
-# How far what commits make due has been planned; no row: not at all. Written behind the head's lock.
+# How far the work that commits make due has been planned; no row: not at all. Written while the head is locked.
 work_cursor = Table(
     "work_cursor",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
     Column("planned_until", BigInteger, nullable=False),
-    # How often somebody wanted it planned although no snapshot came, and how many of these were heard.
+    # How often planning was requested without a new snapshot, and how many of these requests were heard.
     Column("requested", BigInteger, nullable=False),
     Column("answered", BigInteger, nullable=False),
 )
@@ -361,7 +361,7 @@ packing = Table(
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
     Column("packed_until", BigInteger, nullable=False),
-    # How many files had ever been added and removed by then: what came since is a difference to the head.
+    # How many files had ever been added and removed by then: the difference to the head is what came since.
     Column("packed_added", BigInteger, nullable=False),
     Column("packed_removed", BigInteger, nullable=False),
 )
@@ -380,9 +380,9 @@ file_chunk = Table(
     Column("last_key", LargeBinary),
     Column("without_file_ids", ARRAY(BigInteger), nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    # A plan that is being sent may still need a chunk that was packed anew; it is cleared away some minutes later.
+    # A plan that is being sent may still need a chunk that was packed again; it is deleted some minutes later.
     Column("replaced_at", TIMESTAMP(timezone=True)),
-    # Compressed already: Postgres shall not try again.
+    # Compressed already: Postgres should not try again.
     Column("entries", LargeBinary, nullable=False),
     Column("statistics", LargeBinary, nullable=False),
     Index(

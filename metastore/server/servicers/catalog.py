@@ -64,7 +64,7 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
     async def GetTable(  # noqa: N802
         self, request: catalog_pb2.GetTableRequest, context: Context
     ) -> catalog_pb2.GetTableResponse:
-        """Tells all about one table."""
+        """Returns one table."""
         match request.WhichOneof("by"):
             case "name":
                 table = await self._catalog.get_table(from_proto_table_name(request.name))

@@ -1,9 +1,9 @@
 """Commits in flight on one stream.
 
-A reader takes commits from the client and starts each as a task at once; tasks take their place at the commit gate when
-they first run, and asyncio first runs tasks in the order in which they were made, so commits to the same tables take
-effect in the order sent. The writer answers in that order, too, whichever is done first. At most `max_in_flight` are
-between the two; then the reader waits, and by HTTP/2's flow control so does the client.
+A reader takes commits from the client and starts each as a task at once. Tasks take their place at the commit gate when
+they first run, and asyncio first runs tasks in the order of their creation, so commits to the same tables take effect
+in the order sent. The writer also answers in that order, whichever is done first. At most `max_in_flight` commits are
+between the two; then the reader waits, and through HTTP/2's flow control so does the client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CommitStream:
         gate: Where to commit.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
-        new_id: Makes ids of internal errors.
+        new_id: Generates ids of internal errors.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CommitStream:
                 await context.write(await asyncio.shield(answer))
             await asyncio.gather(reading, return_exceptions=True)
         finally:
-            # The commits themselves go on: only whoever would have been told is gone.
+            # The commits themselves continue: only the receiver of the answers is gone.
             ending.cancel()
             reading.cancel()
             await asyncio.gather(ending, reading, return_exceptions=True)
@@ -79,7 +79,7 @@ class CommitStream:
         try:
             while (request := await context.read()) is not grpc.aio.EOF:
                 if isinstance(request, InvalidArgument):
-                    # Bytes that were no message; nothing behind them can be trusted.
+                    # These bytes were no message; nothing after them can be trusted.
                     raise request
                 answer = asyncio.create_task(self._commit(request), name="commit")
                 await self._answers.put(answer)

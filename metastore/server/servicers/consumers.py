@@ -38,7 +38,7 @@ class ConsumerServicer(consumers_pb2_grpc.ConsumerServiceServicer):
     async def RenewConsumer(  # noqa: N802
         self, request: consumers_pb2.RenewConsumerRequest, context: Context
     ) -> consumers_pb2.RenewConsumerResponse:
-        """Says that a reader is there, or has closed."""
+        """Records that a reader is there, or has closed."""
         epochs = {each.table_uuid: each.epoch for each in request.epochs}
         await self._consumers.renew_consumer(request.consumer_id, epochs, request.holder)
         return consumers_pb2.RenewConsumerResponse()

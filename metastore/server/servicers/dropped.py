@@ -52,6 +52,6 @@ class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
     async def PurgeRows(  # noqa: N802
         self, request: dropped_pb2.PurgeRowsRequest, context: Context
     ) -> dropped_pb2.PurgeRowsResponse:
-        """Deletes some of what is known of a table."""
+        """Deletes some records of a purged table."""
         count = await self._dropped_tables.purge_rows(request.job_id, request.epoch)
         return build(dropped_pb2.PurgeRowsResponse, deleted_rows=count)

@@ -16,7 +16,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DueWorkServicer(due_work_pb2_grpc.DueWorkServiceServicer):
-    """Work that nobody asked for."""
+    """Work that is due without a request."""
 
     def __init__(self, dedicated: DedicatedPlanning, jobs: Jobs) -> None:
         self._dedicated = dedicated
@@ -25,13 +25,13 @@ class DueWorkServicer(due_work_pb2_grpc.DueWorkServiceServicer):
     async def PlanCompactions(  # noqa: N802
         self, request: due_work_pb2.PlanCompactionsRequest, context: Context
     ) -> due_work_pb2.PlanCompactionsResponse:
-        """Makes the compactions of a table due that its commits have made necessary."""
+        """Makes the compactions due that the commits of a table have made necessary."""
         planned = await self._dedicated.plan_compactions(request.table_uuid, request.after)
         return due_work_pb2.PlanCompactionsResponse(**asdict(planned))
 
     async def DescribeQueue(  # noqa: N802
         self, request: due_work_pb2.DescribeQueueRequest, context: Context
     ) -> due_work_pb2.DescribeQueueResponse:
-        """Tells how many jobs there are, kind by kind."""
+        """Counts the jobs that are not done, by kind."""
         queues = await self._jobs.describe_queue()
         return due_work_pb2.DescribeQueueResponse(queues=[due_work_pb2.JobQueue(**asdict(each)) for each in queues])

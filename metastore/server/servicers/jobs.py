@@ -35,14 +35,14 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def AcquireLease(  # noqa: N802
         self, request: jobs_pb2.AcquireLeaseRequest, context: Context
     ) -> jobs_pb2.AcquireLeaseResponse:
-        """Takes a lease that is free or over."""
+        """Takes a lease that is free or expired."""
         grant = await self._leases.acquire_lease(request.name, request.holder, request.duration_ms)
         return to_proto_lease_grant(grant)
 
     async def RenewLease(  # noqa: N802
         self, request: jobs_pb2.RenewLeaseRequest, context: Context
     ) -> jobs_pb2.RenewLeaseResponse:
-        """Keeps a lease."""
+        """Renews a lease."""
         remaining_ms = await self._leases.renew_lease(request.name, request.epoch, request.duration_ms)
         return jobs_pb2.RenewLeaseResponse(remaining_ms=remaining_ms)
 
@@ -56,7 +56,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def ReportPipeline(  # noqa: N802
         self, request: jobs_pb2.ReportPipelineRequest, context: Context
     ) -> jobs_pb2.ReportPipelineResponse:
-        """Writes down where a pipeline is."""
+        """Records the progress of a pipeline."""
         if not request.HasField("pipeline"):
             raise refusal("pipeline", "is not given", "Send the pipeline's state")
         await self._pipelines.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
@@ -65,23 +65,23 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def ListPipelines(  # noqa: N802
         self, request: jobs_pb2.ListPipelinesRequest, context: Context
     ) -> jobs_pb2.ListPipelinesResponse:
-        """Lists all pipelines that ever reported."""
+        """Lists all pipelines that have ever reported."""
         pipelines = await self._pipelines.list_pipelines()
         return jobs_pb2.ListPipelinesResponse(pipelines=[to_proto_pipeline(pipeline) for pipeline in pipelines])
 
     async def ForgetPipeline(  # noqa: N802
         self, request: jobs_pb2.ForgetPipelineRequest, context: Context
     ) -> jobs_pb2.ForgetPipelineResponse:
-        """Takes a pipeline that has ended out of the list."""
+        """Removes a pipeline that has ended from the list."""
         await self._pipelines.forget_pipeline(request.name)
         return jobs_pb2.ForgetPipelineResponse()
 
     async def LeaseJob(  # noqa: N802
         self, request: jobs_pb2.LeaseJobRequest, context: Context
     ) -> jobs_pb2.LeaseJobResponse:
-        """Takes a job that is due, waiting for one if need be."""
+        """Takes a job that is due, and waits for one if necessary."""
         gone = asyncio.Event()
-        # Who waited and is gone shall not hold what then becomes due.
+        # A caller that stopped waiting must not get a job that becomes due later.
         context.add_done_callback(lambda _context: gone.set())  # type: ignore[arg-type]
         job = await self._jobs.lease_job(
             tuple(request.kinds),
@@ -98,14 +98,14 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def HeartbeatJob(  # noqa: N802
         self, request: jobs_pb2.HeartbeatJobRequest, context: Context
     ) -> jobs_pb2.HeartbeatJobResponse:
-        """Keeps a job."""
+        """Renews a job."""
         remaining_ms = await self._jobs.heartbeat_job(request.job_id, request.epoch, request.duration_ms)
         return jobs_pb2.HeartbeatJobResponse(remaining_ms=remaining_ms)
 
     async def FinishJob(  # noqa: N802
         self, request: jobs_pb2.FinishJobRequest, context: Context
     ) -> jobs_pb2.FinishJobResponse:
-        """Ends a job that went well."""
+        """Ends a job with success."""
         due_again = await self._jobs.finish_job(
             request.job_id, request.epoch, request.outcome, work_left=request.work_left
         )
@@ -114,7 +114,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def FailJob(  # noqa: N802
         self, request: jobs_pb2.FailJobRequest, context: Context
     ) -> jobs_pb2.FailJobResponse:
-        """Ends a job that failed."""
+        """Ends a job with failure."""
         state = await self._jobs.fail_job(
             request.job_id, request.epoch, request.reason, final=request.final, passing=request.passing
         )
@@ -130,14 +130,14 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def RetryJob(  # noqa: N802
         self, request: jobs_pb2.RetryJobRequest, context: Context
     ) -> jobs_pb2.RetryJobResponse:
-        """Makes a job due at once that failed or rests."""
+        """Makes a job due at once that has failed or rests."""
         await self._jobs.retry_job(request.job_id)
         return jobs_pb2.RetryJobResponse()
 
     async def RequestJobs(  # noqa: N802
         self, request: jobs_pb2.RequestJobsRequest, context: Context
     ) -> jobs_pb2.RequestJobsResponse:
-        """Asks for work on parts of a table."""
+        """Requests work on parts of a table."""
         jobs = await self._jobs.request_jobs(
             request.table_uuid, request.kind, tuple(request.scopes), dict(request.payload), priority=request.priority
         )

@@ -30,11 +30,11 @@ class LogServicer(logs_pb2_grpc.LogServiceServicer):
     async def GetLog(  # noqa: N802
         self, request: logs_pb2.GetLogRequest, context: Context
     ) -> logs_pb2.GetLogResponse:
-        """Tells of a log."""
+        """Describes a log."""
         return logs_pb2.GetLogResponse(log=to_proto_log(await self._log_topics.get_log(request.table_uuid)))
 
     async def RestartLog(  # noqa: N802
         self, request: logs_pb2.RestartLogRequest, context: Context
     ) -> logs_pb2.RestartLogResponse:
-        """Begins a log anew."""
+        """Restarts a log."""
         return logs_pb2.RestartLogResponse(log=to_proto_log(await self._log_topics.restart_log(request.table_uuid)))

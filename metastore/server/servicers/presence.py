@@ -23,7 +23,7 @@ class PresenceServicer(presence_pb2_grpc.PresenceServiceServicer):
     async def ReportPresence(  # noqa: N802
         self, request: presence_pb2.ReportPresenceRequest, context: Context
     ) -> presence_pb2.ReportPresenceResponse:
-        """Notes that a service is there, or takes out one that has stopped."""
+        """Records that a service is there, or removes one that has stopped."""
         report = from_proto_service_report(request)
         await self._services.report_presence(report)
         return presence_pb2.ReportPresenceResponse()

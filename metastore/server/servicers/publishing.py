@@ -24,20 +24,20 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     async def GetPublishState(  # noqa: N802
         self, request: publishing_pb2.GetPublishStateRequest, context: Context
     ) -> publishing_pb2.GetPublishStateResponse:
-        """Tells how far a log is published."""
+        """Returns how far a log is published."""
         return to_proto_publish_state(await self._publishing.get_publish_state(request.table_uuid))
 
     async def ReportPublished(  # noqa: N802
         self, request: publishing_pb2.ReportPublishedRequest, context: Context
     ) -> publishing_pb2.ReportPublishedResponse:
-        """Writes it down."""
+        """Records how far a log is published."""
         await self._publishing.report_published(from_proto_report(request))
         return publishing_pb2.ReportPublishedResponse()
 
     async def FindLogOffsets(  # noqa: N802
         self, request: publishing_pb2.FindLogOffsetsRequest, context: Context
     ) -> publishing_pb2.FindLogOffsetsResponse:
-        """Tells where the newest known snapshot ends."""
+        """Returns where the newest snapshot with a known end ends in the log."""
         until = request.until if request.HasField("until") else None
         found = await self._publishing.find_log_offsets(request.table_uuid, until=until)
         return publishing_pb2.FindLogOffsetsResponse(found=None if found is None else to_proto_offsets(found))
@@ -45,7 +45,7 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     async def ListLogOffsets(  # noqa: N802
         self, request: publishing_pb2.ListLogOffsetsRequest, context: Context
     ) -> publishing_pb2.ListLogOffsetsResponse:
-        """Tells where snapshots end."""
+        """Returns where snapshots end in the log."""
         found = await self._publishing.list_log_offsets(
             request.table_uuid, after=request.after, until=request.until, limit=request.limit
         )
@@ -54,7 +54,7 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     async def FindAttempts(  # noqa: N802
         self, request: publishing_pb2.FindAttemptsRequest, context: Context
     ) -> publishing_pb2.FindAttemptsResponse:
-        """Tells what has become of attempts."""
+        """Returns the states of attempts."""
         found = await self._publishing.find_attempts(request.table_uuid, list(request.attempt_ids))
         return publishing_pb2.FindAttemptsResponse(
             open_ids=[each for each, state in found.items() if state is AttemptState.OPEN],

@@ -17,7 +17,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
-    """How long snapshots are kept."""
+    """How long snapshots are retained."""
 
     def __init__(self, expiry: Expiry, snapshot_leases: SnapshotLeases, overdue: Overdue) -> None:
         self._expiry = expiry
@@ -40,7 +40,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
     async def LeaseSnapshot(  # noqa: N802
         self, request: retention_pb2.LeaseSnapshotRequest, context: Context
     ) -> retention_pb2.LeaseSnapshotResponse:
-        """Keeps a snapshot for a while."""
+        """Retains a snapshot for a while."""
         expires_at_ms = await self._snapshot_leases.lease_snapshot(
             request.table_uuid, request.holder, request.snapshot_id, request.duration_ms
         )
@@ -49,7 +49,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
     async def ReleaseSnapshot(  # noqa: N802
         self, request: retention_pb2.ReleaseSnapshotRequest, context: Context
     ) -> retention_pb2.ReleaseSnapshotResponse:
-        """Ends that."""
+        """Ends a snapshot lease."""
         await self._snapshot_leases.release_snapshot(request.table_uuid, request.holder)
         return retention_pb2.ReleaseSnapshotResponse()
 
@@ -63,7 +63,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
     async def ListOverdueSnapshots(  # noqa: N802
         self, request: retention_pb2.ListOverdueSnapshotsRequest, context: Context
     ) -> retention_pb2.ListOverdueSnapshotsResponse:
-        """Lists what would have expired but for somebody."""
+        """Lists snapshots that would have expired if nothing retained them."""
         overdue = await self._overdue.list_overdue_snapshots()
         return retention_pb2.ListOverdueSnapshotsResponse(overdue=[to_proto_overdue(each) for each in overdue])
 

@@ -30,11 +30,11 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     """Commits, plans and watches.
 
     Args:
-        use_cases: What to call.
+        use_cases: The use cases to call.
         max_in_flight: Commits that are read ahead on one stream.
-        heartbeat_s: After so long without news a watch sends an empty message, for proxies that cut silent streams.
+        heartbeat_s: After this long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
-        new_id: Makes ids of internal errors.
+        new_id: Generates ids of internal errors.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def GetWriterProgress(  # noqa: N802
         self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
     ) -> snapshots_pb2.GetWriterProgressResponse:
-        """Tells what a writer has committed last."""
+        """Returns the last commit of a writer."""
         progress = await self._use_cases.writers.get_writer_progress(request.writer, request.table_uuid)
         return to_proto_writer_progress(progress)
 
@@ -98,7 +98,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def AttachChangelogs(  # noqa: N802
         self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
-        """Attaches changelogs to the lowest open snapshots."""
+        """Attaches changelogs to the lowest snapshots with pending ones."""
         return to_proto_attach_result(
             await self._use_cases.pending_changelogs.attach_changelogs(from_proto_attach_request(request))
         )
@@ -125,7 +125,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def ListLatest(  # noqa: N802
         self, request: snapshots_pb2.ListLatestRequest, context: Context
     ) -> snapshots_pb2.ListLatestResponse:
-        """Tells the newest snapshots of tables."""
+        """Returns the newest snapshots of tables."""
         found = await self._use_cases.listing.list_latest(tuple(request.table_uuids))
         return snapshots_pb2.ListLatestResponse(
             tables=[
@@ -144,7 +144,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def Plan(  # noqa: N802
         self, request: snapshots_pb2.PlanRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
-        """Tells which files a read must look at."""
+        """Returns which files a read must look at."""
         plan = await self._use_cases.planner.plan(from_proto_plan_request(request))
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
         yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
@@ -156,7 +156,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def Watch(  # noqa: N802
         self, request: snapshots_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.WatchResponse]:
-        """Pushes new snapshots."""
+        """Sends new snapshots."""
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]

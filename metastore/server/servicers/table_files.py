@@ -28,7 +28,7 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
     async def FindUsedFiles(  # noqa: N802
         self, request: table_files_pb2.FindUsedFilesRequest, context: Context
     ) -> table_files_pb2.FindUsedFilesResponse:
-        """Tells which files a table refers to."""
+        """Returns which files a table refers to."""
         return to_proto_found_files(await self._table_files.find_used_files(request.table_uuid, tuple(request.paths)))
 
     async def ListUsedFiles(  # noqa: N802

@@ -37,6 +37,6 @@ class TagServicer(tags_pb2_grpc.TagServiceServicer):
     async def DeleteTag(  # noqa: N802
         self, request: tags_pb2.DeleteTagRequest, context: Context
     ) -> tags_pb2.DeleteTagResponse:
-        """Takes a name away."""
+        """Deletes a tag."""
         await self._tags.delete_tag(request.table_uuid, request.name)
         return tags_pb2.DeleteTagResponse()

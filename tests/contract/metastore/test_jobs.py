@@ -186,7 +186,7 @@ def test_a_job_whose_holders_all_vanish_fails_visibly(metastore: Metastore, monk
     assert metastore.lease_job(KINDS, [table.table_uuid], "b", duration_ms=1000, wait_ms=2000) is None
     found = find(metastore, table)
     assert found.state is JobState.FAILED
-    assert "was taken 1 times, and each time whoever did it was not heard of any more" in found.reason
+    assert "was taken 1 times, and each time its holder stopped reporting" in found.reason
 
 
 def test_one_that_would_fail_alike_fails_at_once(metastore: Metastore) -> None:

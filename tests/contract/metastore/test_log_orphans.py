@@ -112,7 +112,7 @@ def test_a_log_is_restarted_once(
         return make_topic(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr("metastore.logs.topics.make_topic", overtaken)
-    with pytest.raises(CommitConflict, match="begun anew by another"):
+    with pytest.raises(CommitConflict, match="restarted by another"):
         log_metastore.restart_log(table.table_uuid)
     assert log_metastore.get_log(table.table_uuid).generation == 2
 

@@ -169,7 +169,7 @@ def test_a_changelog_that_is_open_is_no_log_yet(metastore: Metastore) -> None:
         ({"log_files": ()}, "The data files hold 10 rows: segments hold all that came in"),
         ({"log": NONE}, "log says 'none': say SEGMENTS, or leave them out"),
         ({"log": CHANGELOG, "log_files": ()}, "changelog is 'none', so that there are no files to send"),
-        ({"sent_offsets": {0: 0}}, "the offset behind the last record, from 1"),
+        ({"sent_offsets": {0: 0}}, "the offset after the last record, from 1"),
         ({"sent_offsets": {65_536: 1}}, "Give partitions from 0 to 65535"),
         ({"sent_offsets": {-1: 1}}, "Give partitions from 0 to 65535"),
         ({"log": NONE, "log_files": (), "sent_offsets": {}}, "log says that nothing goes to the log"),

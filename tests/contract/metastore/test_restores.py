@@ -185,7 +185,7 @@ def test_what_a_restore_may_not_be(metastore: Metastore) -> None:
     with pytest.raises(InvalidArgument, match="a state is restored without a changelog"):
         restore(metastore, table, 1, changelog=ChangelogState.ATTACHED)
     attempt = stage(metastore, table)
-    with pytest.raises(InvalidArgument, match="what restores a state brings nothing else"):
+    with pytest.raises(InvalidArgument, match="a change that restores a state has no files"):
         restore(metastore, table, 1, add_files=(make_file(attempt),))
 
 

@@ -60,7 +60,7 @@ def restart_before_commit(world: World, table: Table) -> None:
         done.append(world.metastore.restart_log(table.uuid).generation)
 
     publisher = hold(world, table, "commit", restart)
-    with pytest.raises(HistoryDiverged, match="begun anew"):
+    with pytest.raises(HistoryDiverged, match="was restarted"):
         publisher.publish()
     publisher.close()
     assert done == [2]
@@ -118,7 +118,7 @@ def test_what_was_sent_of_the_new_generation_is_not_sent_again(world: World) -> 
     assert world.metastore.restart_log(table.uuid).starts_after == 2
     # It stands before the new beginning, and nobody has told whoever publishes.
     write(table, 3)
-    with pytest.raises(HistoryDiverged, match="begun anew"):
+    with pytest.raises(HistoryDiverged, match="was restarted"):
         old.publish()
     publish(world, table)
     write(table, 4)
@@ -131,7 +131,7 @@ def test_what_was_sent_of_the_new_generation_is_not_sent_again(world: World) -> 
 def test_who_was_frozen_before_a_log_was_restarted_does_not_take_it_back(world: World) -> None:
     table = make(world, 1)
     frozen = freeze_before_start(world, table)
-    with pytest.raises(Fenced, match="begun anew, as its generation 2"):
+    with pytest.raises(Fenced, match="restarted, as its generation 2"):
         frozen.step()
     write(table, 4)
     # A fresh start knows better.
@@ -145,7 +145,7 @@ def test_control_it_takes_the_log_back(world: World, monkeypatch: pytest.MonkeyP
     table = make(world, 1)
     frozen = freeze_before_start(world, table)
     assert frozen.step() is Step.STARTED
-    with pytest.raises(HistoryDiverged, match="begun anew"):
+    with pytest.raises(HistoryDiverged, match="was restarted"):
         frozen.publisher.step(5)
     assert read_after(world, table) == [2], "what the generation leaves out"
 

@@ -1,1 +1,1 @@
-"""What a publisher reads: pushed snapshots, and the rows of their logs."""
+"""The input of a publisher: pushed snapshots, and the rows of their logs."""

@@ -12,19 +12,19 @@ from lakelog.errors import InternalError, LakelogError, NotFound
 from lakelog.format.tables.snapshot import Snapshot
 
 _EVENTS: Final = 4
-"""Of up to 1000 snapshots each; then the metastore is not read from until some are taken."""
+"""Of up to 1000 snapshots each; while as many wait, nothing is read from the metastore."""
 
 
 class SnapshotFeed(Protocol):
-    """Tells of each snapshot behind a position, none left out. One thread takes."""
+    """Returns each snapshot after a position, without gaps. One thread takes."""
 
     def take(self, wait_s: float) -> Sequence[Snapshot]:
-        """The next ones, rising; none when nothing has come within the wait.
+        """The next snapshots, rising; none if no snapshot has come within the wait.
 
         Raises:
             NotFound: The table was dropped.
             HistoryDiverged: The next snapshot does not follow the position.
-            LakelogError: What ended the watch.
+            LakelogError: The error that ended the watch.
         """
         ...
 
@@ -34,12 +34,12 @@ class SnapshotFeed(Protocol):
 
 
 class WatchFeed:
-    """Implements `SnapshotFeed` by a watch that a thread of its own reads.
+    """Implements `SnapshotFeed` with a watch that its own thread reads.
 
     Args:
-        metastore: Who tells.
-        position: Behind which it begins.
-        complete: Tell of a snapshot only once its changelog is there.
+        metastore: Sends the snapshots.
+        position: The position after which it begins.
+        complete: Return a snapshot only once its changelog is there.
     """
 
     def __init__(self, metastore: Metastore, position: WatchPosition, *, complete: bool) -> None:
@@ -53,14 +53,14 @@ class WatchFeed:
     def take(self, wait_s: float) -> Sequence[Snapshot]:
         """Implements `SnapshotFeed.take`."""
         found: list[Snapshot] = []
-        # No more than wait at a time: of a long backlog others come as fast as these are taken.
+        # No more than those that wait: in a long backlog the next ones come as fast as these are taken.
         for _ in range(_EVENTS):
             try:
                 event = self._events.get(timeout=wait_s) if not found and wait_s > 0 else self._events.get_nowait()
             except queue.Empty:
                 break
             if isinstance(event, LakelogError):
-                # What came before it counts; whoever asks again is told.
+                # Earlier snapshots count; the next call raises the error.
                 self._put(event)
                 if found:
                     break
@@ -80,7 +80,7 @@ class WatchFeed:
                     self._put(event.snapshots)
                 if event.dropped:
                     break
-            # It ends by itself only then; who has closed it is told nothing.
+            # It ends by itself only then; after `close` no one needs the error.
             self._put(
                 NotFound(
                     f"Table {self._table_uuid} was dropped, so that nothing more is published.",
@@ -91,7 +91,7 @@ class WatchFeed:
         except LakelogError as error:
             self._put(error)
         except Exception as defect:
-            # Nobody looks at what this thread raises: the table would wait for snapshots for ever.
+            # No one sees an exception of this thread: the table would wait for snapshots forever.
             self._put(InternalError(f"The watch has failed: {type(defect).__name__}: {defect}"))
 
     def _put(self, event: Sequence[Snapshot] | LakelogError) -> None:

@@ -47,7 +47,7 @@ class FileLogs:
     """Implements `SnapshotLogs`.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the files.
         stores: Where files are.
     """
 
@@ -80,9 +80,9 @@ class LogSource:
 
     Args:
         table: The table.
-        schemas: That files were written with, by id.
-        files: Opens them.
-        partitions: Of the topic.
+        schemas: The schemas of the files, by id.
+        files: Opens the files.
+        partitions: The number of partitions of the topic.
     """
 
     table: TableInfo
@@ -92,12 +92,12 @@ class LogSource:
 
     @cached_property
     def has_buckets(self) -> bool:
-        """Whether a bucket is a partition of the topic; else any will do."""
+        """Whether a bucket is a partition of the topic; otherwise any partition will do."""
         return has_topic_buckets(self.table)
 
     @cached_property
     def codecs(self) -> Mapping[int, _Codec]:
-        """By schema id."""
+        """The codecs by schema id."""
         return {schema_id: self._plan(schema) for schema_id, schema in self.schemas.items()}
 
     def _plan(self, schema: TableSchema) -> _Codec:
@@ -112,7 +112,7 @@ class LogSource:
         return to_topic_partition(file, self.partitions, has_buckets=self.has_buckets)
 
     def read(self, file: LiveFile, fields: Sequence[pa.Field], first_row: int) -> Iterator[pa.Table]:
-        """A file's rows from one on, in pieces; its kinds are the last column."""
+        """A file's rows from `first_row` on, in chunks; the row kinds are the last column."""
         with self.files.open(file) as reader:
             mapping = reader.map_columns(fields)
             starts = reader.row_group_starts
@@ -130,8 +130,8 @@ class FileLog:
     """Implements `SnapshotLog`.
 
     Args:
-        snapshot: Which one.
-        files: Those of its log, in the order of the log.
+        snapshot: The snapshot.
+        files: The files of its log, in the order of the log.
         source: What they have in common; None only without files.
     """
 
@@ -146,7 +146,7 @@ class FileLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of its files, as they are stored."""
+        """The stored size of its files."""
         return sum(file.size_bytes for file in self.files)
 
     def read(self, first_index: int) -> Iterator[RecordChunk]:
@@ -197,7 +197,7 @@ class FileLog:
         assert held is None, "the last piece leaves nothing"
 
     def _find_followed(self, files: Sequence[LiveFile]) -> npt.NDArray[np.bool_] | None:
-        """For each row of a bucket whether a later one has its key, where that matters and neighbours cannot tell."""
+        """For each row of a bucket whether a later one has its key, if that matters and neighbours cannot show it."""
         assert self.source is not None, "there are files"
         codec = self.source.codecs[files[0].schema_id]
         if len(files) == 1 or not codec.encoder.needs_followed:
@@ -211,12 +211,12 @@ class FileLog:
 
 
 def _brings_rows(snapshot: Snapshot) -> bool:
-    """Whether there is anything to publish: what its writer has sent before the commit stands in the log (eventual)."""
+    """Whether there is anything to publish: rows that the writer sent before the commit are in the log (eventual)."""
     return snapshot.log is not LogContent.NONE and snapshot.sent_offsets is None
 
 
 def _to_kinds(rows: pa.Table) -> Kinds:
-    """The codes of rows' kinds; files whose rows are all +I have none."""
+    """The codes of rows' kinds; files with only +I rows have none."""
     return np.asarray(rows.column(ROW_KIND_COLUMN).combine_chunks().fill_null(0), np.int8)
 
 

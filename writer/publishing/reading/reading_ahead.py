@@ -1,4 +1,4 @@
-"""Reading and encoding the next rows of a log while the client library is handed the last ones."""
+"""Reads and encodes the next rows of a log while the client library receives the last ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lakelog.storage.parquet.lookahead import look_ahead
 Chunk = TypeVar("Chunk")
 
 _WORTH_ROWS: Final = 20_000
-"""Of fewer rows there is one piece, and nothing to be done meanwhile."""
+"""Fewer rows make one chunk, with nothing to do meanwhile."""
 
 _WINDOW: Final = 2
 
 
 def read_ahead(chunks: Iterator[Chunk], row_count: int) -> Generator[Chunk, None, None]:
-    """The same pieces; of many rows two are read ahead in a thread of their own, which ends with the generator.
+    """The same chunks; of many rows two are read ahead in a thread of its own, which ends with the generator.
 
     Args:
         chunks: Read by one thread at a time.
-        row_count: How many rows they are of.
+        row_count: How many rows the chunks have in all.
     """
     if row_count < _WORTH_ROWS:
         yield from chunks

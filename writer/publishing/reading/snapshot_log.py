@@ -1,4 +1,4 @@
-"""What publishing a snapshot takes: how much there is of it, and its records from any row on."""
+"""What the publishing of a snapshot needs: its size, and its records from any row on."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RecordChunk:
 
     Args:
         records: Perhaps fewer than rows: an update with its old row is one record, and some rows are not sent at all.
-        next_index: Rows before this one, of the whole snapshot, are done with it.
-        size_bytes: Of keys and values.
+        next_index: All rows of the snapshot before this index are included.
+        size_bytes: The size of keys and values.
     """
 
     records: EncodedRecords
@@ -33,7 +33,7 @@ class SnapshotLog(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """Which one."""
+        """The snapshot."""
         ...
 
     @property
@@ -43,29 +43,29 @@ class SnapshotLog(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of its files, as they are stored."""
+        """The stored size of its files."""
         ...
 
     def read(self, first_index: int) -> Iterator[RecordChunk]:
-        """The records of the rows from this one on, bucket by bucket, in pieces of bounded size; reads files."""
+        """The records of the rows from this one on, bucket by bucket, in chunks of bounded size; reads files."""
         ...
 
 
 class SnapshotLogs(Protocol):
-    """Where the rows of snapshots come from."""
+    """Reads the rows of snapshots."""
 
     def plan(self, info: LogInfo, snapshots: Sequence[Snapshot], partitions: int) -> Sequence[SnapshotLog]:
-        """One for each of some successive snapshots, in their order; asks the metastore once.
+        """One log for each of some successive snapshots, in their order; one request to the metastore.
 
         Args:
             info: The log.
-            snapshots: Rising, without gaps.
-            partitions: How many the topic has; rows of tables without buckets are spread over them.
+            snapshots: The snapshots, rising, without gaps.
+            partitions: The number of partitions of the topic; rows of tables without buckets are spread over them.
         """
         ...
 
 
 def to_owner(info: LogInfo, snapshot: Snapshot) -> LogSnapshot:
-    """Whose records those of a snapshot are, and which sent before its commit they stand for. Pure."""
+    """The owner in a snapshot's records, and which attempt's uncommitted records they replace. Pure."""
     is_eventual = info.options.get(LOG_CONSISTENCY.key) == EVENTUAL
     return LogSnapshot(snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.attempt_id if is_eventual else "")

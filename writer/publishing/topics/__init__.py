@@ -1,1 +1,1 @@
-"""The topics that a publisher writes to, and which publishers share them."""
+"""The topics that a publisher writes to, and how publishers share them."""

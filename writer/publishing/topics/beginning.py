@@ -1,12 +1,12 @@
-"""Where a generation of a log begins in its topic, behind what others have written to it.
+"""Where a generation of a log begins in its topic, after the records of others.
 
-The metastore writes down where the topic ends when a generation is begun, but who publishes the one before it does not
-know yet, and may have a transaction open: one more can land behind these ends. So the generation's first fresh start,
-which fences all others, looks once more, and the metastore is told before the first record is sent.
+The metastore records where the topic ends when a generation begins. But the publisher of the previous generation does
+not know of it yet, and may have a transaction open: one more transaction can come after these ends. So the generation's
+first start, which fences all others, looks again, and reports to the metastore before the first record is sent.
 
-A record of a snapshot behind the generation's first one counts as the generation's own, whoever sent it, and so does
-what was sent before its commit: the log goes on behind the first (`writer.publishing.recovery`), readers know the
-second by their attempts.
+A record of a snapshot after the generation's first one counts as the generation's own, whichever program sent it, and
+so does a record that was sent before its commit. The log continues after the former (`writer.publishing.recovery`), and
+readers identify the latter by their attempts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _FETCHED: Final = 20_000
 
 _FETCH_S: Final = 0.5
 _STALL_S: Final = 30.0
-"""So long brokers may hand out nothing of what they say they have."""
+"""How long brokers may return none of the records that they say they have."""
 
 
 def may_begin_later(info: LogInfo, known: RecoveryFacts) -> bool:
-    """Whether the generation may begin behind where the metastore knows it to begin. Pure.
+    """Whether the generation may begin later than the metastore knows. Pure.
 
-    Only while nothing of it was published, in a topic that others may have written to since.
+    This is possible only while nothing of it was published, in a topic that others may have written to since.
     """
     mirror = known.mirror
     is_new = known.position is None and (mirror.snapshot_id, mirror.next_index) == (info.starts_after, 0)
@@ -41,23 +41,23 @@ def may_begin_later(info: LogInfo, known: RecoveryFacts) -> bool:
 
 
 def find_beginning(info: LogInfo, known: RecoveryFacts, reader: LogReader, clock: Clock) -> tuple[int, ...]:
-    """Where the generation's first record stands or will stand, by partition; reads what the metastore does not know.
+    """Where the generation's first record is or will be, by partition; reads what the metastore does not know.
 
-    Blocks for as long as that takes: it is one transaction of the generation before, or what others wrote to a topic
-    that the user named before anything of the table came.
+    Blocks for as long as that takes: it reads one transaction of the previous generation, or what others wrote to a
+    topic that the user named before anything of the table came.
 
     Args:
         info: The log.
-        known: What was found behind a fresh start.
-        reader: Of the topic.
+        known: The facts after a restart.
+        reader: Reads the topic.
         clock: For measuring.
 
     Raises:
-        Unavailable: The brokers hand out nothing.
+        Unavailable: The brokers return nothing.
     """
     ends = np.array(known.ends, np.int64)
     begins = ends.copy()
-    # By partition: how far those were read of which the beginning is not known.
+    # By partition: how far partitions with an unknown beginning were read.
     left = {p: start for p, start in enumerate(_begin_at_least(known)) if start < known.ends[p]}
     reader.assign(left)
     since_s, passed = clock.monotonic_s(), 0
@@ -66,15 +66,15 @@ def find_beginning(info: LogInfo, known: RecoveryFacts, reader: LogReader, clock
         ids = records.snapshot_ids.fill_null(0).to_numpy(zero_copy_only=False)
         is_early = records.attempts.is_valid().to_numpy(zero_copy_only=False)
         is_own = (ids > info.starts_after) | is_early
-        # Those behind the ends that are known move nothing.
+        # Partitions with records after the known ends change nothing.
         np.minimum.at(begins, records.partitions[is_own], records.offsets[is_own])
         before, positions = left, reader.positions()
-        # SUBTLE: no further than the first one. What is sent before its commit (`eventual`) goes on while nobody
-        # publishes, and to read all of it would take longer than a step may.
+        # SUBTLE: no further than the first one. Records are sent before their commit (`eventual`) even while no one
+        # publishes, and reading all of them would take longer than a step may.
         left = {p: positions[p] for p in before if begins[p] == ends[p] and positions[p] < ends[p]}
         passed += int(np.count_nonzero(~np.isin(records.partitions, list(left))))
         if left and passed > _FETCHED:
-            # Nothing more of those that are done.
+            # Nothing more of finished partitions.
             reader.assign(left)
             passed = 0
         if left != before:
@@ -89,7 +89,7 @@ def find_beginning(info: LogInfo, known: RecoveryFacts, reader: LogReader, clock
 
 
 def _begin_at_least(known: RecoveryFacts) -> tuple[int, ...]:
-    """What the metastore knows of the beginning, as far as it is kept."""
+    """The beginning that the metastore knows, as far as it is retained."""
     mirrored = known.mirror.offsets
     return tuple(
         min(max(start, mirrored[partition] if partition < len(mirrored) else 0), end)

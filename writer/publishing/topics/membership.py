@@ -1,8 +1,8 @@
-"""How many publishers share the work: each sits on the lowest free one of some numbered leases.
+"""How many publishers share the work: each holds the lowest free one of some numbered leases.
 
-Nothing depends on the count but who publishes how many tables, so that it may be wrong for a while. But it must not
-stay too high: shares of more publishers than there are leave tables to nobody. So only those are counted that share the
-same tables; who was told to publish others has a row of seats elsewhere.
+Only the number of tables for each publisher depends on the count, so it may be wrong for a while. But it must not stay
+too high: with shares for more publishers than exist, some tables have none. So only publishers with the same tables are
+counted; publishers of other tables have numbered leases of their own.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from lakelog.errors import Fenced, LakelogError
 from lakelog.format.tables.table import TableName
 
 _FREE_IN_A_ROW: Final = 2
-"""Behind so many free seats nobody is looked for."""
+"""After this many free leases in a row, no more members are looked for."""
 
 _MOST: Final = 1000
 
 
 class PublisherMembership:
-    """A publisher's seat, and a look at the others'. One thread.
+    """A publisher's membership lease, and the count of all members. One thread.
 
     Args:
-        metastore: Who grants leases.
-        holder: Who we are.
-        duration_ms: How long a seat is kept without a word.
-        tables: Those that we were told to publish; none: all that there are.
+        metastore: Grants leases.
+        holder: Our name.
+        duration_ms: How long a lease is held without renewal.
+        tables: The tables that we are to publish; empty: all.
     """
 
     def __init__(self, metastore: Metastore, holder: str, duration_ms: int, tables: Collection[TableName] = ()) -> None:
@@ -41,7 +41,7 @@ class PublisherMembership:
         self._own: tuple[int, int] | None = None
 
     def count(self) -> int:
-        """Keeps our seat, or takes a lower one that is free; how many are taken, ours included, at least 1.
+        """Renews our lease, or takes a lower free one; returns how many are held, ours included, at least 1.
 
         Raises:
             Unavailable: The metastore does not answer.
@@ -56,8 +56,9 @@ class PublisherMembership:
             if not grant.acquired:
                 taken, free = taken + 1, 0
             elif self._own is None or number < self._own[0]:
-                # SUBTLE: also who has one. Behind those of several that have left nobody would be looked for, and who
-                # sits there would publish, or leave to others, more than a share for ever.
+                # SUBTLE: a member looks for a lower one, too. After the gap of several that have left it would not be
+                # found,
+                # and would publish, or leave to others, more than a share forever.
                 self.leave()
                 self._own = (number, grant.epoch)
                 taken, free = taken + 1, 0
@@ -69,7 +70,7 @@ class PublisherMembership:
         return max(taken, 1)
 
     def leave(self) -> None:
-        """Gives our seat back; never raises lakelog errors."""
+        """Releases our lease; never raises lakelog errors."""
         own, self._own = self._own, None
         if own is not None:
             number, epoch = own
@@ -91,13 +92,13 @@ class PublisherMembership:
 
 
 def _name_row(tables: Collection[TableName]) -> str:
-    """What the seats of all that publish the same tables are called. Pure."""
+    """The common name of the leases of all that publish the same tables. Pure."""
     if not tables:
         return "publisher-seat"
-    # Of names there may be more than a lease's name has room for.
+    # The names may be longer than a lease's name may be.
     return f"publisher-seat/{hashlib.sha256(','.join(sorted(map(str, tables))).encode()).hexdigest()[:32]}"
 
 
 def fair_share(tables: int, publishers: int) -> int:
-    """How many of some tables one of some publishers publishes at most. Pure."""
+    """The most tables that one of some publishers publishes. Pure."""
     return -(-tables // max(publishers, 1))

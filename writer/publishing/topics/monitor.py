@@ -1,11 +1,14 @@
-"""Looks at the topics of all tables that a process publishes: those of the same brokers together, over one connection.
+"""Polls the topics of all tables that a process publishes: those of the same brokers together, over one connection.
 
-A look of its own for each table is a connection, a thread and 0.2 s in which the table waits, thousands of times.
+A separate poll for each table would cost a connection, a thread and 0.2 s of waiting, thousands of times.
 
-1. Whoever comes behind the time of a look, while nobody asks, asks for himself and for others, but for no more than
-   takes a moment; who comes next asks for the next. Nobody waits for who asks: he hears of it when he comes again.
-2. A look tells of a topic only whom it began behind: what was seen before a fresh start is older than what that found.
-3. Brokers that do not answer say nothing of any topic. The next look is by a new client, with the credentials of then.
+1. The first caller after the time of a poll, while no poll runs, polls its own and other topics, but only as many as
+   take a moment; the next caller polls the next ones. No caller waits for a poll of another: it gets the result with
+   its next call.
+2. A poll reports a topic only to callers that existed when it began: a result from before a restart is older than
+   the facts of the restart.
+3. Brokers that do not answer say nothing about any topic. The next poll uses a new client, with the credentials of that
+   moment.
 """
 
 from __future__ import annotations
@@ -24,24 +27,24 @@ from lakelog.log.protocol import Log, TopicAdmin
 from lakelog.log.records import TopicState
 
 POLL_EVERY_S: Final = 10.0
-"""How late it is noticed that a topic is gone. Of 1,000 topics a look is 0.3 s of CPU."""
+"""How late it is noticed that a topic is gone. For 1,000 topics a poll takes 0.3 s of CPU."""
 
 _TOGETHER: Final = 100
-"""Topics that one asks for: some 0.1 s, and 600 KB of settings."""
+"""Topics that one caller polls: some 0.1 s, and 600 KB of settings."""
 
 
 @dataclass(eq=False)
 class _Brokers:
-    """Those that are reached in one way.
+    """Brokers that are reached with the same options.
 
     Args:
-        next_s: When it is time to look again.
-        topics: Who follows which topic.
-        begun: How many times all topics were begun to be looked at.
-        left: Those that are still to be asked for, this time; only for who asks.
-        reported: What was said of a topic last, None where it is gone, and in which of these times.
-        asking: Held by who asks.
-        admin: Open between questions; only for who asks.
+        next_s: When it is time for the next poll.
+        topics: The callers that follow each topic.
+        begun: How many polls of all topics have begun.
+        left: The topics that this poll still has to request; only for the polling caller.
+        reported: The last result for each topic, None if it is gone, and the number of its poll.
+        asking: Held by the polling caller.
+        admin: Open between requests; only for the polling caller.
     """
 
     next_s: float
@@ -53,7 +56,7 @@ class _Brokers:
     admin: TopicAdmin | None = None
 
     def end(self) -> None:
-        """Closes what is open between looks."""
+        """Closes what is open between polls."""
         admin, self.admin = self.admin, None
         if admin is not None:
             with contextlib.suppress(LakelogError):
@@ -61,10 +64,10 @@ class _Brokers:
 
 
 class TopicMonitor:
-    """Looks at topics now and then, for whoever has asked for that. Any thread.
+    """Polls topics now and then for the callers that follow them. Thread-safe.
 
     Args:
-        open_log: The brokers of a log, with the credentials that hold at that moment.
+        open_log: Opens the brokers of a log, with the credentials that are valid at that moment.
         clock: For the time.
     """
 
@@ -75,7 +78,7 @@ class TopicMonitor:
         self._brokers: dict[frozenset[tuple[str, str]], _Brokers] = {}
 
     def open(self, info: LogInfo) -> MonitoredTopic:
-        """Has a log's topic looked at from now on, until what is returned is closed."""
+        """Has a log's topic polled from now on, until the returned object is closed."""
         key = _to_key(info.options)
         with self._lock:
             brokers = self._brokers.setdefault(key, _Brokers(self._clock.monotonic_s() + POLL_EVERY_S))
@@ -84,7 +87,7 @@ class TopicMonitor:
         return monitored
 
     def close(self, monitored: MonitoredTopic) -> None:
-        """The topic is not looked at any more for this one. Idempotent."""
+        """Ends the polling of the topic for this caller. Idempotent."""
         key = _to_key(monitored.info.options)
         with self._lock:
             brokers = self._brokers.get(key)
@@ -97,7 +100,7 @@ class TopicMonitor:
         brokers.end()
 
     def poll(self, monitored: MonitoredTopic) -> tuple[int, TopicState | None] | None:
-        """What was said last of an open look's topic, and when; asks where it is time and nobody does, and blocks."""
+        """The last result for a topic, and its poll; polls and blocks if it is time and no other caller does."""
         with self._lock:
             brokers = self._brokers[_to_key(monitored.info.options)]
             names = self._pick_names(brokers) if brokers.asking.acquire(blocking=False) else []
@@ -110,8 +113,8 @@ class TopicMonitor:
                 brokers.admin = self._open_log(monitored.info).open_admin()
             found = brokers.admin.find_topics(names)
         except LakelogError:
-            # That says nothing of the topics. Where brokers are away, who sends to them says so; and while they let no
-            # new connection in, whose password has changed, those that are open go on.
+            # That says nothing about the topics. If brokers are away, a sender to them reports it. If they refuse new
+            # connections, because a password has changed, the open ones continue.
             brokers.end()
             brokers.left = []
         finally:
@@ -121,7 +124,7 @@ class TopicMonitor:
             return brokers.reported.get(monitored.info.topic)
 
     def _pick_names(self, brokers: _Brokers) -> list[str]:
-        """Whom to ask for now; none: nobody, and who asks is not one any more."""
+        """The topics to request now; none: no more are left, and the caller stops polling."""
         now_s = self._clock.monotonic_s()
         if not brokers.left and now_s >= brokers.next_s:
             brokers.next_s = now_s + POLL_EVERY_S
@@ -136,7 +139,7 @@ class TopicMonitor:
 
 
 class MonitoredTopic:
-    """One log's part in the looks. One thread."""
+    """The topic of one log in the polls. One thread."""
 
     def __init__(self, monitor: TopicMonitor, info: LogInfo, begun: int) -> None:
         self.info: Final = info
@@ -144,9 +147,9 @@ class MonitoredTopic:
         self._seen = begun
 
     def poll(self) -> tuple[TopicState | None] | None:
-        """What brokers have said of the topic since the last call, None in it where it is gone; None: nothing.
+        """What brokers have reported of the topic since the last call, with None in it if it is gone; None: nothing.
 
-        Blocks where it asks them.
+        Blocks if this caller polls.
         """
         reported = self._monitor.poll(self)
         if reported is None or reported[0] <= self._seen:
@@ -160,6 +163,6 @@ class MonitoredTopic:
 
 
 def _to_key(options: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """What tells brokers and logins apart: the options by which any client reaches them. Secrets are references."""
+    """What distinguishes brokers and logins: the options with which any client reaches them. Secrets are references."""
     names = to_option_names()
     return frozenset((name, value) for name, value in options.items() if name in names)

@@ -1,10 +1,10 @@
 """Whether the topic that a publisher writes to is still the one in which its log began (reliability R9, R10).
 
-A fresh start finds that out, but a publisher may go on for weeks without one, and its brokers take records for a topic
-that was made anew as they took those for the old one. So:
+A restart finds that out, but a publisher may run for weeks without one, and its brokers accept records for a topic that
+was made again as they did for the old one. So:
 
-1. What was appended ends behind all that was published before: offsets only rise in a topic that is the same.
-2. Now and then the topic is looked at as by a fresh start, also where nothing is published.
+1. Appended records must end after all that was published before: in the same topic offsets only rise.
+2. The topic is polled now and then as after a restart, also if nothing is published.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .monitor import TopicMonitor
 
 
 class TopicWatch:
-    """Judges a topic whenever it was looked at. One thread.
+    """Checks a topic after each poll of it. One thread.
 
     Args:
-        monitor: Of all tables.
+        monitor: Polls the topics of all tables.
         info: The log.
-        found: The topic as the fresh start has found it and thought it right.
-        check: Raises what is wrong with the topic's settings.
+        found: The state of the topic that the restart found and accepted.
+        check: Raises the problem of the topic's settings.
     """
 
     def __init__(
@@ -42,37 +42,38 @@ class TopicWatch:
         self._monitored = monitor.open(info)
 
     def poll(self) -> None:
-        """Looks, where it is time again and nobody else does, which blocks; judges what was seen since the last call.
+        """Polls if it is time and no other caller does, which blocks; checks the results since the last call.
 
         Raises:
-            HistoryDiverged: The topic is gone, or was made anew.
-            InvalidArgument: It does not fit any more.
+            HistoryDiverged: The topic is gone, or was made again.
+            InvalidArgument: It no longer fits.
         """
         seen = self._monitored.poll()
         if seen is None:
             return
         topic = check_same_topic(self._info, *seen)
-        # What it has to be like is asked of the metastore, and another since it was told by other options of the log,
-        # with which there is a fresh start.
+        # The metastore says what it has to be like. It reports changes as other options of the log, with which there is
+        # a
+        # restart.
         if topic != self._right:
             self._check(self._info, topic)
             self._right = topic
 
     def close(self) -> None:
-        """The topic is not looked at any more; idempotent."""
+        """Ends the polling of the topic; idempotent."""
         self._monitored.close()
 
 
 def check_appended(info: LogInfo, ends: Sequence[int], appended: Mapping[int, Mapping[int, int]]) -> None:
-    """Check that a transaction's records stand behind all that was published before. Pure.
+    """Check that a transaction's records come after all that was published before. Pure.
 
     Args:
         info: The log.
-        ends: Where that ends, by partition.
+        ends: Where the earlier records end, by partition.
         appended: Where the transaction's records end, by snapshot and partition.
 
     Raises:
-        HistoryDiverged: They do not: they are in another topic, or what was published before was cut off.
+        HistoryDiverged: They do not: they are in another topic, or earlier records were cut off.
     """
     for snapshot_id, next_offsets in appended.items():
         for partition, offset in next_offsets.items():

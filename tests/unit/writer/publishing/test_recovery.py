@@ -119,7 +119,9 @@ def test_goes_on_after_what_is_published(known: RecoveryFacts, resume: LogPositi
             "others have committed",
             id="forgotten, and another's record stands behind what was told",
         ),
-        pytest.param(_know(None, _NEVER, starts=(20, 0), ends=(20, 0)), "nobody knows", id="nothing is left to tell"),
+        pytest.param(
+            _know(None, _NEVER, starts=(20, 0), ends=(20, 0)), "it is unknown how far", id="nothing is left to tell"
+        ),
         pytest.param(
             _know(None, _mirror(3, 10, 9), starts=(12, 9), ends=(12, 9)), "nothing is kept", id="forgotten and deleted"
         ),
