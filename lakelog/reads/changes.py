@@ -1,9 +1,8 @@
 """Computes the changes of a table with a primary key from its data files alone: each with the row before it.
 
 Old rows are looked up in the table itself, so no reader has to keep all keys to find changes (semantics 3.3).
-Successive
-commits are handled together: their old rows are looked up once, before the first of them, and the old rows of the later
-ones follow from the earlier ones. A commit with more rows than that is handled in chunks.
+Successive commits are handled together: their old rows are looked up once, before the first of them, and the old rows
+of the later ones follow from the earlier ones. A commit with more rows than that is handled in chunks.
 """
 
 from __future__ import annotations

@@ -240,8 +240,7 @@ class CatalogTables:
         Works as `lakelog.Table.subscribe`, with these differences. The batches of a transaction over several of the
         tables follow each other without another commit in between, and the position moves only when all are done. The
         initial rows do not contain half of a transaction either. Commits to a single table wait only for earlier
-        commits
-        to the same table.
+        commits to the same table.
 
         Args:
             tables: Full names `database.table`, each once.
@@ -285,8 +284,7 @@ class CatalogTables:
         For programs of which only one instance should work. An instance that was replaced but still runs gets Fenced at
         its next commit, and does not write beside its successor. All later commits of this catalog under the name carry
         the new epoch; transactions begun before do not. Once a name was registered, only a catalog that registered it
-        can
-        use it. Before its first write, a new instance registers the name and asks `last_identifier` where to go on.
+        can use it. Before its first write, a new instance registers the name and asks `last_identifier` where to go on.
         Copies of the catalog that are pickled after that count as the same instance.
 
         Returns:

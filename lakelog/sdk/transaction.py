@@ -288,8 +288,7 @@ class TransactionTable:
         """Deletes the rows of some keys; see `lakelog.Table.delete`.
 
         With `latest` the rows are looked up once, so the transaction is refused (CommitConflict) if another commit
-        wrote
-        to the same buckets meanwhile: begin it again. The lookup sees no rows of the transaction itself.
+        wrote to the same buckets meanwhile: begin it again. The lookup sees no rows of the transaction itself.
         """
         self._check_has_key("delete")
         check_flag(latest, "latest")

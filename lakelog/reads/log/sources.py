@@ -82,8 +82,7 @@ class ChangeSources:
         """Checks that no record of a snapshot can have been compacted away; call it after all existing ones are read.
 
         When a key changes again, Kafka may delete its older records without a trace. The old row of the next change
-        would
-        then be a row that readers have never seen.
+        would then be a row that readers have never seen.
 
         Args:
             snapshot: The oldest snapshot that is read.

@@ -33,8 +33,7 @@ class StreamBatch:
         """Whether the rows came before their commit, or are taken back because the commit never comes.
 
         This happens only with `log.consistency` = `eventual`. Such rows belong to no position: a reader that restarts
-        at a
-        position gets them again.
+        at a position gets them again.
         """
         return self.snapshot_id == NO_SNAPSHOT
 

@@ -41,10 +41,8 @@ class Consumers:
 
         Returns:
             Columns id, snapshot_id (the last one that is done; NULL: none), holder (its reader; NULL: none), used_at
-            (when the
-            reader reported last), expires_at (unless it is used), expired (whether it retains nothing until a
-            subscription uses
-            its id again).
+            (when the reader reported last), expires_at (unless it is used), expired (whether it retains nothing until a
+            subscription uses its id again).
         """
         found = self._request(lambda: self._metastore.list_consumers(self._table_uuid))
         columns = [

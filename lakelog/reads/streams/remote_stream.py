@@ -9,8 +9,7 @@ Invariants:
 1. What was handed out is counted before anything else happens to the connection, and only data of the connection in use
    is handed out: so a break loses and doubles nothing.
 2. A stream with a consumer goes on under the epoch under which it was opened. A reader that was fenced gets an error
-   and
-   never takes over again by itself.
+   and never takes over again by itself.
 """
 
 from __future__ import annotations

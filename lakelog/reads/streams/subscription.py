@@ -165,8 +165,7 @@ class Subscription:
 
         Returns:
             None if there was none in time, or if the subscription has ended (`ended` says which). Any other error that
-            ended
-            it is raised again each time.
+            ended it is raised again each time.
 
         Raises:
             InvalidArgument: It is closed, and an earlier read returned None for that; or its `with` block was left.
@@ -232,10 +231,8 @@ class Subscription:
         """Yields whole snapshots: all buckets of a table together. For readers that keep state.
 
         A whole snapshot is held in memory; iterate the subscription itself if one may be too large. Snapshots without
-        rows
-        to show are skipped. For a commit to several tables, each table's part comes separately. The position moves when
-        the
-        snapshot after a whole commit is requested, or by `commit`.
+        rows to show are skipped. For a commit to several tables, each table's part comes separately. The position moves
+        when the snapshot after a whole commit is requested, or by `commit`.
 
         Args:
             timeout: How many seconds to wait for each batch; the iteration ends when none comes. None: for ever.

@@ -91,11 +91,9 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """Plans a read of the changes of the snapshots after `after`, up to and including `until`, in their order.
 
         In a table with a primary key each change comes with the row before it: `+I` for a new row, `-D` with the old
-        values
-        for a row that is gone, `-U` old and `+U` new for a row that changed. There is one change per key and snapshot,
-        and
-        none if no column that is read has changed (semantics 3.3). Applied to the state at `after` the changes give the
-        state at `until`, except for rows that overwrites in between replaced (`skipped_snapshots`).
+        values for a row that is gone, `-U` old and `+U` new for a row that changed. There is one change per key and
+        snapshot, and none if no column that is read has changed (semantics 3.3). Applied to the state at `after` the
+        changes give the state at `until`, except for rows that overwrites in between replaced (`skipped_snapshots`).
 
         Snapshots with a changelog (`changelog-producer`) show it as it was written. With `lookup` that is the same, and
         includes updates that left the columns read unchanged; with `input` it is every record as it was written.
@@ -242,8 +240,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
 
         It requests one job for each bucket that needs work. Compactors (`lakelog compactor run`) do these jobs before
         those that are due by themselves. Writers can go on meanwhile. The jobs are done even if the caller stops
-        waiting
-        for them.
+        waiting for them.
 
         Args:
             full: Compact each bucket as a whole. Else compact what is due; if nothing is, what writers have written
@@ -292,10 +289,8 @@ class Table(TableReads, TableWrites, TableUpkeep):
         """Expires snapshots that are not needed now; compactors also do this by themselves, by the table's options.
 
         An expired snapshot can no longer be read, and compactors delete the files that no other snapshot has. A
-        snapshot
-        that a consumer, a reader with a lease or a pending changelog needs stays, with all later ones. A snapshot with
-        a
-        tag stays by itself (docs/retention.md).
+        snapshot that a consumer, a reader with a lease or a pending changelog needs stays, with all later ones. A
+        snapshot with a tag stays by itself (docs/retention.md).
 
         Args:
             older_than: A snapshot expires if it was replaced by this time (given as `timestamp` of `scan`); None: as

@@ -113,8 +113,7 @@ class TableWrites(TableHandle):
         """Restores the rows of an earlier snapshot, as they are when the commit takes effect.
 
         It is one more commit, an overwrite: no snapshot is lost, ids go on rising, and it can be rolled back as well.
-        The
-        table's schema and options stay as they are. Streams do not show it, unless `streaming-read-overwrite` says
+        The table's schema and options stay as they are. Streams do not show it, unless `streaming-read-overwrite` says
         otherwise (semantics 7.3, 5.2).
 
         Args:

@@ -82,8 +82,7 @@ class LogFeed:
 
         Yields:
             The snapshots that brought records, with all of them, in the order of partition and offset; those that were
-            found
-            complete at the same moment come together.
+            found complete at the same moment come together.
 
         Raises:
             SnapshotExpired: The log does not hold them all (any more).

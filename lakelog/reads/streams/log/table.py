@@ -2,8 +2,7 @@
 
 It shows the same rows in the same order as the files would, so a reader can go on with either. What the log does not
 hold, or not in time, is read from the files: overwrites, snapshots from before the log, a log that is too short,
-brokers
-that do not answer. The next snapshots then come from the log again.
+brokers that do not answer. The next snapshots then come from the log again.
 """
 
 from __future__ import annotations

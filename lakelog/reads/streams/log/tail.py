@@ -1,8 +1,7 @@
 """The end of a table's log, for readers of uncommitted rows (`log.consistency` = `eventual`).
 
 The records are only a hint: every row of them that becomes part of the table also comes with its snapshot. So a log
-that
-is too short, gone, restarted or without brokers is skipped until it can be read again, and nothing is lost.
+that is too short, gone, restarted or without brokers is skipped until it can be read again, and nothing is lost.
 """
 
 from __future__ import annotations

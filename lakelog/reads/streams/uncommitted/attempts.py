@@ -85,8 +85,7 @@ class OpenAttempts:
 
         Returns:
             By attempt, in the order in which they are first seen: positions of its records that arrive for the first
-            time,
-            by their index.
+            time, by their index.
         """
         encoded = records.attempts.dictionary_encode()
         ids = [attempt.decode("ascii", "replace") for attempt in encoded.dictionary.to_pylist()]

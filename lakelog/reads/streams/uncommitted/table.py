@@ -1,10 +1,9 @@
 """A table in a subscription that shows rows before their commit (`log.consistency` = `eventual`).
 
 Objectives, which conflict: a row is shown milliseconds after it was sent; none is missing in the end; and rows that
-were
-shown but never committed are taken back if possible. So the log is only a hint: rows of open attempts are shown as they
-arrive there, and the changes of a snapshot come from its files, except what was shown already (docs/decisions/0013).
-Records that the log lost, doubled or no longer has cost time, never a row.
+were shown but never committed are taken back if possible. So the log is only a hint: rows of open attempts are shown as
+they arrive there, and the changes of a snapshot come from its files, except what was shown already
+(docs/decisions/0013). Records that the log lost, doubled or no longer has cost time, never a row.
 """
 
 from __future__ import annotations
