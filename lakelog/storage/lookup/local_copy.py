@@ -55,8 +55,8 @@ class LocalCopy:
         check: Whether to read all of it and check that it is unchanged.
 
     Raises:
-        OSError: It does not exist, or cannot be read. pa.ArrowInvalid: It is not complete, or with `check`: it has
-        changed.
+        OSError: It does not exist, or cannot be read.
+        pa.ArrowInvalid: It is not complete, or with `check`: it has changed.
     """
 
     def __init__(self, path: Path, *, check: bool = True) -> None:
