@@ -119,7 +119,7 @@ class Job:
         done_epoch: The epoch of its last success, 0 before. A request that was made during some epoch is done once this
             is above that epoch.
         aborted_attempts: In the answer to taking it: attempts of earlier holders that can no longer be committed, and
-            whose files may be deleted. committed, and whose files may be deleted.
+            whose files may be deleted.
     """
 
     job_id: int
