@@ -1,1 +1,1 @@
-"""The table format, pure: values, rules and vectorised functions. Nothing in this room does I/O."""
+"""The table format, pure: values, rules and vectorised functions. Nothing in this package does I/O."""

@@ -1,1 +1,1 @@
-"""Reading, as the SDK and Spark do it alike: which files, which changes, and the streams of them."""
+"""Reading, shared by the SDK and Spark: which files, which changes, and streams of them."""

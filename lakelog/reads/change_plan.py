@@ -1,4 +1,4 @@
-"""What reads of changes have in common: which files of a range they show, which columns they read, which mode. Pure."""
+"""Shared parts of reads of changes: which files of a range they show, which columns they read, which mode. Pure."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.scan.file_scan import ScanColumns
 
 _NAMED_SNAPSHOTS: Final = 5
-"""A message names at most so many."""
+"""The number of snapshots that a message names, at most."""
 
 
 def pick_shown_files(
     files: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool = False, changelog: bool = False
 ) -> list[LiveFile]:
-    """The files that some snapshots show, by commit, then in the order of their buckets. Pure.
+    """Returns the files that some snapshots show, by commit, then in the order of their buckets. Pure.
 
     Args:
-        files: Of these snapshots and perhaps others.
-        snapshots: Those that are shown, but for data files of those that compacted.
-        overwrites: Those that replaced rows show theirs, too.
-        changelog: The files are changelog files; of those that compacted they show what others had changed (3.6).
+        files: Files of these snapshots and perhaps of others.
+        snapshots: The snapshots to show; data files of compactions are not shown.
+        overwrites: Also show the files of snapshots that replaced rows.
+        changelog: Whether the files are changelog files; those of compactions show what other commits had changed
+            (3.6).
     """
     kinds = {SnapshotKind.APPEND}
     if overwrites:
@@ -51,31 +52,31 @@ def pick_shown_files(
 
 
 def order_of_change(file: LiveFile) -> tuple[int, bytes, int, int, int, int]:
-    """What files of changes are sorted by: their commit, then their bucket and their place in it. Pure.
+    """The sort key for files of changes: their commit, then their bucket and their place in it. Pure.
 
-    A commit's own files stand in its order, what a rollback brought back in its old one.
+    Files of the commit itself keep its order; files that a rollback restored keep their old order.
     """
     place = file.order_snapshot, file.order_ordinal, file.file_id
     return file.added_snapshot, file.partition, file.bucket, *place
 
 
 def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
-    """Ids of the snapshots that replaced rows, in the order given; not of those that are told of later. Pure."""
+    """Ids of snapshots that replaced rows, in the given order; not of those whose changes are emitted later. Pure."""
     return [each.snapshot_id for each in snapshots if is_overwrite(each)]
 
 
 def is_overwrite(snapshot: Snapshot) -> bool:
-    """Whether a snapshot replaced rows, which streams show or pass over; else full compactions tell of it. Pure."""
+    """Whether a snapshot replaced rows, which streams show or skip; else full compactions emit the changes. Pure."""
     return snapshot.kind is SnapshotKind.OVERWRITE and not snapshot.is_changelog_deferred
 
 
 def has_changes(snapshot: Snapshot) -> bool:
-    """Whether a snapshot has changes to tell, by a changelog or by its data files. Pure."""
+    """Whether a snapshot shows changes, by a changelog or by its data files. Pure."""
     return _has_changelog(snapshot) if snapshot.kind is SnapshotKind.COMPACT else not snapshot.is_changelog_deferred
 
 
 def describe_skipped(table: TableName | str, snapshot_ids: Sequence[int]) -> str:
-    """What to tell whoever follows a table of snapshots that replaced rows and show nothing. Pure."""
+    """The warning for a reader about skipped snapshots: they replaced rows and show nothing. Pure."""
     return (
         f"{table}: {name_snapshots(snapshot_ids)} overwrote rows; what was replaced, and by what, is not shown. "
         f"'{STREAMING_READ_OVERWRITE.key}' = 'true' shows it."
@@ -83,35 +84,35 @@ def describe_skipped(table: TableName | str, snapshot_ids: Sequence[int]) -> str
 
 
 def name_snapshots(snapshot_ids: Sequence[int]) -> str:
-    """Some snapshots for a message: by number, as far as they are few. Pure."""
+    """Snapshots for a message: by id if they are few. Pure."""
     named = ", ".join(map(str, snapshot_ids[:_NAMED_SNAPSHOTS]))
     more = f" and {len(snapshot_ids) - _NAMED_SNAPSHOTS} more" if len(snapshot_ids) > _NAMED_SNAPSHOTS else ""
     return f"snapshot{'s'[: len(snapshot_ids) - 1]} {named}{more}"
 
 
 def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:
-    """Snapshots that follow each other and have a changelog, or have none; but for those with nothing to tell. Pure."""
+    """Groups successive snapshots by whether they have a changelog; leaves out those without changes. Pure."""
     changing = [each for each in snapshots if has_changes(each)]
     for has_changelog, group in itertools.groupby(changing, _has_changelog):
         yield has_changelog, list(group)
 
 
 def find_other_snapshots(snapshots: Sequence[Snapshot], expects: bool) -> list[int]:
-    """Ids of the snapshots with changes to tell that, other than expected, have a changelog or have none. Pure."""
+    """Ids of the snapshots with changes that, unexpectedly, have a changelog or have none. Pure."""
     return [each.snapshot_id for each in snapshots if has_changes(each) and _has_changelog(each) is not expects]
 
 
 def has_changelog_producer(table: TableInfo) -> bool:
-    """Whether a table's changes are told by changelog files now; those before may have been others. Pure."""
+    """Whether a table's changes are in changelog files now; older changes may not be. Pure."""
     return bool(table.schema.primary_key) and TableOptions(table.options).get(CHANGELOG_PRODUCER) != "none"
 
 
 def check_raw(table: TableInfo, how: str) -> None:
-    """Raises InvalidArgument where what was written is not what a table shows (semantics 3.3). Pure.
+    """Raises InvalidArgument if the rows as written are not what a table shows (semantics 3.3). Pure.
 
     Args:
         table: The table.
-        how: What asked for rows as they were written, as users know it.
+        how: The argument that requested rows as they were written, by its public name.
     """
     if not table.schema.primary_key:
         return
@@ -126,10 +127,10 @@ def check_raw(table: TableInfo, how: str) -> None:
 
 
 def name_change_columns(columns: Sequence[str], table: TableInfo) -> list[str]:
-    """The columns of changes where some are asked for: the kind of a row is among them, or last. Pure.
+    """The columns of changes when some are requested: `_row_kind` is among them, or last. Pure.
 
     Raises:
-        InvalidArgument: It is no list of names.
+        InvalidArgument: It is not a list of names.
     """
     names = to_names(columns)
     return [*names, ROW_KIND_COLUMN] if table.schema.primary_key and ROW_KIND_COLUMN not in names else names
@@ -139,7 +140,7 @@ def to_change_columns(
     names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool = False
 ) -> ScanColumns:
     """What a read of rows as they were written reads from files and returns; see `reading.to_scan_columns`."""
-    # What was written may be deletes, which know no more than their key.
+    # The rows may be deletes, which know only their key.
     columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
     if without_deletes or ROW_KIND_COLUMN in names:
         columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
@@ -153,15 +154,15 @@ def to_change_columns(
 
 
 def resolve_range_mode(options: ScanOptions, table: TableInfo, *, by_tags: bool = False) -> str:
-    """Which of `delta`, `changelog` and `diff` a range of snapshots is read by. Pure.
+    """Decides which of `delta`, `changelog` and `diff` reads a range of snapshots. Pure.
 
     Args:
-        options: Of the read.
+        options: The options of the read.
         table: The table.
-        by_tags: Tags name the range: what lies between them may have expired, so that their states are compared.
+        by_tags: Whether tags name the range: snapshots between them may have expired, so the two states are compared.
 
     Raises:
-        InvalidArgument: The table has no primary key, by which old and new rows could be told to be one.
+        InvalidArgument: The table has no primary key, so old and new rows cannot be matched.
     """
     mode = options.get(INCREMENTAL_BETWEEN_SCAN_MODE)
     if mode in ("changelog", "diff") and not table.schema.primary_key:
@@ -191,7 +192,7 @@ def _is_addition() -> pc.Expression:
 
 
 def check_range(after: int | None, until: int | None) -> None:
-    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order; None is not given."""
+    """Raises InvalidArgument for values that are no snapshot ids, and for ids in the wrong order; None is not given."""
     if after is not None:
         check_snapshot_id(after, "after")
     if until is not None:

@@ -1,4 +1,4 @@
-"""Asking for the files of a range of snapshots, of which some may have a changelog and others none."""
+"""Requests the files of a range of snapshots, some of which may have a changelog and others none."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BEGIN_BETWEEN: Final = f"begin '{INCREMENTAL_BETWEEN.key}' with {{}} or more, or
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """What some snapshots brought.
+    """The files of a range of snapshots.
 
     Args:
-        plan: Of the range; its files are one sort of them.
-        condition: Of the read, on the plan's schema.
-        expects: Whether the table's option says that snapshots have a changelog.
-        data: Data files, of those snapshots at least that have no changelog.
+        plan: The plan of the range; its files are of one sort.
+        condition: The condition of the read, on the plan's schema.
+        expects: Whether snapshots should have a changelog, by the table's option.
+        data: Data files, at least of the snapshots that have no changelog.
         changelog: Changelog files.
     """
 
@@ -45,13 +45,13 @@ class ChangeRange:
 
 
 def find_begin(metastore: Metastore, table: TableInfo, until: int | None, *, raw: bool) -> int:
-    """Behind which snapshot a read of all changes begins that are kept; asks the metastore.
+    """Returns the snapshot after which a read of all retained changes begins; asks the metastore.
 
     Args:
-        metastore: Who knows what is kept.
+        metastore: Knows what is retained.
         table: The table.
-        until: Where the read ends; None: with the newest snapshot. One that has expired is an error of the read.
-        raw: Rows are read as they were written, from data files, whatever changelog lives longer.
+        until: The end of the read; None: the newest snapshot. An expired one is an error of the read.
+        raw: Rows are read as they were written, from data files, even if changelogs live longer.
     """
     (kept,) = metastore.list_latest([table.table_uuid])
     begin = max((kept.earliest_snapshot_id if raw else kept.earliest_change_id) - 1, 0)
@@ -60,12 +60,12 @@ def find_begin(metastore: Metastore, table: TableInfo, until: int | None, *, raw
 
 @contextmanager
 def naming_what_is_kept(metastore: Metastore, table: TableInfo, after: int, remedy: str) -> Iterator[None]:
-    """Has the error of a range that begins before what is kept name the range that can be read (semantics 5.6).
+    """Adds the readable range to the error of a range that begins too early (semantics 5.6).
 
     Args:
-        metastore: Who knows what is kept.
+        metastore: Knows what is retained.
         table: The table.
-        after: Behind which snapshot the range begins.
+        after: The range begins after this snapshot.
         remedy: What to give instead, as a clause with `{}` for the first possible beginning.
     """
     try:
@@ -94,20 +94,20 @@ def plan_range(
     *,
     raw: bool,
 ) -> ChangeRange:
-    """Asks for the files of a range: once where all its snapshots are as the table's option leads to expect; blocks.
+    """Requests the files of a range; blocks. One call is enough if all its snapshots match the table's option.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the read.
         info: The table.
         after: Excluded.
         until: Included.
-        parse: Resolves the condition of the read on a schema; None: there is none.
-        raw: Data files only, whatever changelog there is.
+        parse: Resolves the condition of the read on a schema; None: no condition.
+        raw: Data files only, even if there is a changelog.
 
     Raises:
         NotFound: There is no such snapshot yet.
-        SnapshotExpired: One is no longer kept.
-        Unavailable: The changelog of one is still to be made (`lakelog.reads.complete_changes`).
+        SnapshotExpired: A snapshot of the range has expired.
+        Unavailable: A changelog of the range is still pending (`lakelog.reads.complete_changes`).
     """
     keyed = bool(info.schema.primary_key) and not raw
     expects = keyed and has_changelog_producer(info)

@@ -1,8 +1,8 @@
-"""The changes of a table with a primary key from its data files alone: each with the row that was there before.
+"""Computes the changes of a table with a primary key from its data files alone: each with the row before it.
 
-Old rows are looked up in the table itself, so that nobody keeps all keys to tell what changed (semantics 3.3). Some
-successive commits are told together: their old rows are looked up once, before the first of them, and what is old for
-the later ones follows from the earlier ones. A commit of more rows than that is told piece by piece.
+Old rows are looked up in the table itself, so no reader has to keep all keys to find changes (semantics 3.3).
+Successive commits are handled together: their old rows are looked up once, before the first of them, and the old rows
+of the later ones follow from the earlier ones. A commit with more rows than that is handled in chunks.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from lakelog.storage.scan.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanC
 from lakelog.storage.write.routing import route_rows, to_routing
 
 EMITTED_ROWS: Final = 1 << 19
-"""Rows of commits that are told together; they, their old rows and the changes are in memory, for two such pieces."""
+"""Rows of commits that are handled together; they, their old rows and the changes are in memory, for two chunks."""
 
 _AHEAD: Final = 2
 
 
 class States(Protocol):
-    """Who tells which files the states of a table consist of. Picklable where the changes that ask it are."""
+    """Returns the files of a table's states. Picklable if the changes that use it are."""
 
     def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
-        """The live files of a state in a plan's order: those asked for, and perhaps others of the same buckets."""
+        """The live files of a state in a plan's order: the requested buckets, and perhaps other files of them."""
         ...
 
 
@@ -67,16 +67,16 @@ class MetastoreStates:
     metastore: Metastore
 
     def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
-        """The live files of a state; blocks."""
+        """Returns the live files of a state; blocks."""
         return to_live_files(self.metastore.plan(request).files)
 
 
 @dataclass(frozen=True)
 class ComparedStates:
-    """Implements `States` so that one snapshot seems to lead from one state to another, however many there were.
+    """Implements `States` as if one snapshot led from one state to another, however many there were in between.
 
     Args:
-        states: Who knows them.
+        states: Knows both states.
         before: The older state; 0: no rows.
         until: The newer one.
     """
@@ -86,7 +86,7 @@ class ComparedStates:
     until: int
 
     def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
-        """The live files of the state `until`; for the one before it those of `before`."""
+        """Returns the live files of the state `until`; for the snapshot before it those of `before`."""
         if request.at != AtSnapshot(self.until):
             request = dataclasses.replace(request, at=AtSnapshot(self.before))
             if self.before == 0:
@@ -96,21 +96,21 @@ class ComparedStates:
 
 @dataclass(frozen=True)
 class NormalizedChanges:
-    """The keyed changes that some commits made. Immutable but for the caches; may be iterated several times.
+    """The keyed changes of some commits. Immutable except for the caches; can be iterated several times.
 
     Args:
-        states: Who tells of the states before.
+        states: Returns the files of the states before.
         store: Where the files are.
-        table: The table; its schema is what is read with.
-        files: What the commits added, by commit, then in the order of their buckets.
+        table: The table; rows are read with its schema.
+        files: The files that the commits added, by commit, then in the order of their buckets.
         breaks: Ids of the snapshots in between that replaced rows, rising.
-        columns: What to read and return.
-        policy: What decides between rows of one key.
-        caches: Of this process; None: to be given before it is read.
-        overwrites: Tell what the snapshots of `breaks` changed, too.
-        rules: How to tell changes; None: as whoever normalizes does (semantics 3.3).
-        emitted_rows: Rows of commits that are told together.
-        counts: Told of what is read; None: nobody is.
+        columns: The columns to read and return.
+        policy: Decides between rows of one key.
+        caches: The caches of this process; None: they must be given before reading.
+        overwrites: Also emit what the snapshots of `breaks` changed.
+        rules: How to emit changes; None: as readers do it (semantics 3.3).
+        emitted_rows: How many rows of commits are handled together.
+        counts: Counts what is read; None: nothing is counted.
     """
 
     states: States
@@ -128,28 +128,28 @@ class NormalizedChanges:
 
     @property
     def returned_schema(self) -> pa.Schema:
-        """The columns that are returned."""
+        """The returned columns."""
         by_name = {each.name: each for each in self.table.schema.arrow} | OWN_FIELDS
         return pa.schema([by_name[name].remove_metadata() for name in self.columns.returned])
 
     def with_caches(self, caches: Caches | None) -> NormalizedChanges:
-        """Itself with the caches of a process, or with none, to be taken to another one."""
+        """A copy with the caches of a process, or without caches, to be sent to another process."""
         return dataclasses.replace(self, caches=caches, counts=None)
 
     def counted_by(self, counts: ReadCounts) -> NormalizedChanges:
-        """Itself, telling what it reads of the commits' own files."""
+        """A copy that counts what it reads of the commits' own files."""
         counts.add(ReadMetrics(files=len(self.files)))
         return dataclasses.replace(self, counts=counts)
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Tells the changes, commit by commit.
+        """Emits the changes, commit by commit.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
-            SnapshotExpired: The state before a commit is no longer kept.
+            SnapshotExpired: The state before a commit has expired.
         """
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="lakelog-changes") as pool:
             try:
@@ -160,24 +160,24 @@ class NormalizedChanges:
 
     @property
     def emitted_columns(self) -> list[str]:
-        """What `emit_rows` needs of each row: what is read, and what decides between rows and where they are."""
+        """The columns that `emit_rows` needs: those to return, and those that decide the order and place of rows."""
         schema = self.table.schema
         names = {*schema.primary_key, *(each.name for each in self._fields())}
         return [name for name in schema.arrow.names if name in names]
 
     def emit_rows(self, commits: Sequence[tuple[Snapshot, pa.Table]]) -> Iterator[pa.RecordBatch]:
-        """Tells the changes of some successive commits whose rows are known, as those of their files would be.
+        """Emits the changes of successive commits from their rows, with the same result as from their files.
 
         Args:
             commits: Rows of commits without an overwrite in between, rising: the columns `emitted_columns` and
-                `_row_kind` (int8 codes); of each key in the order of arrival.
+                `_row_kind` (int8 codes); the rows of each key in the order of arrival.
 
         Yields:
             As `read_batches`.
 
         Raises:
             DataCorrupted: A file of the state before is damaged or missing; named.
-            SnapshotExpired: The state before the first commit is no longer kept.
+            SnapshotExpired: The state before the first commit has expired.
         """
         routing = to_routing(self.table.schema, TableOptions(self.table.options))
         schema = pa.schema([each.remove_metadata() for each in (*self._fields(), KIND_FIELD)])
@@ -212,11 +212,11 @@ class NormalizedChanges:
         return group_by_bucket(leave_out_added(self.states.list_files(request), first.snapshot_id))
 
     def count_rows(self) -> int:
-        """Counts the rows that `read_batches` gives, by telling them."""
+        """Counts the rows that `read_batches` returns, by emitting them."""
         return sum(batch.num_rows for batch in self.read_batches())
 
     def _chunks(self) -> Iterator[_Chunk]:
-        """Commits to tell together; of a larger one its buckets, of a larger bucket its key ranges."""
+        """Splits the commits into chunks; a large commit by buckets, a large bucket by key ranges."""
         for window in self._windows():
             if isinstance(window, int):
                 yield from self._overwrite_chunks(window)
@@ -234,7 +234,7 @@ class NormalizedChanges:
                     yield _Chunk({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
     def _windows(self) -> Iterator[list[LiveFile] | int]:
-        """Files of successive commits that are told together, and the ids of snapshots that replaced rows."""
+        """Files of successive commits that are handled together, and the ids of snapshots that replaced rows."""
         window: list[LiveFile] = []
         breaks = deque(self.breaks)
         for snapshot_id, files in itertools.groupby(self.files, lambda file: file.added_snapshot):
@@ -251,7 +251,7 @@ class NormalizedChanges:
         yield from breaks
 
     def _overwrite_chunks(self, snapshot_id: int) -> Iterator[_Chunk]:
-        """What a snapshot replaced and brought, by buckets, or by key ranges of a large one."""
+        """What a snapshot replaced and added, by buckets, or by key ranges of a large bucket."""
         if not self.overwrites:
             return
         states = [
@@ -262,7 +262,7 @@ class NormalizedChanges:
             old, new = (state.get(bucket, []) for state in states)
             if old == new:
                 continue
-            # In the order of rows: what a compaction wrote stands in the place of its inputs, before newer files.
+            # In the order of rows: the output of a compaction takes the place of its inputs, before newer files.
             files = sorted({file.file_id: file for file in (*old, *new)}.values(), key=_place)
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
@@ -270,7 +270,7 @@ class NormalizedChanges:
                 yield _Chunk({}, [snapshot_id], files, [each.rows for each in step], sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
-        """The files that were live before the first commit of a window, of the buckets it touches."""
+        """The files that were live before the first commit of a window, in the buckets that it touches."""
         first = window[0].added_snapshot
         if first == 1:
             return {}
@@ -289,7 +289,7 @@ class NormalizedChanges:
         emitted: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
         if self.counts is not None:
             self.counts.add(ReadMetrics(files_opened=len(chunk.files)))
-        # In one order however many commits are told together: a reader may go on behind a row that it has.
+        # One order, however many commits are handled together: a reader can resume after a row that it has.
         for bucket, files in sorted(group_by_bucket(chunk.files).items()):
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
             for number, file in enumerate(files):
@@ -307,7 +307,7 @@ class NormalizedChanges:
         ]
 
     def _compare(self, chunk: _Chunk, sides: tuple[Sequence[bool], Sequence[bool]]) -> pa.Table:
-        """What two states of the same keys differ in; each is merged of the runs that it has."""
+        """The difference between two states of the same keys; each state is merged from its own runs."""
         assert chunk.tables is not None, "they are read already"
         states = []
         for side in sides:
@@ -352,7 +352,7 @@ class NormalizedChanges:
         )
 
     def _fields(self) -> list[pa.Field]:
-        """What to read, as files store it: those of the key and of the sequence decide."""
+        """The fields to read, as files store them, including those that decide the key and the sequence."""
         names = {*self.policy.key, *self.policy.sequence, *(each.name for each in self.columns.read)}
         return [each for each in plan_file_schema(self.table.schema, with_row_kind=False) if each.name in names]
 
@@ -375,14 +375,14 @@ def _place(file: LiveFile) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Commits to tell together.
+    """Commits whose changes are emitted together.
 
     Args:
         base: The files that were live before them, by bucket.
         commits: Ids of the snapshots, rising.
-        files: What they added.
-        tables: The rows of the files, where they are told by key ranges; None: to be read.
-        sides: Of a snapshot that replaced rows: which of the files were live before it, and which are afterwards.
+        files: The files that they added.
+        tables: The rows of the files, if key ranges are emitted; None: still to be read.
+        sides: For a snapshot that replaced rows: which files were live before it, and which are live after it.
     """
 
     base: Mapping[Bucket, list[LiveFile]]

@@ -1,4 +1,4 @@
-"""Waiting until no changelog of a range is open, as bounded reads of changes do (semantics 3.5)."""
+"""Waits until no changelog of a range is pending, as bounded reads of changes do (semantics 3.5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 from lakelog.format.tables.table import TableInfo
 
 DEFAULT_TIMEOUT_S: Final = 60.0
-"""A compactor that runs attaches a changelog within a second of the commit, and thousands that wait in a minute."""
+"""A running compactor attaches a changelog within a second of the commit, and thousands of waiting ones in a minute."""
 
 CHANGELOG_OPEN: Final = "CHANGELOG_OPEN"
 
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 def check_complete(table: TableInfo, snapshots: tuple[Snapshot, ...]) -> None:
-    """Check that no changelog of a range is open. Pure.
+    """Checks that no changelog of a range is pending. Pure.
 
     Raises:
-        Unavailable: One is; named, with reason `CHANGELOG_OPEN`.
+        Unavailable: A changelog is pending; named, with reason `CHANGELOG_OPEN`.
     """
     first = next((each for each in snapshots if each.changelog is ChangelogState.PENDING), None)
     if first is not None:
@@ -32,7 +32,7 @@ def check_complete(table: TableInfo, snapshots: tuple[Snapshot, ...]) -> None:
 
 
 def check_timeout(timeout_s: float) -> float:
-    """Raises InvalidArgument for what is no time to wait; returns it."""
+    """Returns the time to wait; raises InvalidArgument if it is not a duration."""
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= 1e6:
         raise InvalidArgument(
             f"timeout={timeout_s!r:.80} is no time to wait: give seconds, 0 or more.", metadata={"field": "timeout"}
@@ -43,19 +43,19 @@ def check_timeout(timeout_s: float) -> float:
 def plan_when_complete(
     metastore: Metastore, table: TableInfo, until: int, timeout_s: float, plan: Callable[[], T]
 ) -> T:
-    """Plans a read of changes; where a changelog is open, again once it was attached. Blocks.
+    """Plans a read of changes; if a changelog is pending, plans again once it is attached. Blocks.
 
-    What was complete stays so, so that a second plan finds no open one.
+    A complete changelog stays complete, so the second plan finds none pending.
 
     Args:
-        metastore: Who tells when changelogs are attached.
+        metastore: Reports when changelogs are attached.
         table: The table.
         until: The last snapshot of the read.
         timeout_s: How long to wait at most; 0: not at all.
-        plan: Plans the read; raises Unavailable with reason `CHANGELOG_OPEN` where it cannot yet.
+        plan: Plans the read; raises Unavailable with reason `CHANGELOG_OPEN` if a changelog is pending.
 
     Raises:
-        Unavailable: A changelog was still open at the end; names the snapshot.
+        Unavailable: A changelog was still pending at the end; names the snapshot.
     """
     try:
         return plan()
@@ -67,10 +67,10 @@ def plan_when_complete(
 
 
 def check_reached(metastore: Metastore, table: TableInfo, until: int) -> None:
-    """Check that a stream can show a table up to a snapshot; asks the metastore.
+    """Checks that a stream can show a table up to a snapshot; asks the metastore.
 
     Raises:
-        Unavailable: A changelog is open up to it; named.
+        Unavailable: A changelog up to it is pending; named.
     """
     reached = metastore.list_snapshots(table.table_uuid, limit=1).complete_until
     if reached < until:

@@ -1,4 +1,4 @@
-"""The error for a position behind which the next change is no longer kept (semantics 5.6): one text for all readers."""
+"""The error for a position whose next change has expired (semantics 5.6): one text for all readers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def to_expired_position(
     Args:
         who: What is at the position: `Consumer 'billing'`, `The checkpoint` ...
         table: Its full name.
-        after: The last snapshot that was read; changes behind it were to come.
-        earliest: The earliest snapshot whose changes are kept.
+        after: The last snapshot that was read; the changes after it are the next ones.
+        earliest: The earliest snapshot whose changes are retained.
         latest: The newest one.
         remedy: What to do, as a clause; `GO_ON_WITH_OPTION` or another.
     """

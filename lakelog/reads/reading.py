@@ -1,4 +1,4 @@
-"""What reads of the SDK and of Spark have in common: which state is meant, which columns, which files can matter."""
+"""Shared parts of reads in the SDK and Spark: which state, which columns, which files can matter."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def resolve_state(
     options: ScanOptions | None = None,
     tag: str | None = None,
 ) -> State:
-    """Which state is meant by arguments and options together; None: the newest. Pure.
+    """Returns the state that arguments and options name together; None: the newest. Pure.
 
     Raises:
-        InvalidArgument: More than one says so, or one is no snapshot, time or tag.
+        InvalidArgument: More than one names a state, or one is no snapshot, time or tag.
     """
     options = options or ScanOptions({})
     by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS), options.get(SCAN_TAG_NAME)
@@ -67,10 +67,10 @@ def resolve_state(
 
 
 def find_snapshot_at(metastore: Metastore, table_uuid: str, moment: TimeLike, name: str) -> int:
-    """Asks for the newest snapshot that was committed at or before a time; only such as are kept count.
+    """Finds the newest snapshot that was committed at or before a time; expired ones do not count.
 
     Args:
-        metastore: Who knows.
+        metastore: Knows the snapshots.
         table_uuid: The table.
         moment: The time; see `to_epoch_ms`.
         name: The argument, for messages.
@@ -79,7 +79,7 @@ def find_snapshot_at(metastore: Metastore, table_uuid: str, moment: TimeLike, na
         InvalidArgument: It is no point in time.
         NotFound: There is no such snapshot.
     """
-    # One bucket, since no file is wanted.
+    # One bucket is enough, since no file is needed.
     plan = metastore.plan(PlanRequest(table_uuid, AtTime(to_epoch_ms(moment, name)), buckets=(0,)))
     assert plan.snapshot is not None, "a time before the first snapshot is an error"
     return plan.snapshot.snapshot_id
@@ -94,15 +94,15 @@ def plan_files(
     changelog: bool = False,
     baseline: bool = False,
 ) -> tuple[Plan, Filter | None]:
-    """Asks for the files to read; blocks on the metastore.
+    """Requests the files to read; blocks on the metastore.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the read.
         info: The table.
         at: What to read; None: the newest snapshot.
-        parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
-        changelog: Of a range, its changelog files instead of its data files.
-        baseline: Of a state, what streams have been shown by then (`lakelog.format.tables.plan.PlanRequest`).
+        parse: Resolves the condition of the read on a schema; None: no condition, or one that excludes no files.
+        changelog: For a range: its changelog files instead of its data files.
+        baseline: For a state: what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -111,19 +111,19 @@ def plan_files(
     while True:
         parsed = parse(schema)
         plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), baseline=baseline))
-        # Asked again in the rare case that the state has another schema than the table has now.
+        # Plans again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
         schema = plan.schema
 
 
 def make_parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
-    """What resolves a condition on a schema."""
+    """Returns a function that resolves a condition on a schema."""
     return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
 
 
 def to_names(columns: Any) -> list[str]:
-    """Names of columns as a user gave them; InvalidArgument for what is no list of texts. Pure."""
+    """Names of columns as a user gave them; raises InvalidArgument if they are not a list of texts. Pure."""
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
         hint = f", here perhaps ['{columns}']" if isinstance(columns, str) else ""
         raise InvalidArgument(
@@ -133,10 +133,10 @@ def to_names(columns: Any) -> list[str]:
 
 
 def without_kind(columns: Sequence[str] | None, schema: TableSchema) -> Sequence[str] | None:
-    """What a stream is asked for, but for `_row_kind` of a table with a primary key: named or not, it comes last. Pure.
+    """The requested columns of a stream; without `_row_kind` of a keyed table, which always comes last. Pure.
 
     Raises:
-        InvalidArgument: It is no list of names.
+        InvalidArgument: It is not a list of names.
     """
     if columns is None or not schema.primary_key:
         return columns
@@ -146,16 +146,16 @@ def without_kind(columns: Sequence[str] | None, schema: TableSchema) -> Sequence
 def check_columns(
     columns: Sequence[str] | None, schema: TableSchema, table_name: str, own: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns that are asked for. Pure.
+    """Returns the requested columns. Pure.
 
     Args:
         columns: As the user gave them; None: all of the table's.
-        schema: What is read with.
-        table_name: For messages.
+        schema: The schema to read with.
+        table_name: The table's name, for messages.
         own: Names of further columns, which lakelog makes itself.
 
     Raises:
-        InvalidArgument: It is no list of names; a name is not there, with the nearest ones; or stands there twice.
+        InvalidArgument: It is not a list of names; or a name is missing, with the nearest ones; or is repeated.
     """
     known = schema.arrow.names
     if columns is None:
@@ -183,10 +183,10 @@ def to_scan_columns(
     """What a read of some columns under a condition reads from files and returns. Pure.
 
     Args:
-        names: Columns to return; names that are not the table's are for the caller to add.
-        schema: What is read with.
+        names: Columns to return; the caller adds names that are not the table's.
+        schema: The schema to read with.
         parsed: The condition; None: none.
-        stored: The columns as they are taken from the files; None: as the table says.
+        stored: The columns as they are in the files; None: as the table says.
     """
     used = set(names) | set(parsed.columns if parsed is not None else ())
     read = tuple(field for field in (schema.arrow if stored is None else stored) if field.name in used)
@@ -210,17 +210,17 @@ def _to_request(
         return PlanRequest(info.table_uuid, at, changelog=changelog)
     ids = schema.field_ids
     predicate = parsed.to_predicate(ids)
-    # Buckets and bucket keys never change, so those of the table as it is now are right.
+    # Buckets and bucket keys never change, so those of the current table are right.
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
     if changelog:
-        # Change rows stand for themselves, so that any column may leave out a file of them.
+        # Change rows are independent, so any column can exclude a file.
         return PlanRequest(
             info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key, changelog=True
         )
-    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
-    # older ones of their keys, which then would come back.
+    # SUBTLE: only the key can exclude a file. If another column excluded it, its rows would no longer hide the older
+    # rows of their keys, which would appear again.
     predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

@@ -1,4 +1,4 @@
-"""Where the rows of a scan come from: one read, or several, one behind the other."""
+"""Where the rows of a scan come from: one read, or several in sequence."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class RowSource(Protocol):
 
     @property
     def files(self) -> Sequence[LiveFile]:
-        """The data files it is about."""
+        """The data files to read."""
 
     @property
     def returned_schema(self) -> pa.Schema:
-        """The columns that are returned."""
+        """The returned columns."""
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; a generator, which ends the read when it is closed. None of the batches is empty."""
+        """Reads the rows; a generator. Closing it ends the read. None of the batches is empty."""
 
     def count_rows(self) -> int:
-        """Counts the rows that `read_batches` gives."""
+        """Counts the rows that `read_batches` returns."""
 
     def with_caches(self, caches: Caches | None) -> RowSource:
-        """Itself with the caches of a process, or with none, to be taken to another one."""
+        """A copy with the caches of a process, or without caches, to be sent to another process."""
 
     def counted_by(self, counts: ReadCounts) -> RowSource:
-        """Itself, telling what it reads; what it looks up, the caches count."""
+        """A copy that counts what it reads; the caches count what it looks up."""
 
 
 @dataclass(frozen=True)
 class SuccessiveRows:
-    """The rows of several sources, those of each behind those of the one before.
+    """The rows of several sources in sequence.
 
     Args:
-        sources: Their columns may differ from those that are returned in what may be NULL.
-        returned_schema: The columns that are returned.
+        sources: Their columns may differ from the returned ones in nullability.
+        returned_schema: The returned columns.
     """
 
     sources: Sequence[RowSource]
@@ -53,7 +53,7 @@ class SuccessiveRows:
 
     @property
     def files(self) -> Sequence[LiveFile]:
-        """The files of all."""
+        """The files of all sources."""
         return [file for source in self.sources for file in source.files]
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
@@ -65,13 +65,13 @@ class SuccessiveRows:
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if len(schema) else batch
 
     def count_rows(self) -> int:
-        """Counts the rows of all."""
+        """Counts the rows of all sources."""
         return sum(source.count_rows() for source in self.sources)
 
     def with_caches(self, caches: Caches | None) -> SuccessiveRows:
-        """Itself with the caches of a process, or with none."""
+        """A copy with the caches of a process, or without caches."""
         return dataclasses.replace(self, sources=[source.with_caches(caches) for source in self.sources])
 
     def counted_by(self, counts: ReadCounts) -> SuccessiveRows:
-        """Itself, telling what its sources read."""
+        """A copy whose sources count what they read."""
         return dataclasses.replace(self, sources=[source.counted_by(counts) for source in self.sources])

@@ -1,4 +1,4 @@
-"""Reads of a table: a state of it, or what snapshots added, as Arrow, pandas or polars."""
+"""Reads of a table: a state, or what snapshots added, as Arrow, pandas or polars."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 class Scan:
     """The rows of a table at one snapshot, or what some snapshots added; `Table.scan` and `Table.changes` make it.
 
-    The snapshot is settled when it is made: however often it is read, the rows are the same. Threads may share it. It
-    pickles, with the list of files it reads.
+    The snapshot is fixed when the scan is made: however often it is read, the rows are the same. Threads may share it.
+    It pickles, with the list of files it reads.
 
     Args:
-        context: Where the table is.
+        context: The metastore, stores, caches and clock.
         plan: What to read.
         rows: How to read it.
-        limit: At most so many rows; None: all.
-        with_overwrites: Of changes: what overwrites changed is among them.
-        counts: Told of what is read; None: its own.
+        limit: At most this many rows; None: all.
+        with_overwrites: For changes: whether they include what overwrites changed.
+        counts: Counts what is read; None: its own.
         reads_from: The earliest snapshot that is needed; None: the first that the plan names.
-        of_changelogs: Of changes: nothing but changelog files is read, which may be kept longer than states.
+        of_changelogs: For changes: whether only changelog files are read, which can be retained longer than states.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Scan:
             self._counts.add(ReadMetrics(snapshots_skipped=len(self.skipped_snapshots)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A cache is of one process; where the scan arrives it takes that catalog's.
+        # A cache belongs to one process; an unpickled scan uses the cache of its catalog.
         rows = self._rows.with_caches(None)
         more = (self._with_overwrites, self._reads_from, self._of_changelogs)
         return (_rebuild_scan, (self._context, self._plan, rows, self._limit, *more))
@@ -78,37 +78,37 @@ class Scan:
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot that is read, or the last of the range; 0 where there is none to read.
+        """The snapshot that is read, or the last of the range; 0 if there is none.
 
-        Give it to a write that rests on what was read: `table.overwrite(rows, if_snapshot=scan.snapshot_id)`.
+        Pass it to a write that depends on what was read: `table.overwrite(rows, if_snapshot=scan.snapshot_id)`.
         """
         return 0 if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
     def snapshot_uuid(self) -> str:
-        """The uuid of that snapshot; empty where there is none."""
+        """The uuid of that snapshot; empty if there is none."""
         return "" if self._plan.snapshot is None else self._plan.snapshot.snapshot_uuid
 
     @property
     def watermark_ms(self) -> int | None:
-        """The watermark of that snapshot, in milliseconds since the epoch; None where there is none."""
+        """The watermark of that snapshot, in milliseconds since the epoch; None if there is none."""
         return None if self._plan.snapshot is None else self._plan.snapshot.watermark_ms
 
     @property
     def skipped_snapshots(self) -> tuple[int, ...]:
-        """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (semantics 5.2)."""
+        """Ids of the snapshots that overwrote rows, which the changes do not show; rising (semantics 5.2)."""
         if self._with_overwrites:
             return ()
         return tuple(find_overwrites(self._plan.range_snapshots))
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was read so far, and what could be left out: files, row groups, bytes."""
+        """What was read so far, and what was skipped: files, row groups, bytes."""
         return self._counts.metrics
 
     @property
     def files(self) -> Sequence[LiveFile]:
-        """The data files that are read, those left out that the filter rules out."""
+        """The data files that are read, without those that the filter excludes."""
         return self._rows.files
 
     @property
@@ -117,15 +117,15 @@ class Scan:
         return self._rows.returned_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows batch by batch, in memory that does not depend on how many there are.
+        """Reads the rows batch by batch; the memory does not depend on their number.
 
         Yields:
             Batches with the columns of `schema`, none of them empty. Closing the iterator early ends the read.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
-            SnapshotExpired: A file is missing, and so is the snapshot. One that lasts is held, so that this only meets
-                reads that begin, or wait, while theirs expires.
+            SnapshotExpired: A file is missing, and so is the snapshot. A long read has a snapshot lease, so this only
+                happens to reads that begin, or wait, while their snapshot expires.
         """
         left = self._limit
         if left == 0:
@@ -158,13 +158,13 @@ class Scan:
         return to_polars(self.to_arrow)
 
     def count(self) -> int:
-        """Counts the rows; opens no file where what the metastore knows is enough."""
+        """Counts the rows; opens no file if the metastore knows enough."""
         with self._leased():
             count = self._rows.count_rows()
         return count if self._limit is None else min(count, self._limit)
 
     def _leased(self) -> AbstractContextManager[None]:
-        """Holds what is read, if that lasts."""
+        """Leases the snapshot for a long read."""
         plan = self._plan
         if plan.snapshot is None or not self._rows.files:
             return nullcontext()
@@ -175,13 +175,13 @@ class Scan:
         )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream, so that a scan may be given to whatever takes one, also to a write."""
+        """The rows as an Arrow stream, so that a scan can be passed to any consumer of one, including a write."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
 
 def check_limit(limit: int | None, name: str = "limit") -> None:
-    """Raises InvalidArgument for what is no number of rows."""
+    """Raises InvalidArgument if the limit is not a number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise InvalidArgument(f"{name}={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": name})
 
@@ -207,5 +207,5 @@ def _rebuild_scan(
 
 
 def find_policy(plan: Plan) -> MergePolicy | None:
-    """What decides between rows of one key; None: there is no key."""
+    """What decides between rows of one key; None: the table has no key."""
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None

@@ -1,7 +1,7 @@
-"""Planning reads of a table: of a state of it, or of what snapshots changed.
+"""Plans reads of a table: of a state, or of what snapshots changed.
 
-A snapshot that has a changelog is read from it as it stands; of the others the changes are told by looking old rows up
-(`changes.py`), or shown as they were written. A range may hold both sorts, since a table's producer may be altered.
+A snapshot with a changelog is read from it as it was written. For the others old rows are looked up (`changes.py`), or
+rows are shown as they were written. A range can have both kinds, since a table's producer can be altered.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def plan_scan(
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.Table.scan`.
 
-    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch;
-    with `baseline` of what streams have been shown by then (`lakelog.format.tables.plan.PlanRequest`).
+    With `files_since_ms` it reads only files committed at or after this time, in milliseconds since the epoch; with
+    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -84,7 +84,7 @@ def plan_scan(
     names = check_columns(columns, schema, str(info.name))
     live = to_live_files(plan.files)
     if files_since_ms is not None:
-        # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
+        # Excluded files are older than the others, so no row reappears that a newer one had replaced.
         live = [file for file in live if file.order_time_ms >= files_since_ms]
     files = FileScan(
         context.open_store(plan.table),
@@ -141,7 +141,7 @@ def _plan_between(
         )
     plan, parsed = plan_files(context.metastore, info, AtSnapshot(until), make_parser(condition))
     if after:
-        # A state that is not kept any more is told of now, not with the first row.
+        # Report an expired state now, not with the first row.
         context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
     policy = find_policy(plan)
     assert policy is not None, "the table has a key"
@@ -173,13 +173,13 @@ def plan_changes(
     without_deletes: bool = False,
     counts: ReadCounts | None = None,
 ) -> Scan:
-    """Plans a read of what the snapshots after `after`, up to and with `until`, changed.
+    """Plans a read of what the snapshots after `after`, up to and including `until`, changed.
 
-    Of an append table that is what they added. Of a table with a primary key it is what the changelog of each snapshot
-    says, and where it has none the keyed changes, each with its old row; or, with `raw`, what was written: the last row
-    a key of each commit, also where a commit had more rows than a writer's buffer and so wrote several runs
-    (semantics 3.3). Snapshots that compacted show nothing, and so do those that overwrote, unless `overwrites` asks
-    for their difference, or for their new rows where there is no key (semantics 5.2).
+    For an append table these are the added rows. For a table with a primary key they are the changelog of each
+    snapshot; for a snapshot without one the keyed changes, each with its old row; or, with `raw`, the rows as written:
+    the last row per key of each commit, also if a commit had more rows than a writer's buffer and so wrote several runs
+    (semantics 3.3). Compactions show nothing. Overwrites show nothing either, unless `overwrites` requests their
+    difference, or their new rows if there is no key (semantics 5.2).
     """
     changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw)
     plan, policy = changes.plan, find_policy(changes.plan)

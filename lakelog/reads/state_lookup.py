@@ -1,4 +1,4 @@
-"""Looking rows up by key in the state at one snapshot, whichever buckets they are in."""
+"""Looks rows up by key in the state at one snapshot, in any bucket."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from lakelog.storage.write.routing import route_rows, to_routing
 
 
 class StateLookup:
-    """Looks rows of a table with a primary key up. For one thread at a time.
+    """Looks up rows of a table with a primary key. For one thread at a time.
 
-    It remembers the files of the snapshot asked for last, since whoever follows a table asks for one again and again.
-    Of tables whose first row of a key stays (semantics 2.4) it is not asked.
+    It remembers the files of the last requested snapshot, since readers that follow a table request one repeatedly. It
+    is not used for tables that keep the first row of a key (semantics 2.4).
 
     Args:
-        metastore: Tells which files a state consists of.
+        metastore: Returns the files of a state.
         store: Where they are.
-        table: The table; its schema is what is read with.
-        columns: Names of the columns to find; those of the primary key and of `sequence.field` are among them.
-        caches: Of this process.
+        table: The table; rows are read with its schema.
+        columns: Names of the columns to find, including those of the primary key and of `sequence.field`.
+        caches: The caches of this process.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class StateLookup:
         return rows.add_column(0, KEY_COLUMN, keys)
 
     def find(self, rows: pa.Table, snapshot_id: int) -> pa.Table:
-        """The records that decide some keys at a snapshot, deletes too; keys without one are missing. Blocks.
+        """Finds the records that decide some keys at a snapshot, also deletes; keys without one are missing. Blocks.
 
         Args:
-            rows: With the columns of the primary key; each key once.
-            snapshot_id: 0: the state before the first, in which there is nothing.
+            rows: Rows with the columns of the primary key; each key once.
+            snapshot_id: The snapshot; 0: the state before the first, which is empty.
 
         Returns:
             `KEY_COLUMN`, `columns`, `_row_kind` (int8 codes) and `_commit_timestamp`, in any order.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
-            SnapshotExpired: The snapshot is no longer kept.
+            SnapshotExpired: The snapshot has expired.
         """
         found = [self._empty()]
         for files, keys in self._plan(rows, snapshot_id):
@@ -86,12 +86,12 @@ class StateLookup:
         return pa.concat_tables(found)
 
     def find_written(self, rows: pa.Table, snapshot_id: int) -> tuple[pa.Array, pa.Table]:
-        """As `find`, of those keys that the snapshot itself wrote; and these keys, encoded."""
+        """As `find`, for keys that the snapshot itself wrote; also returns these keys, encoded."""
         found = [self._empty()]
         for files, keys in self._plan(rows, snapshot_id):
             written = self._look_up([each for each in files if each.added_snapshot == snapshot_id], keys)
             if written.num_rows and self._policy.sequence:
-                # What was written may have lost to older rows.
+                # The written rows may have lost to older rows.
                 left = pc.is_in(self.with_keys(keys).column(KEY_COLUMN), value_set=_keys_of(written))
                 written = self._look_up(files, keys.filter(left))
             found.append(written)
@@ -99,7 +99,7 @@ class StateLookup:
         return _keys_of(both), both
 
     def _plan(self, rows: pa.Table, snapshot_id: int) -> Iterator[tuple[list[LiveFile], pa.Table]]:
-        """The files of each bucket, and which keys are looked for in them."""
+        """The files of each bucket, and the keys to look up in them."""
         if not rows.num_rows or not snapshot_id:
             return
         routing = to_routing(self._table.schema, self._options)

@@ -1,4 +1,4 @@
-"""Where a subscription begins: what its options and the table's history say together (semantics 5.1, 5.6)."""
+"""Where a subscription begins, by its options and the table's history (semantics 5.1, 5.6)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class StreamStart:
     """Where a subscription to one table begins.
 
     Args:
-        after: Changes behind this snapshot are shown; 0: from the first on.
-        after_uuid: Its uuid, where it is known; empty: not checked.
+        after: Changes after this snapshot are shown; 0: from the first on.
+        after_uuid: Its uuid, if known; empty: not checked.
         full_at: The snapshot whose rows are shown first; None: no rows.
-        files_since_ms: Of these only the rows of files committed at or after this time; None: all.
-        first_snapshot: Changes of snapshots before this one are passed over.
-        first_time_ms: So are those of snapshots committed before this time; None: none.
-        first_record_ms: So are, where they come from the log, those of which no record was appended at or after this
+        files_since_ms: Show only those of these rows whose files were committed at or after this time; None: all.
+        first_snapshot: Skip changes of snapshots before this one.
+        first_time_ms: Skip changes of snapshots committed before this time; None: none.
+        first_record_ms: If changes come from the log, also skip snapshots without a record appended at or after this
             time, up to the first one that is shown; None: none.
-        skip_rows: The reader has so many rows of what comes next already.
+        skip_rows: The number of the next rows that the reader already has.
     """
 
     after: int
@@ -47,19 +47,19 @@ class StreamStart:
 
 
 def find_start(metastore: Metastore, table: TableInfo, options: StreamOptions) -> StreamStart:
-    """Finds where a subscription to one table begins that has no position yet; see `find_starts`."""
+    """Finds where a subscription to one table without a position begins; see `find_starts`."""
     return find_starts(metastore, [table], options)[0]
 
 
 def find_starts(metastore: Metastore, tables: Sequence[TableInfo], options: StreamOptions) -> list[StreamStart]:
-    """Finds where a subscription begins that has no position yet, in the order of the tables; blocks on the metastore.
+    """Finds where a subscription without a position begins, in the order of the tables; blocks on the metastore.
 
-    Of several tables no commit is half before that: they are looked at in one moment, and what was committed together
+    With several tables no commit is split by the beginning: all are read at one moment, and what was committed together
     has one time.
 
     Raises:
         NotFound: `from-snapshot-full` names a snapshot that is not there yet.
-        SnapshotExpired: It begins before what is kept, and `scan.expired-position` was given as `fail`.
+        SnapshotExpired: It begins before the retained changes, and `scan.expired-position` was set to `fail`.
         InvalidArgument: A snapshot is named, and there are several tables.
     """
     if len(tables) > 1 and options.mode in ("from-snapshot", "from-snapshot-full"):
@@ -82,7 +82,7 @@ def _find_start(
     earliest_change = found.earliest_change_id
     mode = options.mode
     wanted = options.get(STREAM_SNAPSHOT_ID)
-    # Start options are clamped, unless to fail was asked for by hand.
+    # A beginning that is too early is moved, unless the user explicitly requested to fail.
     strict = options.given().get(EXPIRED_POSITION.key) is not None and options.get(EXPIRED_POSITION) == "fail"
     if strict and wanted is not None:
         kept = earliest_change if mode == "from-snapshot" else earliest
@@ -102,14 +102,14 @@ def _find_start(
                 reason="SNAPSHOT_NOT_FOUND",
                 metadata={"snapshot_id": str(wanted), "latest": str(latest)},
             )
-        # In front of the first snapshot there are no rows.
+        # Before the first snapshot there are no rows.
         return _full(max(wanted, earliest) if earliest > 1 else wanted)
     if mode == "from-timestamp":
         since_ms = options.get(STREAM_TIMESTAMP_MILLIS)
         assert since_ms is not None, "the options were checked"
         before = _count_before(metastore, table, since_ms, earliest_change, latest)
         if strict and 1 < earliest_change == before + 1:
-            # What has expired may have been committed since that time.
+            # Expired snapshots may have been committed since that time.
             raise _begins_too_early(table, f"'{STREAM_TIMESTAMP_MILLIS.key}' = {since_ms}", earliest_change, latest)
         return StreamStart(before, first_time_ms=since_ms)
     if mode == "from-file-creation-time":
@@ -122,19 +122,19 @@ def _find_start(
         and found.last_full_snapshot_id >= max(earliest, 1)
     ):
         return _full(found.last_full_snapshot_id)
-    # Without a full compaction `compacted-full` is `latest-full`. So it is for several tables, of which each has its
-    # own: a commit to them would be in the rows of one and among the changes of another. And where full compactions
-    # tell changes, both begin with what these have told by now.
+    # Without a full compaction `compacted-full` is `latest-full`. The same holds for several tables, since each has its
+    # own full compaction: a commit to them would be in the rows of one table and among the changes of another. And if
+    # full compactions emit the changes, both modes begin with what has been emitted by now.
     return _full(latest, found.snapshot_uuid)
 
 
 def resume(
     metastore: Metastore, tables: Sequence[TableInfo], options: StreamOptions, consumers: Sequence[Consumer]
 ) -> list[StreamStart]:
-    """Finds where a consumer goes on that has a position in each table.
+    """Finds where a consumer with a position in each table goes on.
 
     Raises:
-        SnapshotExpired: What comes next is no longer kept, and the options do not say what to do then.
+        SnapshotExpired: The next change has expired, and the options do not say what to do then.
     """
     starts = []
     expired = False
@@ -156,12 +156,12 @@ def resume(
             expired = True
             start = StreamStart(at.earliest_change_id - 1)
         starts.append(start)
-    # The rows of one table beside the changes of others would show halves of commits.
+    # The rows of one table beside the changes of others would show parts of commits.
     return start_over(metastore, tables, policy) if expired and policy == "full" else starts
 
 
 def start_over(metastore: Metastore, tables: Sequence[TableInfo], policy: str) -> list[StreamStart]:
-    """Where a reader goes on whose next change is no longer kept: with the `earliest` that is, or with all rows."""
+    """Where a reader goes on after its next change has expired: with the `earliest` retained one, or with all rows."""
     found = metastore.list_latest([table.table_uuid for table in tables])
     if policy == "full":
         return [_full(each.snapshot_id, each.snapshot_uuid) for each in found]
@@ -181,12 +181,12 @@ def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:
 
 
 def _has_own_changes(table: TableInfo) -> bool:
-    """Whether each commit's changes are told by themselves, not by full compactions. Pure."""
+    """Whether each commit has its own changes, not full compactions. Pure."""
     return TableOptions(table.options).get(CHANGELOG_PRODUCER) != FULL_COMPACTION
 
 
 def _count_before(metastore: Metastore, table: TableInfo, time_ms: int, earliest: int, latest: int) -> int:
-    """The id of the last snapshot that was committed before a time, by bisection; of those that are kept."""
+    """The id of the last retained snapshot that was committed before a time, by bisection."""
     low, high = max(earliest, 1) - 1, latest
     while low < high:
         middle = (low + high + 1) // 2

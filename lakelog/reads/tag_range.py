@@ -1,4 +1,4 @@
-"""Snapshots, and ranges of them, that are named by tags."""
+"""Snapshots, and ranges of them, named by tags."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class ResolvedRange:
 
 
 def resolve_range(metastore: Metastore, table: TableInfo, between: tuple[int | str, int | str]) -> ResolvedRange:
-    """Finds the snapshots that tags name; asks the metastore where there are any.
+    """Finds the snapshots that tags name; asks the metastore if there are any.
 
     Args:
-        metastore: Who knows the tags.
+        metastore: Knows the tags.
         table: The table.
-        between: What `incremental-between` says.
+        between: The value of `incremental-between`.
 
     Raises:
         NotFound: The table has no such tag; names the nearest ones.
-        InvalidArgument: The first snapshot is the later one.
+        InvalidArgument: The first snapshot is later than the second.
     """
     by_tags = any(isinstance(each, str) for each in between)
     tags = _list(metastore, table) if by_tags else {}
@@ -52,7 +52,7 @@ def resolve_range(metastore: Metastore, table: TableInfo, between: tuple[int | s
 
 
 def find_tagged(metastore: Metastore, table: TableInfo, name: str) -> int:
-    """The snapshot that has a tag; blocks.
+    """Returns the snapshot that has a tag; blocks.
 
     Raises:
         NotFound: The table has no such tag; names the nearest ones.

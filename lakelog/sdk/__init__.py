@@ -1,1 +1,1 @@
-"""What a user of the SDK holds: catalogs, tables, transactions."""
+"""What a user of the SDK works with: catalogs, tables, transactions."""

@@ -26,13 +26,13 @@ class Catalog(CatalogTables):
     Args:
         metastore: Where snapshots and names are kept.
         stores: Where the files are.
-        clock: For the pauses between repetitions of a commit whose outcome is unknown.
-        rng: A random number in [0, 1), for their jitter.
-        writer_epochs: Of the writers whose names this catalog has taken; see `register_writer`.
+        clock: For the pauses between repetitions of a commit with an unknown outcome.
+        rng: A random number in [0, 1), for the jitter of these pauses.
+        writer_epochs: The epochs of the writer names that this catalog has taken; see `register_writer`.
         cache_folder: For local copies of data files; None: a folder for temporary files.
-        reader: Which reader services read for subscriptions; without targets: none, but how to talk to one that is
-            named.
-        open_log: The brokers of a table's log, by its options; another process takes those that the options name.
+        reader: Which reader services read for subscriptions. Without targets: none, unless a subscription names one.
+        open_log: Opens the brokers of a table's log by its options. In another process the catalog opens those that the
+            options name.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class Catalog(CatalogTables):
         Args:
             statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, or a SELECT, which DuckDB
                 runs over scans (extra `lakelog[sql]`).
-            database: Of tables that are named without theirs; None: all must be named with it.
-            params: Values of the `:name` places of the statement, for instance `{"id": 5}`; a list for IN.
+            database: Database of tables that are named without one; None: each table must be named with its database.
+            params: Values of the statement's `:name` parameters, for instance `{"id": 5}`; a list for IN.
 
         Returns:
-            `.rows`, a pyarrow table, for what returns rows; else `.message`.
+            `.rows`, a pyarrow table, if the statement returns rows; else `.message`.
 
         Raises:
-            InvalidArgument: It cannot be read or does not fit; shows the place, or names table and column.
+            InvalidArgument: The statement cannot be read or does not fit; shows the place, or names table and column.
             NotFound: A database, table or snapshot does not exist.
         """
         from lakelog.sql import SqlSession

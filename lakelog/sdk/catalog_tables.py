@@ -27,11 +27,11 @@ from lakelog.writes.write_state import WriteState
 
 
 class CatalogTables:
-    """All of `lakelog.Catalog` but its SQL, which is carried out by this.
+    """All of `lakelog.Catalog` except SQL, which is built on it.
 
     Args:
-        context: Where everything is.
-        writes: What all writes share.
+        context: The metastore, stores, caches and clock.
+        writes: State that all writes of this catalog share.
     """
 
     def __init__(self, context: Context, writes: WriteState) -> None:
@@ -64,10 +64,10 @@ class CatalogTables:
         """Makes a database.
 
         Returns:
-            False when it existed and `if_not_exists` was given.
+            False if the database existed and `if_not_exists` was given.
 
         Raises:
-            AlreadyExists: There is one of this name.
+            AlreadyExists: A database of this name exists.
             InvalidArgument: The name is not `[A-Za-z_][A-Za-z0-9_]{0,127}`.
         """
         check_text(name, "name", "shop")
@@ -83,10 +83,10 @@ class CatalogTables:
         """Removes a database; with `cascade` its tables too.
 
         Returns:
-            False when there was none and `if_exists` was given.
+            False if there was none and `if_exists` was given.
 
         Raises:
-            NotFound: There is none.
+            NotFound: The database does not exist.
             InvalidArgument: It has tables and `cascade` was not given.
         """
         check_text(name, "name", "shop")
@@ -111,19 +111,20 @@ class CatalogTables:
 
         Args:
             name: `database.table`; the database must exist.
-            schema: A pyarrow schema, or anything with the Arrow C schema interface. Types become their canonical
-                form: large strings strings, coarser timestamps microseconds, and so on.
-            primary_key: Names of the key's columns; none: an append table.
-            partition_by: Names of the partition columns; with a primary key they must be part of it.
+            schema: A pyarrow schema, or any object with the Arrow C schema interface. Types are stored in their
+                canonical form: large strings as strings, coarser timestamps in microseconds, and so on.
+            primary_key: Names of the primary key's columns; none: an append table.
+            partition_by: Names of the partition columns; in a table with a primary key they must be part of it.
             options: Table options by key.
-            if_not_exists: A table of this name is returned as it is, whatever it is like.
+            if_not_exists: Return a table of this name as it is, even if it differs.
             comment: What it is for.
 
         Raises:
-            AlreadyExists: There is one of this name, or its `kafka.topic` is the log of another.
+            AlreadyExists: A table of this name exists, or another table has this `kafka.topic` as its log.
             NotFound: There is no such database.
             InvalidArgument: Schema, keys or options are not possible; says which and what to do.
-            PermissionDenied, Unavailable: Brokers of its log are not allowed or refuse us; or do not answer.
+            PermissionDenied, Unavailable: The brokers of its log are not allowed or refuse the connection; or do not
+                answer.
         """
         check_flag(if_not_exists, "if_not_exists")
         check_text(comment, "comment", "what it is for")
@@ -139,7 +140,7 @@ class CatalogTables:
         return self._to_table(info)
 
     def table(self, name: str) -> Table:
-        """A table by its full name `database.table`.
+        """Returns a table by its full name `database.table`.
 
         Raises:
             NotFound: There is no such table; names the nearest ones.
@@ -152,34 +153,34 @@ class CatalogTables:
         return self.metastore.list_tables(database)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> bool:
-        """Removes a table. For a while, which the metastore's operator sets, it can be restored.
+        """Removes a table. It can be restored for a time that the metastore's operator sets.
 
         Returns:
-            False when there was none and `if_exists` was given.
+            False if there was none and `if_exists` was given.
 
         Raises:
-            NotFound: There is none.
+            NotFound: The table does not exist.
         """
         check_flag(if_exists, "if_exists")
         return self.metastore.drop_table(parse_table_name(name), if_exists=if_exists)
 
     def restore_table(self, name: str, uuid: str | None = None, as_name: str | None = None) -> Table:
-        """Makes a dropped table live again: snapshots, options, consumers and writers' progress are what they were.
+        """Restores a dropped table with its snapshots, options, consumers and the progress of its writers.
 
         Args:
-            name: `database.table`, as it was called. A database that was dropped is made again.
+            name: `database.table`, its name before. A dropped database is created again.
             uuid: Which table of this name; None: the one that was dropped last.
-            as_name: What to call it, in a database that exists; None: as before.
+            as_name: A new name for it, in a database that exists; None: the name before.
 
         Raises:
-            NotFound: There is none that could be restored; after its time compactors delete it.
-            AlreadyExists: There is a table of this name by now: give `as_name`. Or its `kafka.topic` is the log of
-                another by now: drop that one first.
+            NotFound: No such table can be restored; compactors delete a dropped table after its retention.
+            AlreadyExists: The name is in use again: give `as_name`. Or its `kafka.topic` is the log of another table
+                now: drop that table first.
         """
         return self._to_table(restore_table(self.metastore, name, uuid, as_name).table)
 
     def dropped_tables(self, database: str) -> pa.Table:
-        """Lists the tables of a database that were dropped and are still known, the newest first.
+        """Lists the dropped tables of a database that are still known, the newest first.
 
         Returns:
             Columns name, uuid, dropped_at, kept_until (until then it can certainly be restored), restorable, location.
@@ -192,18 +193,18 @@ class CatalogTables:
     def services(self) -> list[Service]:
         """Lists the service processes that report to the metastore: writers, publishers, compactors, readers, itself.
 
-        One that does not report any more is silent after some seconds, then gone, and is left out ten minutes later.
-        One that ends in good order is left out at once. `Service.liveness` says which it is.
+        A process that stops reporting is silent after some seconds, then gone, and leaves the list ten minutes later.
+        A process that ends in good order leaves it at once. `Service.liveness` says which.
 
         Returns:
-            By kind, host, start and instance.
+            The processes, ordered by kind, host, start and instance.
         """
         return self.metastore.list_services()
 
     # Transactions
 
     def transaction(self, **commit: Unpack[TransactionOptions]) -> Transaction:
-        """Begins a transaction: what is written through it becomes visible together, or not at all.
+        """Begins a transaction: all writes through it become visible together, or not at all.
 
         For example::
 
@@ -212,10 +213,10 @@ class CatalogTables:
                 tx.table("shop.items").append(items)
             tx.result.snapshot_ids
 
-        Without `with`, nothing is committed until its `commit` is called.
+        Without `with`, it commits only when `commit` is called.
 
         Args:
-            **commit: See `TransactionOptions`; watermark and properties are for every table written to.
+            **commit: See `TransactionOptions`; watermark and properties apply to every table written to.
         """
         return Transaction(self.context, self._writes, *read_transaction_options("transaction", commit))
 
@@ -234,26 +235,26 @@ class CatalogTables:
         options: Mapping[str, OptionValue] | None = None,
         reader: str | None = None,
     ) -> Subscription:
-        """Subscribes to several tables, so that what was committed to them together is seen together.
+        """Subscribes to several tables, so that changes that were committed together are seen together.
 
-        As `lakelog.Table.subscribe`, but for this: the batches of a transaction over several of the
-        tables come one after the other, with none of another commit in between, and the position moves on only
-        when all are done. The rows to begin with hold no half of a transaction either. Commits to single tables wait
-        for nothing but those before them in their own table.
+        Works as `lakelog.Table.subscribe`, with these differences. The batches of a transaction over several of the
+        tables follow each other without another commit in between, and the position moves only when all are done. The
+        initial rows do not contain half of a transaction either. Commits to a single table wait only for earlier
+        commits to the same table.
 
         Args:
             tables: Full names `database.table`, each once.
-            scan_mode: As there, but no mode that names a snapshot.
-            consumer_id: Keeps the position in all of the tables.
-            auto_commit: As there.
-            columns: Names of the columns by table; those that are missing show all.
+            scan_mode: As of `Table.subscribe`, but no mode that names a snapshot.
+            consumer_id: The consumer that keeps the position in all of the tables.
+            auto_commit: As of `Table.subscribe`.
+            columns: Names of the columns by table; a table that is missing here shows all.
             filter: Conditions by table.
-            params: Values of their `:name` places, by table.
-            options: As there, for all tables.
-            reader: As there.
+            params: Values of their `:name` parameters, by table.
+            options: As of `Table.subscribe`, for all tables.
+            reader: As of `Table.subscribe`.
 
         Raises:
-            InvalidArgument: An argument is not possible, or the consumer has a position in some of the tables only.
+            InvalidArgument: An argument is not possible, or the consumer has a position in only some of the tables.
             NotFound: There is no such table.
             SnapshotExpired: The consumer's next change of a table is no longer kept.
         """
@@ -278,16 +279,16 @@ class CatalogTables:
     # Writers
 
     def register_writer(self, writer: str) -> int:
-        """Takes a writer's name, so that an earlier holder who commits under it is refused from now on.
+        """Takes a writer's name, so that commits of an earlier holder under this name are refused from now on.
 
-        For programs of which one instance shall work: one that was replaced, but hangs somewhere and does not know it,
-        gets Fenced from its next commit instead of writing beside its successor. Every later commit of this catalog
-        under the name carries the epoch, transactions begun before do not. A name that was ever registered can only be
-        used by a catalog that registered it: before its first write, a new instance registers and asks
-        `last_identifier` where to go on. Copies of the catalog made by pickling after that are the same instance.
+        For programs of which only one instance should work. An instance that was replaced but still runs gets Fenced at
+        its next commit, and does not write beside its successor. All later commits of this catalog under the name carry
+        the new epoch; transactions begun before do not. Once a name was registered, only a catalog that registered it
+        can use it. Before its first write, a new instance registers the name and asks `last_identifier` where to go on.
+        Copies of the catalog that are pickled after that count as the same instance.
 
         Returns:
-            The epoch: 1 for the first who takes the name, higher for each later one.
+            The epoch: 1 for the first holder of the name, higher for each later one.
 
         Raises:
             InvalidArgument: The name is not possible.
@@ -296,11 +297,11 @@ class CatalogTables:
         return self._writes.register_writer(writer)
 
     def writer_epoch(self, writer: str) -> int:
-        """The epoch under which commits of this catalog by `writer` go; 0 when it has not registered the name."""
+        """The epoch of this catalog's commits under the name `writer`; 0 if it has not registered the name."""
         return self._writes.epoch_of(writer)
 
     def last_identifier(self, writer: str, table: str) -> int | None:
-        """The highest identifier that a writer has committed to a table, empty commits included; None: none.
+        """The highest identifier that a writer has committed to a table, including empty commits; None: none.
 
         Args:
             writer: The writer's name.
@@ -314,12 +315,12 @@ class CatalogTables:
         return self.metastore.get_writer_progress(writer, info.table_uuid).last_identifier
 
     def open_store(self, info: TableInfo) -> ObjectStore:
-        """Where a table's files are."""
+        """Opens the store with a table's files."""
         return self.context.open_store(info)
 
     @property
     def stores(self) -> Stores:
-        """The stores that this catalog knows how to reach."""
+        """The stores that this catalog can open."""
         return self.context.stores
 
     def _to_table(self, info: TableInfo) -> Table:

@@ -1,4 +1,4 @@
-"""Conditions as users give them: SQL with or without parameters, or an expression of pyarrow."""
+"""Conditions as users give them: SQL with or without parameters, or a pyarrow expression."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakelog.format.filter.tokens import Source
 
 
 def to_condition(condition: Condition | None, params: Parameters | None) -> str | None:
-    """Returns the condition as SQL text without parameters; None: there is none. Pure.
+    """Returns the condition as SQL text without parameters; None: no condition. Pure.
 
     Args:
         condition: As the user gave it.
-        params: Values of its `:name` places.
+        params: Values of its `:name` parameters.
 
     Raises:
-        InvalidArgument: Parameters and places do not fit together, or the expression is not translated.
+        InvalidArgument: Values and parameters do not match, or the expression cannot be translated.
     """
     if isinstance(condition, str) and (params is not None or ":" in condition):
         return bind_parameters(Source(condition), {} if params is None else params)

@@ -1,4 +1,4 @@
-"""Rows as HTML for notebooks: escaped, and no more than a person looks at. Pure."""
+"""Rows as HTML for notebooks: escaped, and only as many as a person reads. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pyarrow as pa
 MAX_ROWS: Final = 20
 MAX_COLUMNS: Final = 30
 MAX_CHARACTERS: Final = 200
-"""Of one value; longer ones are cut."""
+"""Length of one value; longer values are cut."""
 
 
 def to_html(rows: pa.Table, title: str, *, is_all: bool = True) -> str:
     """Returns a title and a table of the first rows and columns.
 
     Args:
-        rows: What is shown.
-        title: Stands above it, as text.
-        is_all: Whether these are all rows there are, so that their number is worth saying.
+        rows: The rows to show.
+        title: Text above the table.
+        is_all: Whether these are all the rows, so that the page states their number.
     """
     shown = rows.slice(0, MAX_ROWS).select(rows.schema.names[:MAX_COLUMNS] if _are_distinct(rows) else _first(rows))
     header = "".join(
@@ -42,7 +42,7 @@ def to_html(rows: pa.Table, title: str, *, is_all: bool = True) -> str:
 
 
 def describe_error(title: str, error: BaseException) -> str:
-    """Returns a title, and why there are no rows."""
+    """Returns a title and the reason why there are no rows."""
     return f"<div><p><code>{_escape(title, 1000)}</code></p><p>{_escape(str(error), 1000)}</p></div>"
 
 
@@ -60,7 +60,7 @@ def _to_texts(column: pa.ChunkedArray) -> list[str]:
         try:
             texts.append("NULL" if not value.is_valid else str(value.as_py()))
         except (ValueError, OverflowError):
-            # Dates and times that Python does not have.
+            # Dates and times that Python cannot represent.
             texts.append(str(value))
     return texts
 

@@ -33,11 +33,11 @@ SNAPSHOT_COLUMNS: Final = pa.schema(
 
 
 _PAGE: Final = 10_000
-"""Snapshots that the metastore gives at once, at most."""
+"""Snapshots that the metastore returns at once, at most."""
 
 
 def list_snapshots(metastore: Metastore, table_uuid: str, limit: int | None) -> list[Snapshot]:
-    """Asks for a table's snapshots, oldest first; with a limit only the newest so many."""
+    """Lists a table's snapshots, oldest first; with a limit only the newest ones."""
     if limit is not None and limit <= _PAGE:
         newest = metastore.list_snapshots(table_uuid, limit=max(limit, 1), newest=True)
         return _leave_out_expired(newest.snapshots[len(newest.snapshots) - limit :], newest) if limit else []
@@ -52,16 +52,16 @@ def list_snapshots(metastore: Metastore, table_uuid: str, limit: int | None) -> 
 
 
 def _leave_out_expired(snapshots: Sequence[Snapshot], page: SnapshotPage) -> list[Snapshot]:
-    """Those whose state can be read; of the others only the changelog is kept."""
+    """Keeps only snapshots whose state can be read; of the others only the changelog is left."""
     return [each for each in snapshots if each.snapshot_id >= page.earliest_snapshot_id]
 
 
 def list_log_offsets(
     metastore: Metastore, table_uuid: str, snapshots: Sequence[Snapshot]
 ) -> dict[int, tuple[int, ...]]:
-    """Asks where some snapshots, rising, end in the external log: by snapshot, those of which that is known."""
+    """Returns where some snapshots (rising) end in the external log, by snapshot; unknown ends are left out."""
     if all(each.log is LogContent.NONE for each in snapshots):
-        # Also of a table with a log: then nothing is known yet.
+        # This also happens for a table with a log, when nothing is known yet.
         return {}
     found: dict[int, tuple[int, ...]] = {}
     after, until = snapshots[0].snapshot_id - 1, snapshots[-1].snapshot_id
@@ -74,7 +74,7 @@ def list_log_offsets(
 
 
 def to_snapshots_table(snapshots: Sequence[Snapshot], log_offsets: Mapping[int, Sequence[int]]) -> pa.Table:
-    """One row a snapshot, with `SNAPSHOT_COLUMNS`. Pure."""
+    """Returns one row per snapshot, with `SNAPSHOT_COLUMNS`. Pure."""
     rows = [
         {
             "id": each.snapshot_id,
@@ -95,7 +95,7 @@ def to_snapshots_table(snapshots: Sequence[Snapshot], log_offsets: Mapping[int, 
 
 
 def to_files_table(plan: Plan) -> pa.Table:
-    """One row a file of a plan; see `lakelog.Table.files`. Pure."""
+    """Returns one row per file of a plan; see `lakelog.Table.files`. Pure."""
     files = plan.files
     schema = plan.schema
     columns = {
@@ -117,7 +117,7 @@ def _to_partitions(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
         return pa.nulls(len(encoded))
     fields = [schema.arrow.field(name).remove_metadata().with_nullable(True) for name in schema.partition_by]
     types = [field.type for field in fields]
-    # Files are many, partitions few: each is decoded once.
+    # There are many files and few partitions, so each partition is decoded once.
     numbered = encoded.combine_chunks().dictionary_encode()
     distinct = [decode_partition(value, types) for value in numbered.dictionary.to_pylist()]
     columns = [
@@ -144,5 +144,5 @@ def _to_text(encoded: bytes | None, types: list[pa.DataType]) -> str | None:
     try:
         return ", ".join(_value_text(value) for value in decode_key(encoded, types))
     except DataCorrupted:
-        # A long bound is cut, so that it is no key any more.
+        # A long bound is cut, so it cannot be decoded as a key.
         return f"0x{encoded.hex()}..."

@@ -44,16 +44,16 @@ from lakelog.writes.write_state import WriteState
 
 
 class Transaction:
-    """Writes that are committed together when the `with` block ends, and given up when it ends with an exception.
+    """Writes that are committed together when the `with` block ends, and aborted when it ends with an exception.
 
-    Used without `with`, it needs `commit` or `abandon`; forgotten with rows in it, it warns and commits nothing.
-    One thread at a time may use it. `result` says what became of it.
+    Used without `with`, it needs `commit` or `abandon`; if it is forgotten with rows in it, it warns and commits
+    nothing. Only one thread at a time may use it. `result` says what became of it.
 
     Args:
-        context: Where the tables are.
-        writes: What it shares with other writes of its catalog.
-        identity: By what the commit is known.
-        commit_metadata: What it says besides its rows; holds for every table.
+        context: The metastore, stores, caches and clock.
+        writes: State that it shares with other writes of its catalog.
+        identity: The commit's writer and identifier.
+        commit_metadata: What the commit says besides its rows; holds for every table.
     """
 
     def __init__(
@@ -78,32 +78,33 @@ class Transaction:
         return f"<lakelog transaction, {state}, {names}>"
 
     def table(self, name: str, *, if_snapshot: int | None = None, if_unchanged: int | None = None) -> TransactionTable:
-        """A table to write to, or only to guard, by its full name `database.table`.
+        """Returns a table to write to, or only to guard, by its full name `database.table`.
 
         Args:
             name: The table.
-            if_snapshot: See `CommitOptions`. The transaction is also refused where nothing is written to this table:
-                guard what was read to decide what is written to others. One that writes to no table checks nothing.
-            if_unchanged: See `CommitOptions`; only of a table that is written to.
+            if_snapshot: See `CommitOptions`. It also refuses the transaction if nothing is written to this table: use
+                it to guard tables that were read to decide what is written to others. A transaction that writes to no
+                table checks nothing.
+            if_unchanged: See `CommitOptions`; only for a table that is written to.
 
         Raises:
-            InvalidArgument: A guard is no number of a snapshot.
+            InvalidArgument: A guard is not a snapshot's id.
             NotFound: There is no such table; names the nearest ones.
         """
         info = self._context.metastore.get_table(parse_table_name(name))
         return self.write_to(info.table_uuid, guards=Guards(if_snapshot, if_unchanged))
 
     def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:
-        """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
+        """Returns a table to write to, by its uuid; it joins the transaction's attempt in its current state.
 
         Args:
             table_uuid: The table.
-            only_adds: Its rows are all +I, so that of the options that may change none decides what becomes of them: an
-                attempt that was opened ahead will do.
-            guards: Since when nothing may have changed, beside what was given for the table before.
+            only_adds: Its rows are all +I, so no option that can change affects them, and an attempt that was opened
+                ahead is good enough.
+            guards: Snapshots since which nothing may have changed, in addition to earlier guards of the table.
 
         Raises:
-            NotFound: It was dropped.
+            NotFound: The table was dropped.
         """
         self._check_open()
         if table_uuid not in self._table_writes:
@@ -122,8 +123,8 @@ class Transaction:
         return TransactionTable(self, write)
 
     def __del__(self) -> None:
-        # Nothing is given up here: the metastore may be gone, and the collector knows the attempt. SUBTLE: where making
-        # it failed, as for an identity that cannot be, nothing is set.
+        # Nothing is aborted here: the metastore may be gone, and the orphan collector knows the attempt. SUBTLE: if the
+        # constructor failed, for instance because of an invalid identity, no attribute is set.
         if getattr(self, "_ended", True) or not any(write.was_written for write in self._table_writes.values()):
             return
         names = ", ".join(str(write.info.name) for write in self._table_writes.values() if write.was_written)
@@ -153,10 +154,10 @@ class Transaction:
             self.abandon()
 
     def commit(self) -> TransactionResult:
-        """Commits, which the end of a `with` block does by itself.
+        """Commits; the end of a `with` block calls it by itself.
 
         Raises:
-            InvalidArgument: A write in it failed, though its error was caught.
+            InvalidArgument: A write in the transaction failed, though its error was caught.
             CommitConflict: Another commit changed what this one assumed; nothing happened and no file is left.
             OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
         """
@@ -184,7 +185,7 @@ class Transaction:
         return self.result
 
     def _commit_lookups(self) -> CommitResult:
-        """Commits, with changelogs that are looked up again for as long as others change the same buckets meanwhile."""
+        """Commits, and looks changelogs up again for as long as others change the same buckets meanwhile."""
         lookups = [write.lookup for write in self._table_writes.values() if write.lookup is not None]
         try:
             return commit_lookups(lookups, self._try_commit, self._context.clock, self._context.rng)
@@ -201,7 +202,7 @@ class Transaction:
         return self._attempt.commit(self._make_request(), Repeating(self._context.clock, self._context.rng))
 
     def abandon(self) -> None:
-        """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
+        """Aborts the transaction: nothing becomes visible, and the files written are deleted. Idempotent."""
         if self._ended:
             return
         self._ended = True
@@ -213,8 +214,8 @@ class Transaction:
             raise InvalidArgument("This transaction has ended. Begin a new one with catalog.transaction().")
 
     def _give_up(self) -> None:
-        """Gives the attempt up and deletes its files, which are then certain never to be committed."""
-        # Its traceback holds this transaction and the rows that were being written.
+        """Aborts the attempt and deletes its files, which then certainly can never be committed."""
+        # The error's traceback holds this transaction and the rows that were being written.
         self._failure = None
         for table_uuid in self._table_writes:
             self._writes.attempts_ahead.forget(table_uuid)
@@ -260,7 +261,7 @@ def _check_guard(write: TableWrite) -> None:
 
 
 class TransactionTable:
-    """A table inside a transaction. What is written here becomes visible with the transaction."""
+    """A table inside a transaction. Its writes become visible with the transaction."""
 
     def __init__(self, transaction: Transaction, write: TableWrite) -> None:
         self._transaction = transaction
@@ -271,7 +272,7 @@ class TransactionTable:
 
     @property
     def info(self) -> TableInfo:
-        """What the catalog knew of the table when it joined the transaction."""
+        """The table as it was when it joined the transaction."""
         return self._table_write.info
 
     def append(self, data: Rows, *, fill_missing: bool = False) -> None:
@@ -279,15 +280,15 @@ class TransactionTable:
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
     def upsert(self, data: Rows, *, fill_missing: bool = False) -> None:
-        """Adds rows, or replaces those of the same key; see `lakelog.Table.upsert`."""
+        """Adds rows, or replaces rows of the same key; see `lakelog.Table.upsert`."""
         self._check_has_key("upsert")
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
     def delete(self, keys: Rows, *, latest: bool = False) -> None:
         """Deletes the rows of some keys; see `lakelog.Table.delete`.
 
-        With `latest` the rows are looked up once, so that the transaction is refused (CommitConflict) where another
-        commit wrote to the same buckets meanwhile: begin it again. It sees no row of the transaction itself.
+        With `latest` the rows are looked up once, so the transaction is refused (CommitConflict) if another commit
+        wrote to the same buckets meanwhile: begin it again. The lookup sees no rows of the transaction itself.
         """
         self._check_has_key("delete")
         check_flag(latest, "latest")
@@ -306,7 +307,7 @@ class TransactionTable:
         write.guards = write.guards.meet(Guards(if_unchanged=deletes.base_snapshot_id))
         taken = (write.row_normalizer.take(batch, KindSource.FOUND_DELETES)[0] for batch in to_batches(keys))
         found = (deletes.find(rows) for rows in taken)
-        # Many keys may take long to look up: their snapshot is held as a read's is.
+        # A lookup of many keys may take long, so their snapshot is leased as for a read.
         with context.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
@@ -337,7 +338,7 @@ class TransactionTable:
         self._write(data, KindSource.INSERTS, static, fill_missing=fill_missing)
 
     def rollback_to(self, snapshot_id_or_tag: SnapshotLike) -> None:
-        """Makes an earlier state of the table its state again; see `lakelog.Table.rollback_to`."""
+        """Restores an earlier state of the table; see `lakelog.Table.rollback_to`."""
         self._transaction._check_open()
         write = self._table_write
         if write.was_written:
@@ -375,7 +376,7 @@ class TransactionTable:
         try:
             self._write_batches(data, source, static, fill_missing)
         except BaseException as error:
-            # Some batches may have been taken: also a caller who goes on must not commit half of a write.
+            # Some batches may be written already: even a caller that catches the error must not commit half of a write.
             self._transaction._failure = error
             raise
 

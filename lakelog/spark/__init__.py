@@ -1,6 +1,6 @@
 """lakelog in Spark: `install` once, then `read_table`, `changes`, `write`, `write_stream` and `format("lakelog")`.
 
-What is used first is imported first: tasks on executors import this package too, and need little of it.
+Names are imported when first used: tasks on executors import this package too, and need little of it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What Java reads to start Spark, kept in a file of the user's cache for the next start.
+"""What Java reads to start Spark, stored in a file of the user's cache for the next start.
 
-A Java that finds some 15,000 classes as it left them the last time (class data sharing) starts Spark and does two jobs
-with less than half of the CPU. Java itself looks whether the file fits it and its jars; where it does not, or is not
-there yet, Java starts without.
+If Java finds some 15,000 classes as it left them the last time (class data sharing), it starts Spark and does two jobs
+with less than half of the CPU. Java itself checks whether the file fits it and its jars; if it does not, or does not
+exist yet, Java starts without it.
 
-`python -m lakelog.spark.class_archive` makes the file. The first service that finds none has it made, by a
-process of its own that takes what the machine has left (`lakelog.spark.session.class_files.make_in_background`).
+`python -m lakelog.spark.class_archive` makes the file. The first service that finds none starts a separate low-priority
+process that makes it (`lakelog.spark.session.class_files.make_in_background`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RETAINED: Final = 3
-"""Folders of other Javas and jars that stay; each has some 200 MB. A process that has one open keeps it."""
+"""Folders of other Javas and jars that stay; each has some 200 MB. An open folder stays usable for its process."""
 
 _OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Of the process that makes the file: it is over before Java's second compiler has paid for itself."""
+"""Options of the process that makes the file: it is over before Java's second compiler has paid for itself."""
 
 
 def make(folder: Path) -> None:
@@ -49,11 +49,11 @@ def make(folder: Path) -> None:
         if is_made(folder):
             return
         _clear(folder)
-        # Each under another name until it is whole. The folder has its own from the first: the second file knows the
-        # first one by its place.
+        # Each file has another name until it is complete. The folder has its final name from the start, because the
+        # second file stores the place of the first one.
         draft, (base, top) = folder / "draft.jsa", find_files(folder)
         java = str(java_home(os.environ) / "bin" / "java")
-        # Java's own classes are in a file of ours too: the Java that comes in a wheel has none.
+        # The file includes Java's own classes too: the Java that comes in a wheel has none.
         subprocess.run(
             [java, *_OPTIONS, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"], check=True, capture_output=True
         )
@@ -74,7 +74,7 @@ def _clear(folder: Path) -> None:
 
 
 def _use_spark() -> None:
-    """Does once what pipelines do again and again, so that Java has read its classes, and waits for Java's end."""
+    """Does once what pipelines do repeatedly, so that Java has read its classes, and waits for Java's end."""
     import pyarrow as pa
 
     spark = build_session("classes", "local[2,2]", {"spark.log.level": "OFF"})
@@ -112,7 +112,7 @@ def _follow(spark: SparkSession, kind: str, path: str | None, state: str) -> Non
 
 
 def _register_source(spark: SparkSession) -> None:
-    """A source in Python, as pipelines read."""
+    """A source in Python, as pipelines use it."""
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
     class Reader(SimpleDataSourceStreamReader):
@@ -143,7 +143,7 @@ def _register_source(spark: SparkSession) -> None:
 
 def main() -> None:
     """Makes the file for the Java and the Spark that sessions of this process would have."""
-    # Whoever started a service waits for that, and not for what makes the next start faster.
+    # A user who started a service waits for the service, not for this file, which only makes the next start faster.
     os.nice(19)
     make(archive_folder(find_spark_home()))
 

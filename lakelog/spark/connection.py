@@ -1,13 +1,13 @@
 """How the processes of a Spark application reach the metastore and the files.
 
 The driver program, the short-lived Python processes in which Spark plans and commits data sources (on the driver's
-machine), and the tasks on executors are different processes. The metastore is asked by the first two only; tasks touch
-nothing but files.
+machine), and the tasks on executors are different processes. Only the first two call the metastore; tasks use only
+files.
 
-What travels between them is where things are, never a secret: the token stays in the environment (`LAKELOG_TOKEN`, set
-before the session is made) or in a file that only its owner can read, and only the file's path travels; executors take
-what S3 asks for from their own environment (`LAKELOG_S3_*`, `AWS_*`). So neither Spark's UI, nor plans, nor confs show
-any of it.
+Addresses travel between them, never secrets. The token stays in the environment (`LAKELOG_TOKEN`, set before the
+session is made) or in a file that only its owner can read, and only the file's path travels. Executors take the
+credentials of S3 from their own environment (`LAKELOG_S3_*`, `AWS_*`). So neither Spark's UI, nor plans, nor confs show
+a secret.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakelog.storage.objects.stores import open_store
 
 @dataclass(frozen=True)
 class SparkConnection:
-    """Where a metastore is and who we are, without a secret. Picklable, hashable.
+    """The address of a metastore and the client's identity, without a secret. Picklable, hashable.
 
     Args:
         target: `host:port`.
@@ -39,7 +39,7 @@ class SparkConnection:
         tls_cert: As of `lakelog.connect`.
         tls_key: As of `lakelog.connect`.
         token_file: A file on the driver's machine that holds the token; None: `LAKELOG_TOKEN`, or none.
-        is_known: The metastore has answered there before, so that a process made for a commit waits for it.
+        is_known: The metastore has answered there before, so a process that commits later waits for it.
     """
 
     target: str
@@ -60,9 +60,9 @@ def make_connection(
     tls_key: str | None,
     token: str | None,
 ) -> SparkConnection:
-    """Settles a connection in the driver program; arguments as of `lakelog.connect`.
+    """Determines a connection in the driver program; arguments as of `lakelog.connect`.
 
-    A token that was given is put into a file that only its owner can read and that goes with the process.
+    A given token is written to a file that only its owner can read, and that is deleted with the process.
     """
     settings = read_connect_settings(
         os.environ, target=target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token
@@ -79,8 +79,8 @@ def make_connection(
 
 @functools.lru_cache(maxsize=16)
 def open_metastore(connection: SparkConnection) -> Metastore:
-    """The metastore of a connection, one client a process; for the driver's machine. Connects when first used."""
-    # Imported here: tasks on executors use this file too, and never talk to a metastore.
+    """The metastore of a connection, one client per process; for the driver's machine. Connects when first used."""
+    # Imported here: tasks on executors use this file too, and never call a metastore.
     from lakelog.client.connection.target import TlsFiles
     from lakelog.client.grpc.metastore import GrpcMetastore
 
@@ -91,13 +91,13 @@ def open_metastore(connection: SparkConnection) -> Metastore:
 
 @functools.lru_cache(maxsize=256)
 def open_table_store(location: str) -> ObjectStore:
-    """The store of a table, one a process; runs on executors, where the environment says how to reach S3."""
+    """The store of a table, one per process; runs on executors, where the environment says how to reach S3."""
     return open_store(location, read_s3_settings(os.environ))
 
 
 @functools.cache
 def open_caches() -> Caches:
-    """What this process keeps of tables it reads; runs on executors, whose environment says where."""
+    """The caches of this process for tables it reads; runs on executors, where the environment sets the folder."""
     return Caches(read_cache_folder(os.environ))
 
 

@@ -1,4 +1,4 @@
-"""What `install` leaves behind in the driver program: the connection of a session and what is kept for it."""
+"""The result of `install` in the driver program: the connection of a session and the caches for it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _CACHE_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True)
 class Installation:
-    """What belongs to the sessions in which lakelog was installed together.
+    """State shared by the sessions in which lakelog was installed together.
 
     Args:
-        connection: Where the metastore is.
-        deletion_vectors: Deletion vectors found before.
-        frames: DataFrames made before.
+        connection: The address of the metastore.
+        deletion_vectors: The cache of computed deletion vectors.
+        frames: The cache of DataFrames.
     """
 
     connection: SparkConnection
@@ -66,12 +66,12 @@ def install(
 ) -> None:
     """Makes lakelog's tables known to a Spark session: `format("lakelog")`, `read_table`, `write`, `write_stream`.
 
-    Nothing is asked of the metastore yet: like `lakelog.connect` it connects when it is first used, so the first read
-    or write reports a wrong target. Warns if PySpark started Java, by a fork, beside an open connection of lakelog.
+    It does not call the metastore yet: like `lakelog.connect` it connects when it is first used, so the first read or
+    write reports a wrong target. Warns if PySpark started Java, by a fork, beside an open connection of lakelog.
 
-    Sets `spark.sql.parquet.fieldId.read.enabled`, by which columns are found in files that are older than a rename; it
-    has no effect on reads whose schema has no field ids. A token given here is put into a private file of this process,
-    because Spark would show it otherwise; tokens in `LAKELOG_TOKEN` must be set before the session is made.
+    Sets `spark.sql.parquet.fieldId.read.enabled`, which finds columns in files from before a rename; it does not affect
+    reads whose schema has no field ids. A token given here is written to a private file of this process, because Spark
+    would show it otherwise; tokens in `LAKELOG_TOKEN` must be set before the session is made.
 
     Args:
         spark: A session of this machine's driver program (not one of Spark Connect), PySpark 4.2 or newer.
@@ -83,7 +83,7 @@ def install(
         tls_key: See `token`.
 
     Raises:
-        InvalidArgument: The session cannot serve: its kind, version or Python; or the connection's arguments do not
+        InvalidArgument: The session is not suitable: its kind, version or Python; or the connection's arguments do not
             fit.
     """
     _check_session(spark)
@@ -104,10 +104,10 @@ def install(
 
 
 def installation_of(spark: SparkSession) -> Installation:
-    """What was installed in a session, or in the one it was made from.
+    """The installation of a session, or of the session it was made from.
 
     Raises:
-        InvalidArgument: Nothing was, or a setting that lakelog needs was taken away since.
+        InvalidArgument: There is none, or a setting that lakelog needs was removed since.
     """
     found = _INSTALLATIONS.get(spark.conf.get(_INSTALLATION_CONF, "") or "")
     if found is None:
@@ -139,7 +139,7 @@ def _check_session(spark: SparkSession) -> None:
 
 
 def _check_workers(spark: SparkSession) -> None:
-    """Finds out early what otherwise is a ModuleNotFoundError deep inside a failed job."""
+    """Finds early what would otherwise be a ModuleNotFoundError deep inside a failed job."""
     context = spark.sparkContext
     if not (context.master or "").startswith("local"):
         return  # What other machines have is found out there.

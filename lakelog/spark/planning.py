@@ -1,4 +1,4 @@
-"""Planning a read: which state, which columns, and which files may hold rows that are wanted."""
+"""Plans a read: which state, which columns, and which files may contain wanted rows."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def resolve_spark_state(
 def plan_read(
     metastore: Metastore, info: TableInfo, state: State, condition: str | None, *, time_zone: str, strict: bool = False
 ) -> tuple[Plan, Filter | None]:
-    """Asks for the files to read.
+    """Requests the files to read.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the read.
         info: The table.
         state: What to read; None: the newest snapshot.
-        condition: Of the rows wanted.
-        time_zone: The session's, in which Spark understands the condition.
-        strict: A condition that lakelog does not understand is an error; else it leaves out no files.
+        condition: The condition of the wanted rows.
+        time_zone: The session's time zone, in which Spark evaluates the condition.
+        strict: A condition that lakelog does not understand is an error; else it excludes no files.
 
     Returns:
-        The plan, and the condition as lakelog understands it on the plan's schema; None: not at all.
+        The plan, and the condition as lakelog resolves it on the plan's schema; None: it does not understand it.
     """
     return plan_files(metastore, info, state, lambda schema: _parse(condition, schema, time_zone, strict))
 
 
 def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
-    """As `reading.check_columns`, but at least one column: Spark counts rows without being asked for none."""
+    """As `reading.check_columns`, but at least one column: Spark counts rows without requesting any."""
     if columns is not None and not columns:
         raise InvalidArgument("columns=[] names no column. Leave it out to read all.", metadata={"field": "columns"})
     return check_columns(columns, schema, table_name)
@@ -73,7 +73,7 @@ def _parse(condition: str | None, schema: TableSchema, time_zone: str, strict: b
 
 
 def _depends_on_zone(condition: str, parsed: Filter) -> bool:
-    """Whether a condition may mean something else in Spark's time zone than in UTC, which is lakelog's."""
+    """Whether a condition may have another meaning in Spark's time zone than in UTC, which lakelog uses."""
     types = [parsed.schema.field(name).type for name in parsed.columns]
     return "timestamp" in condition.lower() or any(_holds_instant(each) for each in types)
 

@@ -1,7 +1,7 @@
-"""Errors on their way from a task to the driver program: through text, since Spark hands on nothing else.
+"""Passes errors from a task to the driver program: through text, since Spark passes on nothing else.
 
-A task raises `TaskFailed`, whose text ends with what the user needs to read. A line before it, short and readable,
-tells `find_lakelog_error` what else belongs to the error, so that it makes the same one again in the driver program.
+A task raises `TaskFailed`, whose text ends with what the user needs to read. A short readable line before it gives
+`find_lakelog_error` the rest of the error, so that it makes the same error again in the driver program.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def errors_to_driver() -> Iterator[None]:
 
 
 def brief_errors(method: Callable[P, R]) -> Callable[P, R]:
-    """Has lakelog errors come out of a method without the way they took inside of lakelog.
+    """Removes lakelog's own frames from the tracebacks of a method's lakelog errors.
 
-    Spark puts the whole traceback before the message of whatever a data source raises, so that a wrong option would be
-    told behind a page of it.
+    Spark puts the whole traceback before the message of an error of a data source, so a wrong option would be reported
+    after a page of it.
     """
 
     @functools.wraps(method)
@@ -59,7 +59,7 @@ def brief_errors(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def find_lakelog_error(error: BaseException) -> LakelogError | None:
-    """The lakelog error that a task of a failed Spark job raised; None where it failed for another reason."""
+    """The lakelog error that a task of a failed Spark job raised; None if it failed for another reason."""
     text = str(error)
     for found in _LINE.finditer(text):
         try:
@@ -73,15 +73,15 @@ def find_lakelog_error(error: BaseException) -> LakelogError | None:
 
 
 def is_from_java(error: BaseException) -> bool:
-    """Whether Spark's Java raised it, whose text then has the trace of Java behind the first line. Pure."""
+    """Whether Spark's Java raised it; its text then has Java's trace after the first line. Pure."""
     homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return not homes.isdisjoint({"py4j", "pyspark"})
 
 
 def in_one_line(error: BaseException) -> str:
-    """What is said of an error where a line is read: all of ours, of Spark's what happened without Java's trace. Pure.
+    """An error's text for one line: all of ours; of Spark's the cause without Java's trace. Pure.
 
-    Spark wraps what happened once for each layer: the innermost cause says it.
+    Spark wraps the cause once for each layer: the innermost one is used.
     """
     if not is_from_java(error):
         return str(error)
@@ -101,7 +101,7 @@ _LONGEST_LINE: Final = 1000
 
 @contextlib.contextmanager
 def lakelog_errors() -> Iterator[None]:
-    """Raises the lakelog error that a task raised, instead of Spark's. Runs in the driver program."""
+    """Raises the lakelog error of a task instead of Spark's. Runs in the driver program."""
     try:
         yield
     except LakelogError:

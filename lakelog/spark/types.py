@@ -1,4 +1,4 @@
-"""A table's columns as Spark knows them, with the field ids by which Spark's Parquet reader finds them in old files."""
+"""A table's columns as Spark types, with field ids by which Spark's Parquet reader finds them in old files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def to_spark_schema(schema: pa.Schema, *, nullable: bool = False) -> st.StructTy
 
     Args:
         schema: Columns of canonical types (`lakelog.format.types.types`).
-        nullable: Call every column and field nullable, as what comes out of a Parquet scan or a Python function is.
+        nullable: Make every column and field nullable, like the output of a Parquet scan or a Python function.
     """
     return st.StructType([_to_field(field, nullable) for field in schema])
 
@@ -62,7 +62,7 @@ def to_spark_type(data_type: pa.DataType, *, nullable: bool = False) -> st.DataT
 
 
 def is_widening(given: st.DataType, wanted: st.DataType) -> bool:
-    """Whether Spark's own cast between two single-valued types keeps every value, so that nothing need be checked."""
+    """Whether Spark's own cast between two single-valued types keeps every value, so that no check is needed."""
     if isinstance(given, _WHOLE):
         if isinstance(wanted, _WHOLE):
             return _WHOLE.index(type(given)) < _WHOLE.index(type(wanted))
@@ -76,14 +76,14 @@ def is_widening(given: st.DataType, wanted: st.DataType) -> bool:
 
 
 def same_values(given: st.DataType, wanted: st.DataType) -> bool:
-    """Whether two types hold the same values in the same form, whatever they say of NULL. Pure."""
+    """Whether two types hold the same values in the same form, apart from NULL. Pure."""
     return bool(_without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue()))
 
 
 def forbids_null(given: st.DataType, wanted: st.DataType) -> bool:
-    """Whether a type says, somewhere inside, that there is no NULL where another of the same values may have one. Pure.
+    """Whether a type forbids NULL somewhere inside where another type of the same values allows it. Pure.
 
-    Spark does not look for NULL where it was told that there is none, and shows 0 or rubbish for it.
+    Spark does not check for NULL where a type forbids it, and shows 0 or garbage instead.
     """
     match given, wanted:
         case st.StructType(), st.StructType():

@@ -1,1 +1,1 @@
-"""Files: the object store, Parquet reading and writing, the rows of a bucket that newer ones supersede."""
+"""Files: the object store, Parquet reading and writing, and the superseded rows of a bucket."""

@@ -1,1 +1,1 @@
-"""Writing, as the SDK and Spark do it alike: rows taken in, what they replace, and the changelog of a commit."""
+"""Writing, shared by the SDK and Spark: input rows, what they replace, and the changelog of a commit."""

@@ -56,7 +56,7 @@ from lakelog.writes.attempts_ahead import AttemptsAhead
 T = TypeVar("T")
 
 _COMMIT_TOTAL_S: Final = 30.0
-"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
+"""How long a commit with an unknown outcome is repeated, in addition to the retries of the metastore's client."""
 
 
 class _State(enum.Enum):
@@ -74,7 +74,7 @@ class _State(enum.Enum):
 
 @dataclass(frozen=True)
 class Repeating:
-    """That a commit with an unknown outcome is repeated; what the waits between tries need.
+    """How a commit with an unknown outcome is repeated: what the waits between tries need.
 
     Args:
         clock: For the time and for waiting.
@@ -88,13 +88,13 @@ class Repeating:
 class CommitAttempt:
     """One attempt to commit, and its files until it is certain what becomes of them. For one thread.
 
-    An attempt that other processes write files for, such as Spark's tasks, is opened once and represented by its id:
+    An attempt for which other processes write files, such as Spark's tasks, is opened once and represented by its id:
     the process that commits makes a `CommitAttempt` of that id.
 
     Args:
-        metastore: Opens, commits and aborts.
-        writer: Noted with the attempt when it is opened.
-        attempt_id: Of an attempt that is open already; empty: `join` or `take_ahead` opens one.
+        metastore: Opens, commits and aborts attempts.
+        writer: The writer name that is stored with the attempt when it is opened.
+        attempt_id: The id of an open attempt; empty: `join` or `take_ahead` opens one.
     """
 
     def __init__(self, metastore: Metastore, writer: str, attempt_id: str = "") -> None:
@@ -107,12 +107,12 @@ class CommitAttempt:
 
     @property
     def is_open(self) -> bool:
-        """It is certain that no commit has taken it, and it was not given up."""
+        """Whether certainly no commit has taken it, and it was not aborted."""
         return self._state is _State.OPEN
 
     @property
     def was_applied_before(self) -> bool:
-        """Its commit had been applied by another attempt."""
+        """Whether another attempt had applied its commit."""
         return self._state is _State.APPLIED_BEFORE
 
     def join(self, table_uuid: str) -> TableInfo:
@@ -141,7 +141,7 @@ class CommitAttempt:
 
         Args:
             store: The table's.
-            paths: Lists all files that were written there so far; None: all that lies in the attempt's folder.
+            paths: Lists all files written there so far; None: all files in the attempt's folder.
         """
         self._stores.append((store, paths))
         return store
@@ -151,11 +151,11 @@ class CommitAttempt:
 
         Args:
             request: Names this attempt.
-            repeating: Repeat the request until its outcome is known; None: the metastore's client does what it does.
+            repeating: Repeat the request until its outcome is known; None: only the retries of the metastore's client.
 
         Raises:
             OutcomeUnknown: It may have been committed; its files stay.
-            LakelogError: It was refused; the attempt is open still, and its files are there.
+            LakelogError: It was refused; the attempt is still open, and its files are there.
         """
         assert request.attempt_id == self.attempt_id, "the request names another attempt"
 
@@ -177,7 +177,7 @@ class CommitAttempt:
         return answer
 
     def send(self, call: Callable[[], T]) -> T:
-        """Makes the call that commits the attempt, whatever request that is, and returns its answer.
+        """Makes the call that commits the attempt, by any kind of request, and returns its answer.
 
         Raises:
             OutcomeUnknown: As `commit`.
@@ -208,7 +208,7 @@ class CommitAttempt:
         try:
             self._metastore.abandon_attempt(self.attempt_id)
         except LakelogError:
-            # Open still, or committed after all: its files are not ours to delete.
+            # Still open, or committed after all: this attempt must not delete its files.
             return
         self._delete_files()
 
@@ -233,7 +233,7 @@ class CommitAttempt:
         self.abandon()
 
     def _is_committed(self) -> bool:
-        """Whether there are files of a commit to clean up after; of one that was applied before all are deleted."""
+        """Whether a commit's files need cleaning up; if it was applied before, all of them are deleted."""
         assert self._state in (_State.COMMITTED, _State.APPLIED_BEFORE), f"the attempt is {self._state.value}"
         return self._state is _State.COMMITTED
 
@@ -247,11 +247,11 @@ class CommitAttempt:
 
 
 def delete_attempt_files(store: ObjectStore, attempt_id: str, kept: Collection[str] = ()) -> int:
-    """Deletes files of an attempt that is aborted, or committed without them; how many. Never raises lakelog errors.
+    """Deletes files of an attempt that did not commit them; returns how many. Never raises lakelog errors.
 
     Args:
-        store: A table's.
-        attempt_id: Of an attempt that no commit can take any more.
+        store: A table's store.
+        attempt_id: An attempt that no commit can take any more.
         kept: Paths that its commit names.
     """
     with contextlib.suppress(LakelogError):

@@ -1,4 +1,4 @@
-"""Attempts opened ahead: many small writes in a row then take one question to the metastore instead of one each.
+"""Attempts opened ahead: many small writes in a row share one call to the metastore.
 
 Opening an attempt is a call and a transaction with its flush to disk, a third of what a write of 100 rows costs. So a
 catalog that writes to a table again and again opens several attempts with one call and uses them one after the other.
@@ -7,9 +7,10 @@ Invariants:
 
 1. An attempt is handed out once, and never in a forked child or an unpickled copy: the folder of its files is one
    writer's alone.
-2. What is handed out was opened, and the table seen, within the last `_USABLE_S`; so a write is at most as far behind
-   the table as one that takes so long. What would matter is checked again by the commit (reliability C4, C5).
-3. Who writes once opens one: only what was used up in time is followed by more.
+2. An attempt that is handed out was opened within the last `_USABLE_S`, and so was the table's state read. So a write
+   sees a state that is at most as old as for a write that takes so long. The commit checks again what would matter
+   (reliability C4, C5).
+3. A caller that writes once opens one attempt: only a batch that was used up in time is followed by a larger one.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from lakelog.clock import Clock
 from lakelog.format.tables.table import TableInfo
 
 _USABLE_S: Final = 1.0
-"""How long an attempt may wait to be used: many writes of milliseconds each, and hardly a delay for a user who changes
-a table's options."""
+"""How long an attempt can wait for its use: many writes of milliseconds each, and hardly a delay when a user changes a
+table's options."""
 
 _MAX_AHEAD: Final = 8
-"""Attempts of one call. With 8 opening costs an eighth of what it did; the rest is not worth more unused ones."""
+"""Attempts of one call. With 8, opening costs an eighth; more would only leave more of them unused."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class OpenAttempt:
 
 @dataclass
 class _Ahead:
-    """One table's attempts, the oldest first, and of the last call for it how many it opened and when."""
+    """One table's attempts, the oldest first; and how many the last call for it opened, and when."""
 
     count: int
     opened_at_s: float
@@ -60,7 +61,7 @@ class AttemptsAhead:
     """Opens attempts and hands them out. Threads may share it.
 
     Args:
-        metastore: Which opens them.
+        metastore: Opens them.
         clock: For their age.
     """
 
@@ -72,14 +73,14 @@ class AttemptsAhead:
         self._ahead: dict[str, _Ahead] = {}
 
     def take(self, table_uuid: str, writer: str) -> OpenAttempt:
-        """An open attempt for one write that adds rows; asks the metastore where none is left.
+        """Returns an open attempt for one write that adds rows; calls the metastore if none is left.
 
         Args:
             table_uuid: The table, the only one of the attempt so far.
-            writer: Who asks, to be noted with the attempts that are opened.
+            writer: The writer name that is stored with newly opened attempts.
 
         Raises:
-            NotFound: The table was dropped; where an attempt is left, the commit says so.
+            NotFound: The table was dropped; if an attempt is left, only the commit reports it.
         """
         with self._mine():
             now_s = self._clock.monotonic_s()
@@ -100,12 +101,12 @@ class AttemptsAhead:
         return first
 
     def forget(self, table_uuid: str) -> None:
-        """Uses none of a table's attempts any more: it was changed, or a commit failed. The collector finds them."""
+        """Drops a table's open attempts: the table changed, or a commit failed. The orphan collector finds them."""
         with self._mine():
             self._ahead.pop(table_uuid, None)
 
     def _mine(self) -> threading.Lock:
         if self._pid != os.getpid():
-            # A forked child: the lock may have been held at that moment, and the attempts are the parent's.
+            # In a forked child the lock may have been held at that moment, and the attempts belong to the parent.
             self._pid, self._lock, self._ahead = os.getpid(), threading.Lock(), {}
         return self._lock

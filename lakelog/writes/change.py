@@ -1,4 +1,4 @@
-"""What was written as the change of a commit: the one translation for the SDK, Spark and the compactor. Pure."""
+"""Translates a write into the change of a commit: one translation for the SDK, Spark and the compactor. Pure."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def to_change(
     guards: Guards,
     commit_metadata: CommitMetadata,
 ) -> Change:
-    """The change of a write to a table. Pure.
+    """Returns the change of a write to a table. Pure.
 
     Args:
-        info: The table as it was when it was written to.
+        info: The table as it was at the write.
         files: The data files, in the commit's order.
-        inputs: Files that hold records as they came, for the producer `input` or the external log.
-        removal: What the commit takes away, which makes it an overwrite; None: it adds.
-        lookup: The changelog, where the producer is `lookup` and there are files.
-        sent: That the rows stand in the topic before the commit; None: not all.
-        guards: Since when nothing may have changed; `if_snapshot` belongs to the request.
+        inputs: Files with the records as they arrived, for the producer `input` or the external log.
+        removal: What the commit removes, which makes it an overwrite; None: it only adds rows.
+        lookup: The changelog, if the producer is `lookup` and there are files.
+        sent: States that all rows are in the topic before the commit; None: not all are.
+        guards: Snapshots since which nothing may have changed; `if_snapshot` belongs to the request.
         commit_metadata: What the commit says besides its rows.
     """
     options, replaces = TableOptions(info.options), removal is not None
@@ -73,12 +73,12 @@ def to_compaction_change(
     files: Sequence[DataFile] = (),
     changelog_files: Sequence[DataFile] = (),
 ) -> Change:
-    """The change of a compaction, or of deletion vectors that were built for a bucket. Pure.
+    """Returns the change of a compaction, or of deletion vectors that were built for a bucket. Pure.
 
     Args:
         info: The table as it was when the work was planned.
-        groups: What is committed or dropped by itself.
-        files: What was written, group by group.
+        groups: The groups, each of which is committed or dropped by itself.
+        files: The files that were written, group by group.
         changelog_files: The changelog files, group by group.
     """
     return Change(

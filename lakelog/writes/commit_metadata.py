@@ -1,4 +1,4 @@
-"""What users say of a commit: by what it is known, and what is remembered with it."""
+"""What users state about a commit: its identity, and what is stored with it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakelog.errors import InvalidArgument, LakelogError, NotFound
 
 @dataclass(frozen=True)
 class CommitIdentity:
-    """By what a commit is known (semantics 7.1).
+    """The identity of a commit (semantics 7.1).
 
     Args:
-        writer: Who commits; None: a new name that nobody else has.
-        identifier: The writer's own number; given if and only if `writer` is.
-        previous_identifier: What the writer's last one must be; None: not checked.
+        writer: The writer's name; None: a new unique name.
+        identifier: The writer's own number of the commit; given if and only if `writer` is.
+        previous_identifier: The required identifier of the writer's last commit; None: not checked.
 
     Raises:
-        InvalidArgument: One is missing, or has a value that cannot be.
+        InvalidArgument: One is missing, or has an impossible value.
     """
 
     writer: str | None = None
@@ -32,7 +32,7 @@ class CommitIdentity:
 
 
 def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
-    """Raises InvalidArgument for a writer or a number alone, a number that follows without one, and other types."""
+    """Raises InvalidArgument for a writer or a number alone, a previous number without them, and wrong types."""
     if (writer is None) != (identifier is None):
         missing = "identifier" if identifier is None else "writer"
         raise InvalidArgument(
@@ -65,7 +65,7 @@ class CommitMetadata:
 
     Args:
         watermark_ms: Milliseconds since the epoch; None: none.
-        properties: To be remembered with the snapshot.
+        properties: Texts by name, stored with the snapshot.
         allow_empty: Make a snapshot even without rows.
     """
 
@@ -80,8 +80,8 @@ def make_commit_metadata(
     """Returns what a commit says besides its rows.
 
     Raises:
-        InvalidArgument: The watermark is no point in time, the properties are not texts by texts, or `allow_empty` is
-            neither True nor False.
+        InvalidArgument: The watermark is no point in time, the properties do not map texts to texts, or `allow_empty`
+            is neither True nor False.
     """
     check_flag(allow_empty, "allow_empty")
     watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
@@ -100,14 +100,14 @@ def make_commit_metadata(
 
 
 def name_dropped_table(error: LakelogError, names: Mapping[str, str]) -> NotFound | None:
-    """Tells by its name which table of a commit was dropped; the metastore no longer knows more than its uuid. Pure.
+    """Returns an error that names the dropped table of a commit; the metastore knows only its uuid. Pure.
 
     Args:
-        error: What the metastore said of the commit.
-        names: Of the commit's tables, by uuid.
+        error: The metastore's error for the commit.
+        names: The names of the commit's tables, by uuid.
 
     Returns:
-        What to raise instead; None where the error is another one.
+        The error to raise instead; None if the error is another one.
     """
     name = names.get(error.metadata.get("table_uuid", ""))
     if not isinstance(error, NotFound) or error.reason != "TABLE_NOT_FOUND" or name is None:

@@ -15,14 +15,15 @@ from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, make_
 
 
 class TransactionOptions(TypedDict, total=False):
-    """What transactions and all writes take by keyword; all of it may be left out.
+    """The keyword arguments of transactions and all writes; all of them are optional.
 
     Args:
-        writer: Who commits. With `identifier` the commit is applied once, however often and late it is repeated.
+        writer: The writer's name. With `identifier` the commit is applied once, however often and late it is repeated.
         identifier: The writer's own number of this commit.
-        previous_identifier: What the writer's last identifier must be; otherwise the commit is refused. -1: none.
+        previous_identifier: The required identifier of the writer's last commit; otherwise the commit is refused. -1:
+            none.
         watermark: A point in time, as `timestamp` of `Table.scan`. A table's watermark never falls.
-        properties: Texts by name, remembered with the snapshot.
+        properties: Texts by name, stored with the snapshot.
         allow_empty: Make a snapshot even without rows.
     """
 
@@ -35,17 +36,17 @@ class TransactionOptions(TypedDict, total=False):
 
 
 class CommitOptions(TransactionOptions, total=False):
-    """What every write takes by keyword, beside `TransactionOptions`; both may be given, and both are checked then.
+    """The keyword arguments of every write, besides `TransactionOptions`. Several guards are all checked.
 
-    A write that is refused raises CommitConflict, which names the other commit, and leaves no file. Read the
-    rows again and write again. Compactions change no row and refuse no write. (writer, identifier) comes first: a
-    commit that was applied is answered as it was.
+    A refused write raises CommitConflict, which names the other commit, and leaves no file. Read the rows again and
+    write again. Compactions change no row and refuse no write. (writer, identifier) comes first: a commit that was
+    applied already returns its first result.
 
     Args:
-        if_snapshot: Refuse the write when any row of the table was written since this snapshot: `scan.snapshot_id` of
-            the scan that the rows come from. 0: the table had no snapshot.
-        if_unchanged: Refuse the write when rows were written since this snapshot to the buckets (partitions, where the
-            table has no buckets) that it writes to, or that it replaces.
+        if_snapshot: Refuse the write if any row of the table was written since this snapshot: `scan.snapshot_id` of the
+            scan that the rows come from. 0: the table had no snapshot.
+        if_unchanged: Refuse the write if rows were written since this snapshot to the buckets (partitions, if the table
+            has no buckets) that it writes to or replaces.
     """
 
     if_snapshot: int | None
@@ -54,10 +55,10 @@ class CommitOptions(TransactionOptions, total=False):
 
 @dataclass(frozen=True)
 class Guards:
-    """Since which snapshots nothing may have changed for a write to one table; see `CommitOptions`.
+    """The snapshots since which nothing may have changed for a write to one table; see `CommitOptions`.
 
     Raises:
-        InvalidArgument: One is no number of a snapshot.
+        InvalidArgument: One is not a snapshot's id.
     """
 
     if_snapshot: int | None = None
@@ -74,7 +75,7 @@ class Guards:
                 )
 
     def meet(self, other: Guards) -> Guards:
-        """The guards that hold where both do: what is unchanged since a snapshot is so since each later one."""
+        """Combines two guards: a table that is unchanged since a snapshot is so since each later one."""
         return Guards(
             _lower(self.if_snapshot, other.if_snapshot),
             _lower(self.if_unchanged, other.if_unchanged),
@@ -85,19 +86,19 @@ NO_GUARDS: Final = Guards()
 
 
 def read_guards(options: WriteOptions) -> Guards:
-    """The guards among the options of a write. Pure."""
+    """Returns the guards among the options of a write. Pure."""
     return Guards(options.get(IF_SNAPSHOT), options.get(IF_UNCHANGED))
 
 
 def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity, CommitMetadata, Guards]:
-    """Returns by what a commit to one table is known, what it says besides its rows, and what it guards. Pure.
+    """Returns the identity of a commit to one table, what it says besides its rows, and its guards. Pure.
 
     Args:
         call: The function that was called, for messages.
         given: Its keyword arguments.
 
     Raises:
-        TypeError: There is no such argument, as Python says it of any function.
+        TypeError: There is no such argument; raised as by any Python function.
         InvalidArgument: A value is not possible.
     """
     _check_names(call, given, CommitOptions.__optional_keys__)
@@ -105,7 +106,7 @@ def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity
 
 
 def read_transaction_options(call: str, given: TransactionOptions) -> tuple[CommitIdentity, CommitMetadata]:
-    """As `read_commit_options`, for several tables, of which each has its own guards. Pure."""
+    """Works as `read_commit_options`, for several tables, each of which has its own guards. Pure."""
     guard = next((name for name in ("if_snapshot", "if_unchanged") if name in given), None)
     if guard is not None:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Input of the SDK: whatever speaks Arrow becomes a stream of batches."""
+"""Input of the SDK: turns any Arrow source into a stream of batches."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
 
 
 def to_batches(data: Rows, *, fill_missing: bool = False) -> Iterator[pa.RecordBatch]:
-    """Returns the batches of `data`, read as they are asked for, so that an iterator of any length is possible.
+    """Returns the batches of `data`, read on demand, so that an iterator can have any length.
 
     Args:
-        data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb ...) or array interface (one
-            batch), an iterable of such things, or of dicts, one a row. An index of pandas without a name is left out.
-        fill_missing: Dicts may have fewer keys than others: what is missing is NULL. Else all have the same keys.
+        data: An object with the Arrow C stream interface (pyarrow, polars, pandas, duckdb ...) or array interface (one
+            batch), an iterable of such objects, or of dicts, one per row. A pandas index without a name is left out.
+        fill_missing: Dicts may have fewer keys than others: missing values are NULL. Else all need the same keys.
 
     Yields:
-        At least the schema is known from the first batch; a stream without rows gives one empty batch.
+        Batches. The first one has the schema; a stream without rows gives one empty batch.
 
     Raises:
-        InvalidArgument: It is something else; names its type and what to do.
+        InvalidArgument: The data is something else; names its type and what to do.
     """
     if hasattr(data, "__arrow_c_stream__"):
         yield from _read_stream(data)
@@ -69,7 +69,7 @@ def _read_stream(data: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _read_dicts(rows: Iterable[Any], fill_missing: bool) -> Iterator[pa.RecordBatch]:
-    """Batches of rows that are given one by one, each a dict of values by column."""
+    """Makes batches of rows that are given one by one, each a dict of values by column."""
     names: dict[str, None] | None = None
     start = 0
     rows = iter(rows)
@@ -89,7 +89,7 @@ def _keys(row: Any, number: int) -> Any:
     if not isinstance(row, Mapping):
         raise _refusal(row, f"item {number} of the data, behind dicts")
     if not row:
-        # SUBTLE: a batch without columns has no rows in Arrow, so that this one would be lost.
+        # SUBTLE: a batch without columns has no rows in Arrow, so this row would be lost.
         raise InvalidArgument(
             f"Row {number} of the data is an empty dict. Give it at least one column, None where there is no value.",
             metadata={"field": "data", "row": str(number)},
@@ -118,7 +118,7 @@ def _uneven(number: int, given: Any, expected: Any) -> InvalidArgument:
 def _to_array(name: str, values: list[Any]) -> pa.Array:
     try:
         if any(isinstance(value, Decimal) for value in values):
-            # Arrow takes no floats beside decimals. The shortest text of a float is what a column of them becomes, too.
+            # Arrow does not mix floats with decimals. As in a column of floats, each float becomes its shortest text.
             values = [Decimal(repr(float(value))) if isinstance(value, float) else value for value in values]
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -131,7 +131,7 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
 
 
 def _unnamed_index(schema: pa.Schema) -> list[str]:
-    """Columns that pandas makes of an index without a name, as a filtered frame has it: nobody wrote them."""
+    """Columns that pandas makes of an index without a name, as in a filtered frame; no user wrote them."""
     if b"pandas" not in (schema.metadata or {}):
         return []
     return [name for name in schema.names if _UNNAMED_INDEX.fullmatch(name)]

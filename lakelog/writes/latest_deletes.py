@@ -1,7 +1,7 @@
-"""Deletes that beat the rows that are there: each takes the sequence value of its row (semantics 1.3).
+"""Deletes that remove the current rows: each takes the sequence value of its row (semantics 1.3).
 
-Of rows with one sequence value the later arrival wins, so such a delete removes its row and nothing newer. It holds
-only while the row is the one that was found: the commit guards the buckets since the snapshot that was looked at.
+Among rows with one sequence value the later arrival wins, so such a delete removes its row and nothing newer. This
+holds only while the row is the one that was found: the commit guards the buckets since the snapshot that was read.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from lakelog.client.metastore.metastore import Metastore
 
 MAX_TRIES: Final = 20
-"""Tries against others that change the same buckets, as for changelogs by lookup."""
+"""Tries against commits to the same buckets, as for changelogs by lookup."""
 
 
 class LatestDeletes:
-    """Finds what deletes some rows of a table with `sequence.field`, as they were at its newest snapshot.
+    """Finds the deletes for some rows of a table with `sequence.field`, as they were at its newest snapshot.
 
     Args:
-        metastore: Tells which files the state consists of.
+        metastore: Returns the files of a state.
         store: Where they are.
-        info: The table, with the snapshot that is looked at.
-        caches: Of this process.
+        info: The table, with the snapshot to read.
+        caches: The caches of this process.
     """
 
     def __init__(self, metastore: Metastore, store: ObjectStore, info: TableInfo, caches: Caches) -> None:
@@ -45,13 +45,13 @@ class LatestDeletes:
         self._columns = list(dict.fromkeys((*key, *sequence)))
         self._lookup = StateLookup(metastore, store, info, self._columns, caches)
         self.base_snapshot_id: Final = info.latest_snapshot_id
-        """The snapshot that the rows are of; 0: there is none."""
+        """The snapshot of the rows; 0: there is none."""
 
     def find(self, rows: pa.Table) -> pa.Table:
-        """The rows of some keys, with key and sequence columns; keys without a row are missing. Blocks.
+        """Returns the rows of some keys, with key and sequence columns; keys without a row are missing. Blocks.
 
         Args:
-            rows: With the columns of the primary key; a key may come again.
+            rows: Rows with the columns of the primary key; keys can repeat.
         """
         keys = rows.select(self._key).group_by(self._key, use_threads=False).aggregate([])
         found = self._lookup.find(keys, self.base_snapshot_id)
@@ -60,16 +60,16 @@ class LatestDeletes:
 
 
 def needs_latest(info: TableInfo) -> bool:
-    """Whether a delete must know the row that it deletes; else it is the latest anyway. Pure."""
+    """Whether a delete must know the row that it deletes; else it deletes the latest row anyway. Pure."""
     return bool(TableOptions(info.options).get(SEQUENCE_FIELD))
 
 
 def is_resolved_by_a_recheck(error: CommitConflict | SnapshotExpired, if_unchanged: int | None) -> bool:
-    """Whether another look at the newest snapshot can help. Pure.
+    """Whether reading the newest snapshot again can help. Pure.
 
     Args:
-        error: What became of the commit.
-        if_unchanged: The guard that the user gave, past which nobody may look again; None: none.
+        error: The error of the commit.
+        if_unchanged: The user's guard, which a new try must not bypass; None: none.
     """
     if isinstance(error, SnapshotExpired):
         return True

@@ -1,4 +1,4 @@
-"""Rows whose records would not fit into the external log are refused when they are written (reliability R7)."""
+"""Refuses rows whose records would not fit into the external log when they are written (reliability R7)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from lakelog.log.table_codec import load_log_settings, make_codec
 
 @dataclass(frozen=True)
 class LogRows:
-    """What a table's log takes. Picklable; pure.
+    """What a table's log accepts. Picklable; pure.
 
     Args:
         codec: Makes its records.
-        max_record_bytes: Of the largest one.
+        max_record_bytes: The size of the largest allowed record.
     """
 
     codec: LogCodec
     max_record_bytes: int
 
     def check(self, rows: pa.Table) -> None:
-        """Check that each row fits.
+        """Checks that each row fits.
 
         Raises:
-            InvalidArgument: Names the first that does not.
+            InvalidArgument: Names the first row that does not.
         """
         self.codec.check_row_sizes(rows, self.max_record_bytes)
 
 
 def plan_log_rows(info: TableInfo, log: LogContent) -> LogRows | None:
-    """What the rows of a commit are checked against; None: it brings nothing to a log. Pure."""
+    """Returns the check for the rows of a commit; None: the commit brings nothing to a log. Pure."""
     if log is LogContent.NONE:
         return None
     return LogRows(make_codec(info, info.schema), load_log_settings(info).max_record_bytes)

@@ -1,4 +1,4 @@
-"""Work that one thread does in its order, and that keeps no program from ending."""
+"""Work that one thread does in order, and that does not keep a program from ending."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Work = Callable[[], None]
 
 
 class OrderedWork:
-    """Does what is submitted, one after the other; its thread ends with the last reference to this. For many threads.
+    """Runs submitted work in order; its thread ends with the last reference to this object. For many threads.
 
-    Executors of the standard library have their work done to its end before the interpreter leaves: what waits for
-    brokers that are away would keep a program for minutes that has long done all it wanted.
+    Executors of the standard library finish their work before the interpreter exits. Work that waits for unavailable
+    brokers would keep a finished program alive for minutes.
 
     Args:
-        name: Of the thread.
+        name: The thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -30,7 +30,7 @@ class OrderedWork:
         threading.Thread(target=_run, args=(self._waiting,), name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Has something done behind all that was submitted before; does not wait."""
+        """Runs work after all that was submitted before; does not wait."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -46,5 +46,5 @@ class OrderedWork:
 def _run(waiting: queue.SimpleQueue[_Work | None]) -> None:
     while (work := waiting.get()) is not None:
         work()
-        # It holds whoever submitted it, whose end is the thread's.
+        # The reference would keep the submitter alive, whose end is to end the thread.
         del work

@@ -1,4 +1,4 @@
-"""Overwrites: what may name partitions and states, and the rows that must lie in a partition that is named."""
+"""Overwrites: the arguments that name partitions and states, and the rows, which must lie in a named partition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StaticPartition:
     encoded: Mapping[str, bytes]
 
     def fill_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Adds the columns of the partition that the rows lack, and checks those that they have.
+        """Adds the partition columns that the rows lack, and checks those that they have.
 
         Raises:
             InvalidArgument: A row lies in another partition, or a column has another type.
@@ -44,7 +44,7 @@ class StaticPartition:
             if given == 0:
                 batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
             if given != 1:
-                # More than one of a name are refused with all else that does not fit the table.
+                # Duplicate columns are refused later, with everything else that does not fit the table.
                 continue
             field = pa.field(name, value.type)
             own = cast_batch(batch.select([name]), pa.schema([field])).column(name)
@@ -60,7 +60,7 @@ class StaticPartition:
 
 
 def check_dynamic(partition: str, info: TableInfo) -> None:
-    """Checks a text that says which partitions are replaced.
+    """Checks a text argument that says which partitions are replaced.
 
     Raises:
         InvalidArgument: It is not `dynamic`, or the table has no partitions.
@@ -80,7 +80,7 @@ def check_dynamic(partition: str, info: TableInfo) -> None:
 
 
 def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
-    """Reads what `overwrite(partition=...)` was given.
+    """Reads the argument `partition` of `overwrite`.
 
     Args:
         partition: Values by the name of a partition column; some columns are enough.
@@ -120,7 +120,7 @@ def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
 
 
 def to_restore(snapshot_id_or_tag: int | str) -> RestoreState:
-    """Reads what `rollback_to` was given.
+    """Reads the argument of `rollback_to`.
 
     Raises:
         InvalidArgument: It is neither a snapshot's id nor the name of a tag.
@@ -143,7 +143,7 @@ def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
     try:
         given = pa.array([value])
         if isinstance(value, str) and not (pt.is_string(field.type) or pt.is_binary(field.type)):
-            # As partitions are written elsewhere: {'dt': '2024-05-01'} whatever the column's type.
+            # Partitions are often written as texts: {'dt': '2024-05-01'} for a column of any type.
             given = given.cast(field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(
@@ -154,7 +154,7 @@ def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
     try:
         return cast_batch(pa.RecordBatch.from_arrays([given], names=[name]), pa.schema([field])).column(0)[0]
     except InvalidArgument as error:
-        # What cast_batch says is about rows.
+        # The message of cast_batch is about rows.
         if value is None:
             remedy = ", so that there is no such partition. Name the partition by a value"
         else:

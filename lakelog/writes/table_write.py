@@ -1,4 +1,4 @@
-"""One table's part of a transaction: what is written to it, and the change that becomes of it."""
+"""One table's part of a transaction: what is written to it, and the resulting change."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class TableWrite:
         info: The table as it was when it joined.
         options: Its options.
         store: Where its files are.
-        row_normalizer: Takes its rows.
-        writer: Writes them, from the first one on.
-        files: The data files that are done.
-        inputs: The files that hold records as they came, for the producer `input` or the external log, that are done.
-        runs: Rows of data files that are done, where they are to be looked up and take little memory.
-        lookup: Of the producer `lookup`, once all rows are written.
-        removal: What the commit takes away.
-        is_dynamic: It takes away the partitions in which its own rows lie.
-        was_written: Something was written to it, which may have had no rows.
-        guards: Since when nothing may have changed.
-        uncommitted: Sends its rows before the commit; None: nobody does.
-        has_begun: It was asked who does.
-        sent: That they stand in the topic; None: not all.
+        row_normalizer: Accepts its rows.
+        writer: Writes them, from the first row on.
+        files: The finished data files.
+        inputs: The finished files with records as they arrived, for the producer `input` or the external log.
+        runs: Rows of finished data files that will be looked up and take little memory.
+        lookup: The changelog by lookup, for the producer `lookup`, once all rows are written.
+        removal: What the commit removes.
+        is_dynamic: Whether it removes the partitions of its own rows.
+        was_written: Whether something was written to it, perhaps without rows.
+        guards: Snapshots since which nothing may have changed.
+        uncommitted: Sends its rows before the commit; None: they are not sent.
+        has_begun: Whether `uncommitted` was determined.
+        sent: States that the rows are in the topic; None: not all are.
     """
 
     info: TableInfo
@@ -70,24 +70,24 @@ class TableWrite:
 
     @property
     def producer(self) -> str:
-        """Who makes the changelog of what is written; an overwrite has none (semantics 3.4, 5.2)."""
+        """How the changelog of the write is made; an overwrite has none (semantics 3.4, 5.2)."""
         return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property
     def log(self) -> LogContent:
-        """What it brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
+        """What the write brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
         return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property
     def paths(self) -> list[str]:
-        """All that was written so far."""
+        """All files written so far."""
         made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
         return made if self.lookup is None else made + self.lookup.paths
 
     def take(
         self, batch: pa.RecordBatch | pa.Table, source: KindSource, fill_missing: bool
     ) -> tuple[pa.Table, Kinds | None]:
-        """Input as rows of the table, and their kinds; see `RowNormalizer.take`.
+        """Returns input as rows of the table, with their kinds; see `RowNormalizer.take`.
 
         Raises:
             InvalidArgument: It does not fit the table, or a row is too large for its external log.
@@ -101,7 +101,7 @@ class TableWrite:
     def send_uncommitted(
         self, senders: UncommittedSenders, attempt_id: str, table: pa.Table, kinds: Kinds | None
     ) -> None:
-        """Has rows sent before their commit, where the table asks for it; never fails."""
+        """Sends rows before their commit, if the table is set so; never fails."""
         if self.log is LogContent.NONE:
             return
         if not self.has_begun:
@@ -115,7 +115,7 @@ class TableWrite:
         return plan_log_rows(self.info, self.log)
 
     def open_writer(self, attempt_id: str) -> TableWriter:
-        """What writes its rows."""
+        """Returns the writer of its rows."""
         if self.writer is None:
             self.writer = TableWriter(
                 self.store,
@@ -129,7 +129,7 @@ class TableWrite:
         return self.writer
 
     def finish(self, context: Context, attempt_id: str) -> None:
-        """Makes all that was written durable, merges what is small, and readies the lookup if there is one to make."""
+        """Makes all written rows durable, merges small files, and prepares the changelog's lookup if there is one."""
         if self.writer is not None:
             self.files.extend(self.writer.finish())
             self.inputs.extend(self.writer.copies)
@@ -151,7 +151,7 @@ class TableWrite:
             )
 
     def _merge(self, attempt_id: str) -> None:
-        """Merges what is small, where the table asks for it."""
+        """Merges small files, if the table is set so."""
         merger = CommitMerger(self.info.schema, self.options, attempt_id)
         files, inputs = merge_commit_files(merger, self.store, self.files, self.inputs)
         self.files, self.inputs = list(files), list(inputs)
@@ -159,7 +159,7 @@ class TableWrite:
         self.runs = {path: rows for path, rows in self.runs.items() if path in left}
 
     def to_change(self, commit_metadata: CommitMetadata) -> Change:
-        """What is committed. Pure."""
+        """Returns the change to commit. Pure."""
         removal = self.removal
         if self.is_dynamic:
             removal = RemovePartitions(tuple(sorted({file.partition for file in self.files})))

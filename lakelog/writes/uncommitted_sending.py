@@ -1,14 +1,14 @@
-"""Rows sent to the log at once, before their commit (`log.consistency` = `eventual`, semantics 4.2).
+"""Sends rows to the log at once, before their commit (`log.consistency` = `eventual`, semantics 4.2).
 
 Objectives, which conflict: a row is in the log milliseconds after it was written; brokers that are slow or away make no
-write fail, nor wait for long. So:
+write fail or wait for long. So:
 
-1. A thread for each table sends, beside the one that writes files. What it cannot do in time counts as not sent at all,
-   and the publisher sends it behind the commit.
-2. Records bear the attempt, not a snapshot: readers ask what has become of it. What was sent under an attempt that is
-   given up stays in the topic, and they take it back.
-3. A commit says that all was sent only where brokers have answered so for each record, and for which generation of the
-   log, so that what was sent to a topic that is gone is never taken for published.
+1. A thread for each table sends, beside the thread that writes files. Rows that it cannot send in time all count as not
+   sent, and the publisher sends them after the commit.
+2. Records carry the attempt, not a snapshot: readers ask the metastore what became of it. Records of an aborted attempt
+   stay in the topic, and readers take them back.
+3. A commit says that all was sent only if brokers have acknowledged each record, and for which generation of the log.
+   So records in a topic that is gone are never taken for published.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from lakelog.writes.ordered_work import OrderedWork
 log = logging.getLogger(__name__)
 
 _WAIT_S: Final = 2.0
-"""For brokers to have answered for all of a commit; its files take longer to write where there is much of it."""
+"""How long to wait for brokers to acknowledge a commit's records; the files of a large commit take longer to write."""
 
 _NO_ANSWER: Final = "brokers have not answered for all of them in time"
 
 _PAUSE_S: Final = 10.0
-"""Behind a failure: each try costs a connection, and the publisher sends meanwhile."""
+"""Pause after a failure: each try costs a connection, and the publisher sends meanwhile."""
 
 _POLL_S: Final = 30.0
-"""Between looks whether the log was begun anew."""
+"""Time between polls for a restart of the log."""
 
 _MAX_PENDING_BYTES: Final = 64 << 20
-"""Of rows that wait to be sent; more would follow what is written, not what brokers take."""
+"""Rows that wait to be sent; with more, memory would grow with what is written, not with what brokers accept."""
 
 Kinds = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
 class SentUncommitted:
-    """All rows of an attempt at a table stand in its topic.
+    """All rows of an attempt at a table are in its topic.
 
     Args:
-        generation: Of the log to which they were sent.
-        offsets: By partition the offset behind the last record.
+        generation: The generation of the log to which they were sent.
+        offsets: By partition, the offset after the last record.
     """
 
     generation: int
@@ -76,12 +76,12 @@ class SentUncommitted:
 
 @dataclass(frozen=True)
 class UncommittedPlace:
-    """Whose the rows of one sender are, and where among all rows of their attempt.
+    """The attempt of one sender's rows, and their place among all rows of this attempt.
 
     Args:
         attempt_id: The attempt.
-        first_index: The index of the first; those of an attempt's other senders are far from it.
-        part: The number of the sender in the attempt.
+        first_index: The index of the first row; other senders of the attempt begin far from it.
+        part: The sender's number in the attempt.
     """
 
     attempt_id: str
@@ -90,7 +90,7 @@ class UncommittedPlace:
 
     @property
     def spread(self) -> int:
-        """Where a table has no buckets, rows of one sender stay together; senders are spread over the partitions."""
+        """Without buckets, rows of one sender stay together, and senders are spread over the partitions."""
         return int(self.attempt_id[:8], 16) + self.part
 
 
@@ -104,7 +104,7 @@ class RowForm:
 
     @staticmethod
     def of(info: TableInfo, settings: LogSettings) -> RowForm:
-        """As a table's options say."""
+        """The form by a table's options."""
         return RowForm(make_codec(info, info.schema), settings, to_routing(info.schema, TableOptions(info.options)))
 
     def send(
@@ -116,7 +116,7 @@ class RowForm:
         ts_ms: int,
         sender: UncommittedSender,
     ) -> None:
-        """Sends rows, of each bucket in their order; blocks while too many wait."""
+        """Sends rows, those of each bucket in order; blocks while too many wait."""
         for routed in route_rows(rows, self.routing):
             part = rows if routed.indices is None else rows.take(pa.array(routed.indices))
             codes = np.zeros(part.num_rows, np.int8)
@@ -142,7 +142,7 @@ class RowForm:
                 kinds[done:],
                 first_index + done,
                 partition=partition,
-                # It is not known yet.
+                # The snapshot is not known yet.
                 snapshot_id=0,
                 ts_ms=ts_ms,
                 bucket=bucket,
@@ -154,7 +154,7 @@ class RowForm:
 
 
 class UncommittedSenders:
-    """What sends the rows of a process's writes; kept for as long as the process may write. For many threads.
+    """The senders of a process's writes; they live as long as the process may write. For many threads.
 
     Args:
         metastore: Knows the tables' logs.
@@ -173,7 +173,7 @@ class UncommittedSenders:
         self._is_closed = False
 
     def begin(self, info: TableInfo, attempt_id: str) -> UncommittedRows | None:
-        """Begins to send an attempt's rows; None: they are not sent before their commit, now or ever."""
+        """Begins to send an attempt's rows; None: they are never sent before their commit."""
         settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
         if settings is None or not settings.is_eventual:
             return None
@@ -194,7 +194,7 @@ class UncommittedSenders:
         )
 
     def close(self) -> None:
-        """Ends all connections; does not wait. Nothing is sent before its commit any more. Idempotent."""
+        """Ends all connections; does not wait. Nothing is sent before its commit afterwards. Idempotent."""
         with self._mine():
             self._is_closed = True
             channels, self._channels = self._channels, {}
@@ -203,20 +203,21 @@ class UncommittedSenders:
 
     def _mine(self) -> threading.Lock:
         if self._pid != os.getpid():
-            # A forked child: the lock may have been held at that moment, and the threads that send are the parent's.
-            # SUBTLE: its connections are kept, since to end one waits for threads that are not here.
+            # In a forked child the lock may have been held at that moment, and the threads that send belong to the
+            # parent.
+            # SUBTLE: its connections are kept, because closing one waits for threads that do not exist here.
             self._of_parent |= self._channels
             self._pid, self._lock, self._channels = os.getpid(), threading.Lock(), {}
         return self._lock
 
 
 class UncommittedRows:
-    """The rows of one attempt at one table that are sent. For one thread.
+    """The rows of one attempt at one table that are sent before the commit. For one thread.
 
     Args:
         channel: Sends them.
         form: How they become records.
-        place: Whose they are.
+        place: Their attempt, and their place in it.
     """
 
     def __init__(self, channel: UncommittedChannel, form: RowForm, place: UncommittedPlace) -> None:
@@ -228,7 +229,7 @@ class UncommittedRows:
         self._failures: Final = channel.failures
 
     def send(self, rows: pa.Table, kinds: Kinds | None) -> None:
-        """Has rows sent; does not wait, and never fails."""
+        """Queues rows for sending; does not wait, and never fails."""
         if not rows.num_rows or not self._is_whole:
             return
         first_index = self._place.first_index + self._count
@@ -239,19 +240,19 @@ class UncommittedRows:
         )
 
     def finish(self) -> SentUncommitted | None:
-        """Waits for a moment until all stands in the topic; None: some may not, so that all counts as not sent."""
+        """Waits briefly until all rows are in the topic; None: some may be missing, so all count as not sent."""
         return self._channel.flush(self._failures) if self._is_whole and self._count else None
 
 
 class UncommittedChannel:
-    """Sends to one table's topic, in a thread of its own.
+    """Sends to one table's topic, in its own thread.
 
     Args:
         table: For messages.
-        find_log: The table's log as it is now; asked now and then.
-        open_log: Opens it.
+        find_log: Returns the table's log as it is now; called now and then.
+        open_log: Opens the log.
         clock: For the time.
-        wait_s: For brokers to have answered.
+        wait_s: How long to wait for acknowledgements.
     """
 
     def __init__(
@@ -263,7 +264,7 @@ class UncommittedChannel:
         wait_s: float = _WAIT_S,
     ) -> None:
         self.clock: Final = clock
-        # Behind one it is not known of what was sent before whether it stands in the topic. Counted by the thread.
+        # After a failure it is unknown which of the records sent before are in the topic. The thread counts failures.
         self.failures = 0
         self._table = table
         self._find_log = find_log
@@ -273,19 +274,19 @@ class UncommittedChannel:
         self._lock = threading.Lock()
         self._pending_bytes = 0
         self._closed_until_s = 0.0
-        # What follows belongs to the thread.
+        # The thread owns the following attributes.
         self._sender: UncommittedSender | None = None
         self._info: LogInfo | None = None
         self._looked_at_s = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether it is worth a try now."""
+        """Whether a try is worthwhile now."""
         with self._lock:
             return self.clock.monotonic_s() >= self._closed_until_s
 
     def submit(self, work: Callable[[UncommittedSender], None], size_bytes: int) -> bool:
-        """Has something sent; False: too much waits, it is not."""
+        """Queues work; False: too much waits, and it is dropped."""
         with self._lock:
             if self._pending_bytes and self._pending_bytes + size_bytes > _MAX_PENDING_BYTES:
                 return False
@@ -294,18 +295,18 @@ class UncommittedChannel:
         return True
 
     def flush(self, failures: int) -> SentUncommitted | None:
-        """Waits until brokers have answered for all that was sent since there were so many failures; None: not all."""
+        """Waits for acknowledgements of all that was sent since the given failure count; None: not all arrived."""
         done: Future[SentUncommitted | None] = self._thread.submit(lambda: self._flush(failures))
         try:
             return done.result(self._wait_s)
         except TimeoutError:
-            # The thread may have answers a moment later, and then nothing to warn of: who writes is told here.
+            # The thread may get its answers a moment later, with nothing to warn of. So the warning is given here.
             self._warn(_NO_ANSWER)
             self._pause()
             return None
 
     def close(self) -> None:
-        """Ends the connection; does not wait. Whoever still sends by it is told that not all was sent."""
+        """Ends the connection; does not wait. Callers that still send get the answer that not all was sent."""
         with self._lock:
             self._closed_until_s = math.inf
         self._thread.submit(self._close)
@@ -319,7 +320,7 @@ class UncommittedChannel:
         except LakelogError as error:
             self._fail(error)
         except Exception:
-            # A bug, and nobody looks at what this thread raises; but what it left out must never count as sent.
+            # A bug, and nothing sees what this thread raises; but records that it left out must never count as sent.
             log.exception("rows of table %s could not be sent before their commit", self._table)
             self.failures += 1
         finally:
@@ -347,7 +348,7 @@ class UncommittedChannel:
             self._looked_at_s = now_s
             if self._sender is None or info != self._info:
                 self._close()
-                # What waits in it goes nowhere.
+                # Records that wait in it are lost.
                 self.failures += self._info is not None
                 self._sender = self._open_log(info.options).open_uncommitted_sender(info.topic)
                 self._info = info
@@ -357,7 +358,7 @@ class UncommittedChannel:
         if error is not None:
             self._warn(error.message)
         elif self.is_open:
-            # Else who writes was told already.
+            # Otherwise the writer was warned already.
             self._warn(_NO_ANSWER)
         self.failures += 1
         self._close()

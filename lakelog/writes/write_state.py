@@ -1,4 +1,4 @@
-"""What the writes of one catalog have in common."""
+"""What the writes of one catalog share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lakelog.writes.uncommitted_sending import UncommittedSenders
 class WriteState:
     """What the writes of one catalog share. Threads may share it.
 
-    It pickles with the epochs, so that a copy is the same instance of each writer; attempts and connections it has of
-    its own.
+    It pickles with the epochs, so a copy is the same instance of each writer; attempts and connections are not
+    copied.
 
     Args:
-        context: Of the catalog.
-        epochs: Of the writers whose names the catalog has taken.
+        context: The catalog's context.
+        epochs: The epochs of the writer names that the catalog has taken.
     """
 
     def __init__(self, context: Context, epochs: Mapping[str, int] | None = None) -> None:
@@ -31,13 +31,13 @@ class WriteState:
         return (WriteState, (self._context, dict(self._epochs)))
 
     def register_writer(self, writer: str) -> int:
-        """Takes a writer's name in the metastore, and returns the epoch that all later commits under it carry."""
+        """Registers a writer's name in the metastore; returns the epoch that all later commits under it carry."""
         epoch = self._context.metastore.register_writer(writer)
         self._epochs[writer] = epoch
         return epoch
 
     def epoch_of(self, writer: str) -> int:
-        """The epoch under which commits by `writer` go; 0 when its name was not taken."""
+        """The epoch of commits by `writer`; 0 if its name was not registered."""
         return self._epochs.get(writer, 0)
 
     def close(self) -> None:

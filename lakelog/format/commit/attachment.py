@@ -1,11 +1,11 @@
-"""Attaching changelogs to snapshots that were committed without: what is asked for, and the rules, pure.
+"""Attaches changelogs to snapshots that were committed without one: the request and the rules, pure.
 
 Invariants:
 
-1. Changelogs are attached in the order of their snapshots: first to the lowest one whose changelog is open.
-2. They enter through an attempt that is open, and lie in its folder, as the files of a commit do.
-3. Whoever attaches holds the job; a lower epoch is refused inside the same transaction.
-4. A repeat is answered with what was done, also when another has taken the job over since.
+1. Changelogs are attached in the order of their snapshots: first to the lowest one whose changelog is pending.
+2. They enter through an open attempt, and lie in its folder, like the files of a commit.
+3. The caller holds the job; a lower epoch is refused inside the same transaction.
+4. A repeated request gets the first result, even if another caller has taken the job over since.
 
 All of it runs while the table's head is locked; nothing in here reads a clock or does I/O.
 """
@@ -25,12 +25,12 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 MAX_SNAPSHOTS: Final = 1000
-"""That are attached to at once."""
+"""Snapshots of one request."""
 
 
 @dataclass(frozen=True)
 class SnapshotChangelog:
-    """What a snapshot changed, in files as a commit's changelog files; none: nothing changed."""
+    """The changes of a snapshot, in files like a commit's changelog files; none: nothing changed."""
 
     snapshot_id: int
     files: tuple[DataFile, ...]
@@ -38,16 +38,16 @@ class SnapshotChangelog:
 
 @dataclass(frozen=True)
 class AttachRequest:
-    """Changelogs for successive open snapshots of one table, all or none.
+    """Changelogs for successive pending snapshots of one table, all or none.
 
     Args:
         table_uuid: The table.
-        schema_id: What the files were written with; must be the table's current schema.
-        bucket_count: What they were written for; must be the table's.
-        attempt_id: Under which they were written.
-        job_id: The job that the caller does.
-        epoch: The caller's, of that job.
-        changelogs: By rising snapshot, beginning with the lowest open one and leaving none out.
+        schema_id: The schema of the files; must be the table's current one.
+        bucket_count: The number of buckets of the files; must be the table's.
+        attempt_id: The attempt that wrote them.
+        job_id: The caller's job.
+        epoch: The caller's epoch of that job.
+        changelogs: By rising snapshot, beginning with the lowest pending one, without gaps.
     """
 
     table_uuid: str
@@ -60,11 +60,11 @@ class AttachRequest:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The files of all of them."""
+        """The files of all changelogs."""
         return tuple(file for each in self.changelogs for file in each.files)
 
     def to_change(self) -> Change:
-        """A commit that would bring these files, for checks that are the same for both. Pure."""
+        """A commit with these files, for the checks that both share. Pure."""
         return Change(
             table_uuid=self.table_uuid,
             kind=SnapshotKind.APPEND,
@@ -77,11 +77,11 @@ class AttachRequest:
 
 @dataclass(frozen=True)
 class AttachResult:
-    """What became of it.
+    """The result of an attachment.
 
     Args:
         already_attached: An earlier try of the same request had done it.
-        first_pending_snapshot: The lowest snapshot that is open now; 0: none.
+        first_pending_snapshot: The lowest pending snapshot now; 0: none.
     """
 
     already_attached: bool
@@ -90,13 +90,13 @@ class AttachResult:
 
 @dataclass(frozen=True)
 class AttachFacts:
-    """All that the verdict rests on, read under locks.
+    """All facts for the verdict, read under locks.
 
     Args:
-        head: Of the table.
+        head: The table's head.
         job: The caller's job; None: there is none.
-        attempt: The request's; None: it is not known.
-        open_snapshots: The lowest open snapshots, rising: one more than the request has, or all.
+        attempt: The request's attempt; None: it is not known.
+        open_snapshots: The lowest pending snapshots, rising: one more than the request has, or all.
     """
 
     head: TableHead
@@ -106,13 +106,13 @@ class AttachFacts:
 
 
 def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
-    """Decide about changelogs that are to be attached. Pure.
+    """Decides about an attachment. Pure.
 
     Raises:
         NotFound: The job or the attempt does not exist (any more).
-        Fenced: Another has taken the job over, or it was given back.
-        CommitConflict: The snapshots are not the lowest open ones, the attempt has ended, or the table has another
-            schema by now.
+        Fenced: Another caller has taken the job over, or it was given back.
+        CommitConflict: The snapshots are not the lowest pending ones, the attempt has ended, or the table has another
+            schema now.
         InvalidArgument: A file does not fit the table.
     """
     attempt = facts.attempt
@@ -127,19 +127,19 @@ def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
 
 
 def apply_attach(request: AttachRequest, facts: AttachFacts) -> TableHead:
-    """The head behind it. Pure."""
+    """Returns the head after it. Pure."""
     left = facts.open_snapshots[len(request.changelogs) :]
     return replace(facts.head, first_pending_snapshot=left[0].snapshot_id if left else 0)
 
 
 def check_holder(job: Job | None, job_id: int, epoch: int) -> Job:
-    """Check that a caller holds a job, and return it. Pure.
+    """Checks that a caller holds a job, and returns the job. Pure.
 
-    A job whose deadline has passed, and that nobody took since, is still its holder's.
+    A job whose deadline has passed still belongs to its holder until another one takes it.
 
     Raises:
         NotFound: There is no such job; its table was dropped.
-        Fenced: Another has it, or nobody any more.
+        Fenced: Another caller has it, or no one any more.
         HistoryDiverged: The metastore has never given this epoch.
     """
     if job is None:
@@ -164,7 +164,7 @@ def check_holder(job: Job | None, job_id: int, epoch: int) -> Job:
 
 
 def job_not_found(job_id: int) -> NotFound:
-    """The error for the id of a job that is not there."""
+    """The error for the id of a job that does not exist."""
     return NotFound(
         f"There is no job {job_id}; its table was dropped, or it is of another metastore. `lakelog jobs` lists those "
         "there are.",

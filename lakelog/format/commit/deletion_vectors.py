@@ -1,15 +1,14 @@
-"""Which groups of a change that brings deletion vectors still stand when it takes effect. Pure.
+"""Which groups of a change with deletion vectors are still valid when it takes effect. Pure.
 
-A group says of some files of a bucket which of their rows are superseded, as whoever read them found. No row changes,
-no level and no place; only the files' entries are new, and name where the positions stand.
+A group says which rows of some files of a bucket are superseded, as a reader of them found. No row, level or place
+changes; only the files' entries are new, and name the file of positions.
 
-Positions rest on all rows of a key. So a group stands if its files are there as it found them, and no other file that
-shares their keys stands *before* the newest of them: one that a rollback has brought back, for instance, or that a
-compaction has put there. What comes after them does no harm: without positions it has the whole section merged
-(`lakelog.storage.merging.deletion_vectors.are_committed`), and so it has where it was looked up before the vectors
-were built, since their entries are younger. What comes later than the commit is no matter of the gate: readers see by
-the age of entries whether it stands on top of them, and by the files that positions rest on whether all of these are
-there.
+Positions depend on all rows of a key. So a group is valid if its files are there as it found them, and no other file
+that shares their keys stands *before* the newest of them: for example, one that a rollback or a compaction has put
+there. Files after them do no harm: one without positions makes readers merge the whole section
+(`lakelog.storage.merging.deletion_vectors.are_committed`). So does one that was looked up before the vectors were
+built, since their entries are younger. The gate need not check what comes after the commit: readers see by the age of
+entries whether it is on top of them, and by the covered files whether all of these are there.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from lakelog.format.commit.request import OUT_OF_ORDER, Change, CompactionGroup,
 
 
 def rebase_deletion_vectors(change: Change, head: TableHead, facts: CompactionFacts) -> Rebased:
-    """Judge each group of a change that marks files, and keep those that stand. Pure.
+    """Judges each group of a change with deletion vectors, and keeps the valid ones. Pure.
 
     Args:
-        change: All of its groups have marks.
-        head: Of its table.
+        change: A change whose groups all have vector files.
+        head: The table's head.
         facts: The files that it names, and those of its buckets.
 
     Raises:
@@ -88,7 +87,7 @@ def _check_bucket(number: int, group: CompactionGroup, known: Mapping[int, FileF
 def _find_older(
     number: int, group: CompactionGroup, known: Mapping[int, FileFacts], order: BucketOrder
 ) -> DroppedGroup | None:
-    """Why a group is dropped that knows nothing of a file of its keys among its own files, or before them."""
+    """The reason to drop a group that ignores a file with its keys, among its own files or before them."""
     own: Sequence[FileFacts] = [known[file_id] for file_id in (*group.vector_files, *group.covered_files)]
     found = order.find_before(own)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a commit that is accepted does to its table: the next head, the snapshot, the places of its files. Pure."""
+"""The effect of an accepted commit on its table: the next head, the snapshot, the places of its files. Pure."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def apply_change(
     now_ms: int,
     snapshot_uuid: str,
 ) -> tuple[TableHead, Snapshot | None]:
-    """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
+    """Returns the head after a change, and the snapshot it makes: None if there is nothing to commit. Pure.
 
-    A moved or marked file counts as one that is removed and one that is added.
+    A file that is moved or gets positions counts as one removed and one added.
 
     Args:
         request: The commit.
-        rebased: What of the change takes effect.
-        head: Before it.
-        restored: What the change takes away, and which files it gives new entries.
+        rebased: The part of the change that takes effect.
+        head: The head before it.
+        restored: What the change removes, and which files it gives new entries.
         now_ms: When it takes effect.
-        snapshot_uuid: Of the snapshot that it may make.
+        snapshot_uuid: The uuid of the snapshot that it may make.
     """
     change, removed = rebased.change, restored.removed
     changes_baseline = any(group.baseline for group in change.groups)
@@ -78,7 +78,7 @@ def apply_change(
         snapshot_uuid=snapshot_uuid,
         parent_uuid=head.latest_uuid,
         kind=change.kind,
-        # Not the change's: a compaction may have written with an earlier one, and changes nothing of what is read.
+        # Not the change's schema: a compaction may have written with an earlier one, which changes nothing for readers.
         schema_id=head.schema_id,
         committed_at_ms=committed_at_ms,
         watermark_ms=watermark_ms,
@@ -100,7 +100,7 @@ def apply_change(
 
 
 def _resolve_changelog(change: Change, head: TableHead) -> ChangelogState:
-    """What a snapshot's changelog is: what its writer knows of the table's producer may have been altered meanwhile."""
+    """The state of a snapshot's changelog: the producer may have been altered since its writer read the table."""
     if change.kind is SnapshotKind.COMPACT:
         if any(group.emits_changelog for group in change.groups):
             return ChangelogState.ATTACHED
@@ -109,20 +109,20 @@ def _resolve_changelog(change: Change, head: TableHead) -> ChangelogState:
 
 
 def place_changelog(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
-    """Give each changelog file its place in its snapshot. Pure.
+    """Gives each changelog file its place in its snapshot. Pure.
 
-    There are none where full compactions tell what a commit changed, though its writer did not know of it yet.
+    There are none if full compactions emit the changes, even if the commit's writer did not know that yet.
     """
     return [] if snapshot.changelog is ChangelogState.LATER else place_changelog_files(change.changelog_files, snapshot)
 
 
 def place_baseline(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> BaselineChange | None:
-    """What a snapshot changes of what the table's changelog has told; None: nothing. Pure.
+    """How a snapshot changes the table's changelog baseline; None: not at all. Pure.
 
     Args:
-        rebased: What of a compaction takes effect; only those tell.
-        head: Before it.
-        snapshot: Which it makes.
+        rebased: The part of a compaction that takes effect; only compactions emit.
+        head: The head before it.
+        snapshot: The snapshot that it makes.
     """
     change = rebased.change
     output_id, moved_id = head.next_file_id, head.next_file_id + len(change.add_files)
@@ -132,7 +132,7 @@ def place_baseline(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> Bas
             begun += range(output_id, output_id + group.output_count)
             begun += range(moved_id, moved_id + len(group.moves))
         elif group.vector_files:
-            # Each stays what it was: told or not.
+            # Each file stays in the baseline, or outside it, as before.
             begun += (moved_id + place for place, file_id in enumerate(group.vector_files) if file_id in group.baseline)
         output_id += group.output_count
         moved_id += len(group.moves) + len(group.vector_files)
@@ -141,7 +141,7 @@ def place_baseline(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> Bas
 
 
 def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list[PlacedChangelogFile]:
-    """Give each of a snapshot's changelog files its place. Pure."""
+    """Gives each of a snapshot's changelog files its place. Pure."""
     return [
         PlacedChangelogFile(file, snapshot.snapshot_id, ordinal, snapshot.committed_at_ms)
         for ordinal, file in enumerate(files)
@@ -149,7 +149,7 @@ def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list
 
 
 def place_log_files(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
-    """Give each log segment its place in its snapshot. Pure."""
+    """Gives each log segment its place in its snapshot. Pure."""
     return [
         PlacedChangelogFile(file, snapshot.snapshot_id, FIRST_LOG_ORDINAL + number, snapshot.committed_at_ms)
         for number, file in enumerate(change.log_files)
@@ -157,12 +157,12 @@ def place_log_files(change: Change, snapshot: Snapshot) -> list[PlacedChangelogF
 
 
 def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[PlacedFile]:
-    """Give each added file its id and its place in the order: one that it inherits, or one of its own. Pure.
+    """Gives each added file its id and its place in the order: an inherited one, or one of its own. Pure.
 
     Args:
-        rebased: Whose files they are.
-        head: Before the change.
-        snapshot: Which the change makes.
+        rebased: The change with its files.
+        head: The head before the change.
+        snapshot: The snapshot that it makes.
     """
     first_id, time_ms, snapshot_id = head.next_file_id, snapshot.committed_at_ms, snapshot.snapshot_id
     files, order_keys = rebased.change.add_files, rebased.order_keys
@@ -178,7 +178,7 @@ def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[P
 
 
 def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
-    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
+    """Gives the new entry of each moved file its id, after those of the added files. Pure."""
     first_id = head.next_file_id + len(rebased.change.add_files)
     return [
         *(

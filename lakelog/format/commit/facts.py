@@ -1,4 +1,4 @@
-"""What the commit gate's rules are about: the facts that they rest on, frozen, read while the heads are locked."""
+"""The facts for the rules of the commit gate, frozen, read while the heads are locked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.format.tables.snapshot import LogContent, Snapshot, SnapshotKind
 
 
 class AttemptState(enum.Enum):
-    """Where an attempt is in its life; only OPEN ever changes."""
+    """The state of an attempt; only OPEN ever changes."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -22,11 +22,11 @@ class AttemptState(enum.Enum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt as the store knows it.
+    """An attempt in the metastore's records.
 
     Args:
         attempt_id: 32 hexadecimal digits.
-        state: Where it is in its life.
+        state: Its state.
         table_uuids: The tables it was opened for.
     """
 
@@ -37,31 +37,31 @@ class Attempt:
 
 @dataclass(frozen=True)
 class TableHead:
-    """What moves with each commit of a table, and what a commit must fit. Times are milliseconds since the epoch.
+    """The part of a table that each commit changes, and what a commit must fit. Times are milliseconds since the epoch.
 
     Args:
-        table_id: The store's own number of the table; locks are taken in its order.
+        table_id: The store's own number of the table; locks are taken in this order.
         table_uuid: The table.
         name: `database.table`, for messages.
-        schema_id: What new files must be written with.
+        schema_id: The schema that new files must be written with.
         bucket_count: Number of buckets; -1 for a table without buckets.
         partitioned: Whether the table has partition columns.
-        latest_snapshot_id: 0 before the first commit.
+        latest_snapshot_id: The newest snapshot; 0 before the first commit.
         latest_uuid: That snapshot's uuid; empty before the first commit.
-        earliest_snapshot_id: The oldest one kept; 1 before the first commit.
+        earliest_snapshot_id: The oldest retained snapshot; 1 before the first commit.
         committed_at_ms: When the newest snapshot was committed; 0 before the first.
-        watermark_ms: The table's; None while no commit has given one.
-        total_rows: In live files.
-        total_files: That are live.
-        total_bytes: Of live files.
+        watermark_ms: The table's watermark; None while no commit has given one.
+        total_rows: Rows in live files.
+        total_files: The number of live files.
+        total_bytes: The size of live files.
         next_file_id: The id that the next file gets.
-        first_pending_snapshot: The lowest snapshot whose changelog is pending; 0: there is none. It and the state
-            before it are needed until its changelog is attached, so that nothing of them may expire.
-        earliest_change_id: The oldest snapshot whose changes are kept, not above `earliest_snapshot_id`: changelogs may
-            live longer than states (semantics 3.8).
-        defers_changelog: The changelog producer is `full-compaction`: what commits change is told by full compactions.
+        first_pending_snapshot: The lowest snapshot with a pending changelog; 0: there is none. It and the state before
+            it must not expire until its changelog is attached.
+        earliest_change_id: The oldest snapshot whose changes are retained, not above `earliest_snapshot_id`: changelogs
+            may live longer than states (semantics 3.8).
+        defers_changelog: The changelog producer is `full-compaction`: full compactions emit what commits change.
         last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
-        log: Which files of an APPEND hold what the table's external log is to receive.
+        log: Which files of an APPEND hold the rows for the table's external log.
     """
 
     table_id: int
@@ -87,13 +87,13 @@ class TableHead:
 
     @property
     def complete_until(self) -> int:
-        """Up to and with this snapshot no changelog is open; it never falls."""
+        """No changelog is pending up to and including this snapshot; it never falls."""
         return self.first_pending_snapshot - 1 if self.first_pending_snapshot else self.latest_snapshot_id
 
 
 @dataclass(frozen=True)
 class RecordedResult:
-    """What was written down of a commit that was applied."""
+    """The stored result of a commit that was applied."""
 
     attempt_id: str
     snapshot_id: int | None
@@ -104,11 +104,11 @@ class RecordedResult:
 
 @dataclass(frozen=True)
 class WriterFacts:
-    """What is known of a writer at one table.
+    """The facts about a writer at one table.
 
     Args:
-        result: Of the request's identifier; None: not applied.
-        last_identifier: The highest one applied; None: none yet.
+        result: The result for the request's identifier; None: not applied.
+        last_identifier: The highest identifier applied; None: none yet.
     """
 
     result: RecordedResult | None = None
@@ -117,7 +117,7 @@ class WriterFacts:
 
 @dataclass(frozen=True, order=True)
 class OrderKey:
-    """A file's place in the order of its bucket; of files with one place the higher id is behind."""
+    """A file's place in the order of its bucket; of files with one place the higher id is later."""
 
     snapshot_id: int
     ordinal: int
@@ -126,22 +126,22 @@ class OrderKey:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file that a change names, or that is live in a bucket that it compacts.
+    """The facts about a file that a change names, or that is live in a bucket that it compacts.
 
     Args:
         file_id: The file.
-        path: For messages.
-        partition: Encoded.
+        path: Its path, for messages.
+        partition: Its encoded partition.
         bucket: Its bucket.
-        order_key: In the order.
+        order_key: Its place in the order.
         level: Its level.
         row_count: All rows.
         size_bytes: The file's size.
         min_key: Lower bound of its keys; None: unbounded.
         max_key: Upper bound of its keys; None: unbounded.
-        schema_id: What it was written with.
-        removed_snapshot: Which snapshot took it away; None: it is live.
-        removed_by: Who committed that snapshot; empty when the file is live.
+        schema_id: The schema it was written with.
+        removed_snapshot: The snapshot that removed it; None: it is live.
+        removed_by: The writer of that snapshot; empty if the file is live.
     """
 
     file_id: int
@@ -160,19 +160,19 @@ class FileFacts:
 
     @property
     def bucket_ref(self) -> BucketRef:
-        """Where it is."""
+        """Its bucket."""
         return BucketRef(self.partition, self.bucket)
 
 
 @dataclass(frozen=True)
 class CompactionFacts:
-    """What a compaction is judged on.
+    """The facts for judging a compaction.
 
     Args:
-        files: Those of the named files that exist.
-        live: All that is live in its buckets, the named files among it; empty where rows have no order.
+        files: The named files that exist.
+        live: All live files of its buckets, including the named ones; empty if rows have no order.
         keyed: Whether the table has a primary key.
-        baseline: Ids of those of the files that its groups name as told which are so.
+        baseline: Ids of the files that its groups name as part of the baseline, and that are in it.
     """
 
     files: Sequence[FileFacts] = ()
@@ -183,9 +183,9 @@ class CompactionFacts:
 
 @dataclass(frozen=True)
 class BucketChange:
-    """A snapshot that brought or took data of a bucket.
+    """A snapshot that added or removed data of a bucket.
 
-    Compactions, which change no row, are among them only for changes that know rows by their position.
+    Compactions, which change no row, are included only for changes that identify rows by their position.
     """
 
     bucket: BucketRef
@@ -197,13 +197,13 @@ class BucketChange:
 
 @dataclass(frozen=True)
 class GuardFacts:
-    """What is known of a table that is guarded.
+    """The facts about a guarded table.
 
     Args:
-        table: The newest snapshot behind that of `if_snapshot` which changed rows; None: there is none.
-        touched: The newest such snapshot behind that of `if_unchanged` in what the change touches; None: there is none.
-        partition: Of `touched`, for people; empty in a table without partitions, and where the whole table is touched.
-        bucket: Of `touched`; None: the table has no buckets, or the whole table is touched.
+        table: The newest snapshot after that of `if_snapshot` which changed rows; None: there is none.
+        touched: The newest such snapshot after that of `if_unchanged` in what the change touches; None: there is none.
+        partition: The partition of `touched`, for people; empty without partitions, and if the whole table is touched.
+        bucket: The bucket of `touched`; None: the table has no buckets, or the whole table is touched.
     """
 
     table: Snapshot | None = None
@@ -214,19 +214,19 @@ class GuardFacts:
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """All that a verdict rests on, read while the heads are locked.
+    """All facts for a verdict, read while the heads are locked.
 
     Args:
         heads: By table uuid; a table that is missing does not exist.
         writers: By table uuid, for the request's writer.
-        writer_epoch: The writer's; 0 when it never registered.
-        attempt: The request's attempt; None when it is not known or none was named.
-        lease_epochs: By lease name; a lease that is missing was never held.
+        writer_epoch: The writer's epoch; 0 if it never registered.
+        attempt: The request's attempt; None if it is not known or none was named.
+        lease_epochs: By lease name; a missing lease was never held.
         now_ms: The store's time, read while the heads are locked.
-        files: By table uuid: those of the named files that exist.
-        changes: By table uuid: what happened behind the base to the buckets that must be unchanged.
+        files: By table uuid: the named files that exist.
+        changes: By table uuid: what happened after the base to the buckets that must be unchanged.
         compactions: By table uuid, for changes that compact.
-        guards: By table uuid, for tables that are guarded.
+        guards: By table uuid, for guarded tables.
     """
 
     heads: Mapping[str, TableHead]
@@ -243,7 +243,7 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class RemovedTotals:
-    """What a change took away."""
+    """What a change removed."""
 
     files: int = 0
     rows: int = 0
@@ -252,7 +252,7 @@ class RemovedTotals:
 
 @dataclass(frozen=True)
 class RestoredTotals:
-    """What a change that restores a state took away, and what it gave new entries."""
+    """What a change that restores a state removed, and which files it gave new entries."""
 
     removed: RemovedTotals = RemovedTotals()
     files: int = 0
@@ -262,7 +262,7 @@ class RestoredTotals:
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file with what the gate gave it."""
+    """A file with what the gate assigned to it."""
 
     file_id: int
     file: DataFile
@@ -272,14 +272,14 @@ class PlacedFile:
 
 @dataclass(frozen=True)
 class MovedFile:
-    """A file that gets another level, or positions, as it is: its entry ends, and a new one of its path begins.
+    """A file that gets another level, or positions, and is otherwise unchanged: its entry ends, and a new one begins.
 
     Args:
-        file_id: Of the new entry.
-        source_id: Of the entry that ends; the new one has its path and place.
-        level: Of the new entry.
-        added_snapshot: The snapshot with which the one ends and the other begins.
-        deletion_vector_path: Of the new entry, whatever the other one had.
+        file_id: The id of the new entry.
+        source_id: The id of the old entry; the new one has its path and place.
+        level: The level of the new entry.
+        added_snapshot: The snapshot with which the old entry ends and the new one begins.
+        deletion_vector_path: The path of the new entry, whatever the old one had.
     """
 
     file_id: int
@@ -291,12 +291,12 @@ class MovedFile:
 
 @dataclass(frozen=True)
 class BaselineChange:
-    """What a snapshot changes of what a table's changelog has told.
+    """How a snapshot changes a table's changelog baseline.
 
     Args:
-        snapshot_id: From it on this holds.
-        begun: Ids of files whose rows are told.
-        ended: Ids of files whose rows were told before.
+        snapshot_id: The snapshot from which on this is valid.
+        begun: Ids of files that join the baseline.
+        ended: Ids of files that leave it.
     """
 
     snapshot_id: int
@@ -305,7 +305,7 @@ class BaselineChange:
 
 
 FIRST_LOG_ORDINAL: Final = 500_000_000
-"""The place of a snapshot's first log segment: far behind its changelog files, which may be attached later."""
+"""The place of a snapshot's first log segment: far after its changelog files, which may be attached later."""
 
 
 @dataclass(frozen=True)
@@ -319,5 +319,5 @@ class PlacedChangelogFile:
 
     @property
     def is_log(self) -> bool:
-        """Whether it is a log segment, of which no stream of changes knows."""
+        """Whether it is a log segment, which streams of changes do not use."""
         return self.ordinal >= FIRST_LOG_ORDINAL

@@ -1,9 +1,9 @@
-"""Guards: what must not have changed since a snapshot that somebody read, for a commit to take effect. Pure.
+"""Guards: what must be unchanged since a snapshot that a user has read, for a commit to take effect. Pure.
 
-1. `if_snapshot` guards a table, whether the commit changes it or not; `if_unchanged` what a change touches.
-2. A COMPACT changes no row and trips no guard. Every other snapshot that brought or took files does.
-3. What can no longer be known is refused: a guard never lets a commit through by mistake.
-4. Guards are looked at only for a commit that is not applied yet (invariant 1 of `commit_rules`).
+1. `if_snapshot` guards a table, whether the commit changes it or not; `if_unchanged` guards what a change touches.
+2. A COMPACT changes no row and violates no guard. Every other snapshot that added or removed files does.
+3. If the answer is no longer known, the commit is refused: a guard never lets a commit through by mistake.
+4. Guards are checked only for a commit that is not applied yet (invariant 1 of `commit_rules`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from lakelog.format.commit.request import (
 from lakelog.format.tables.snapshot import Snapshot
 
 CHANGED_SINCE: Final = "CHANGED_SINCE"
-"""The reason of a conflict over a guard: another commit came in between. Nobody but the user can settle it."""
+"""The reason of a conflict over a guard: another commit came in between. Only the user can resolve it."""
 
 GUARD_EXPIRED: Final = "GUARD_EXPIRED"
-"""The reason of a conflict over a guard of which nobody can say any more what came since."""
+"""The reason of a conflict over a guard if it is no longer known what happened since."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What a change adds files to or takes files from.
+    """What a change adds files to or removes files from.
 
     Args:
-        partitions: With all their buckets, encoded.
-        buckets: Of other partitions.
+        partitions: Encoded partitions with all their buckets.
+        buckets: Buckets of other partitions.
     """
 
     partitions: frozenset[bytes] = frozenset()
@@ -47,11 +47,11 @@ class Touched:
 
 
 def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[bytes]) -> Touched | None:
-    """What a change touches; None: the whole table. Pure.
+    """Returns what a change touches; None: the whole table. Pure.
 
     Args:
         change: The change.
-        files: Those that its removal names.
+        files: The files that its removal names.
         matching: The partitions whose values its removal names.
     """
     if isinstance(change.remove, RemoveEverything | RestoreState):
@@ -66,12 +66,12 @@ def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[
 
 
 def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
-    """Check that what a commit guards is as it was. Pure.
+    """Checks that what a commit guards is unchanged. Pure.
 
     Raises:
         NotFound: A table that is only guarded does not exist.
-        InvalidArgument: A guard names a snapshot that there is not yet.
-        CommitConflict: Rows have changed since, or it cannot be known any more.
+        InvalidArgument: A guard names a snapshot that does not exist yet.
+        CommitConflict: Rows have changed since, or this is no longer known.
     """
     known = facts.guards or {}
     for guard in request.guards:
@@ -79,7 +79,7 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
         if head is None:
             raise table_gone(guard.table_uuid)
         found = known.get(guard.table_uuid, GuardFacts())
-        # Rows of snapshots are kept as long as changes are, and say who changed a table.
+        # Snapshots' rows in the metastore are kept as long as changes are, and say which writer changed a table.
         _check("if_snapshot", guard.if_snapshot, head, head.earliest_change_id - 1)
         if found.table is not None:
             raise _changed("if_snapshot", guard.if_snapshot, head, found.table, "")
@@ -87,7 +87,7 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
         if change.if_unchanged is None:
             continue
         head = facts.heads[change.table_uuid]
-        # What the earliest snapshot itself took away is no longer known, unless it is the first there ever was.
+        # What the earliest snapshot itself removed is no longer known, unless it is the first of all.
         _check("if_unchanged", change.if_unchanged, head, head.earliest_snapshot_id if expires(head) else 0)
         found = known.get(change.table_uuid, GuardFacts())
         if found.touched is not None:
@@ -110,12 +110,12 @@ def table_gone(table_uuid: str) -> NotFound:
 
 
 def name_snapshot(found: Snapshot | BucketChange) -> str:
-    """A snapshot of another, for messages. Pure."""
+    """The snapshot of another writer, for messages. Pure."""
     return f"snapshot {found.snapshot_id} ({found.kind.name}, {show_time(found.committed_at_ms)})"
 
 
 def to_metadata(found: Snapshot | BucketChange) -> dict[str, str]:
-    """A snapshot of another, for programs. Pure."""
+    """The snapshot of another writer, for programs. Pure."""
     return {
         "other_writer": found.writer,
         "snapshot_id": str(found.snapshot_id),
@@ -132,7 +132,7 @@ def _check(guard: str, base: int, head: TableHead, lowest: int) -> None:
             reason="SNAPSHOT_UNKNOWN",
             metadata={"field": guard, "table": head.name, "value": str(base), "latest": str(head.latest_snapshot_id)},
         )
-    # Behind the newest snapshot nothing can have come, whatever has expired.
+    # After the newest snapshot nothing can have happened, whatever has expired.
     if lowest > base < head.latest_snapshot_id:
         raise CommitConflict(
             f"{guard}={base} cannot be checked: what came behind snapshot {base} of {head.name} has expired, and is "

@@ -1,17 +1,17 @@
 """The order of the files of a bucket, and what would break it. Pure.
 
-Invariants, of the live files of one bucket:
+Invariants for the live files of one bucket:
 
-1. Of a table with a primary key: files of one level above 0 share no key range: they are one sorted run. Of two files
-   that share a range, the one of the lower level is newer. So all that a level hides is below it or in it, and a delete
-   may be left out where no level below has its key.
-2. Of an append table with buckets: rows stay in the order in which they were committed (semantics 6.3).
+1. In a table with a primary key: files of one level above 0 share no key range: they are one sorted run. Of two files
+   that share a range, the one of the lower level is newer. So everything that a level hides is in it or below it, and a
+   delete can be dropped if no level below has its key.
+2. In an append table with buckets: rows stay in the order in which they were committed (semantics 6.3).
 
-What a compaction writes gets the latest place of its inputs, so that its rows move ahead of files that stand between
-these: there may be none that shares a range with them. A file that only moves to another level keeps its place.
+The output of a compaction gets the latest place of its inputs, so its rows move ahead of files in between: none of
+these may share a range with them. A file that only moves to another level keeps its place.
 
-Ranges are what bounds tell: a file with a gap in its keys is in the way of what lies in the gap. That is dropped though
-it would do no harm, and in return nobody need read keys while the head is locked.
+Bounds define ranges: a file with a gap in its keys conflicts with keys inside the gap. Such a group is dropped though
+it would do no harm; in return no keys are read while the head is locked.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Span:
-    """Rows that a compaction takes along, and between which places they move.
+    """Rows that a compaction moves, and the places between which they move.
 
     Args:
-        file: Which bounds their keys.
-        after: What stands behind it may be passed: a place and a file's id.
+        file: The file that bounds their keys.
+        after: Files after this place may be passed: a place and a file's id.
         until: The place they get.
     """
 
@@ -48,11 +48,11 @@ class Span:
 
 
 class BucketOrder:
-    """The live files of a bucket in columns, so that thousands are asked about at once.
+    """The live files of a bucket in columns, so that thousands are checked at once.
 
     Args:
-        live: Those that are live.
-        later: Those that may become live; none of them is yet.
+        live: The live files.
+        later: Files that may become live; none of them is yet.
     """
 
     def __init__(self, live: Sequence[FileFacts], later: Sequence[FileFacts] = ()) -> None:
@@ -64,22 +64,22 @@ class BucketOrder:
         self._id = np.array([file.file_id for file in files], np.int64)
         self._snapshot = np.array([file.order_key.snapshot_id for file in files], np.int64)
         self._ordinal = np.array([file.order_key.ordinal for file in files], np.int64)
-        # Keys as their numbers among all bounds, since keys are of any length.
+        # Keys are replaced by their indices among all bounds, since keys can have any length.
         self._bounds = sorted({key for file in files for key in (file.min_key, file.max_key) if key is not None})
         numbers = {key: number for number, key in enumerate(self._bounds)}
         self._low = np.array([-1 if f.min_key is None else numbers[f.min_key] for f in files], np.int64)
         self._high = np.array([len(numbers) if f.max_key is None else numbers[f.max_key] for f in files], np.int64)
 
     def remove(self, file_ids: Iterable[int]) -> None:
-        """Lets files be no longer live."""
+        """Marks files as no longer live."""
         self._is_live[[self._index[file_id] for file_id in file_ids]] = False
 
     def add(self, file_ids: Iterable[int]) -> None:
-        """Lets files be live that were not yet."""
+        """Marks files as live."""
         self._is_live[[self._index[file_id] for file_id in file_ids]] = True
 
     def move(self, file_ids: Iterable[int], level: int) -> None:
-        """Brings files to a level."""
+        """Moves files to a level."""
         for file_id in file_ids:
             number = self._index[file_id]
             self._level[number] = level
@@ -88,7 +88,7 @@ class BucketOrder:
     def find_suspects(
         self, spans: Sequence[Span], level: int, own: Iterable[int], *, keyed: bool
     ) -> Iterator[FileFacts]:
-        """Live files other than its own that may be in the way of some rows on their way to a level, by their ids."""
+        """Live files, other than the rows' own, that may conflict with rows on their way to a level, by their ids."""
         first, last = min(span.after for span in spans), max(span.until for span in spans)
         newer = _is_above(
             (self._snapshot, first[0].snapshot_id), (self._ordinal, first[0].ordinal), (self._id, first[1])
@@ -112,10 +112,10 @@ class BucketOrder:
             yield self._files[number]
 
     def find_before(self, own: Sequence[FileFacts]) -> FileFacts | None:
-        """A live file, other than some, that shares the range of their keys and stands before the newest of them.
+        """A live file, other than the given ones, that shares the range of their keys and is before the newest of them.
 
         Args:
-            own: Files, at least one of them live; the range is all that lies between the ends of their keys.
+            own: Files, at least one of them live; the range covers all of their keys.
         """
         numbers = [self._index[file.file_id] for file in own if file.file_id in self._index]
         last = max((file.order_key, file.file_id) for file in own)
@@ -133,11 +133,11 @@ def find_in_the_way(
     """A file that would break the invariants if some rows got to a level: one of it, or one that they would pass. Pure.
 
     Args:
-        files: Of the bucket.
-        spans: The rows, at least one: as they are in the inputs and as they will be in what takes their place.
+        files: The files of the bucket.
+        spans: The rows, at least one: as they are in the inputs and as they will be in the outputs.
         level: The level.
-        own: Ids of the files that the rows are in, which are in nobody's way.
-        keyed: Whether the table has a primary key; else all files stand in one line, whatever their bounds.
+        own: Ids of the rows' own files, which cannot conflict.
+        keyed: Whether the table has a primary key; else all files are in one order, whatever their bounds.
     """
     suspects = files.find_suspects(spans, level, own, keyed=keyed)
     if not keyed:
@@ -150,7 +150,7 @@ def find_in_the_way(
 
 
 def _is_in_the_way(file: FileFacts, span: Span, level: int) -> bool:
-    """Whether a file is in the way of rows of which it shares the range."""
+    """Whether a file conflicts with rows that share its range."""
     if file.level < level:
         return file.order_key <= span.until
     return file.level == level or (file.order_key, file.file_id) > span.after
@@ -163,7 +163,7 @@ def _is_above(*columns: tuple[Numbers, int]) -> Mask:
 
 
 def find_overlap(files: Sequence[FileFacts]) -> tuple[FileFacts, FileFacts] | None:
-    """Two of some files that share a key range, as far as their bounds tell. Pure."""
+    """Two of some files that share a key range, as far as their bounds show. Pure."""
     for one, other in pairwise(sorted(files, key=_low)):
         if _high(one) >= (False, _low(other)):
             return one, other
@@ -171,13 +171,13 @@ def find_overlap(files: Sequence[FileFacts]) -> tuple[FileFacts, FileFacts] | No
 
 
 def find_meeting(files: Sequence[FileFacts], others: Sequence[FileFacts]) -> FileFacts | None:
-    """The first of some files that shares a key range with one of the others, as far as bounds tell. Pure."""
+    """The first of some files that shares a key range with one of the others, as far as bounds show. Pure."""
     ranges = _Ranges(others, others)
     return next((file for file in files if any(True for _ in ranges.meeting(file))), None)
 
 
 class _Ranges(Generic[T]):
-    """Things that have the key ranges of some files, to be asked which of them meet another file's."""
+    """Items with the key ranges of some files, to find those that meet another file's range."""
 
     def __init__(self, things: Sequence[T], files: Sequence[FileFacts]) -> None:
         places = sorted(range(len(files)), key=lambda place: _low(files[place]))
@@ -187,7 +187,7 @@ class _Ranges(Generic[T]):
         self._highest_until = list(accumulate(self._highs, max))
 
     def meeting(self, file: FileFacts) -> Iterator[T]:
-        """Those that share keys with a file, as far as bounds tell; nothing is gone through where none does."""
+        """The items that share keys with a file, as far as bounds show; iterates over nothing if there are none."""
         end = len(self._things) if file.max_key is None else bisect_right(self._lows, file.max_key)
         low = (False, _low(file))
         if end and self._highest_until[end - 1] >= low:

@@ -1,7 +1,7 @@
-"""What a commit brings to its table's external log, and the rules that it is held to (semantics 4.1, 4.7). Pure.
+"""What a commit brings to its table's external log, and the rules for it (semantics 4.1, 4.7). Pure.
 
-Whatever goes into the files of a table with a log goes into the log as well, so a commit that does not bring it is
-refused: of a writer that knows of no log, the rows would never be published.
+All rows of the files of a table with a log go into the log as well. A commit that does not bring them is refused: its
+writer does not know of the log, and the rows would never be published.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lakelog.options.values import TableOptions
 
 
 def find_log_content(options: TableOptions, *, has_key: bool) -> LogContent:
-    """Which files of an APPEND hold what its table's log is to receive. Pure.
+    """Returns which files of an APPEND hold the rows for its table's log. Pure.
 
     Args:
-        options: The table's.
+        options: The table's options.
         has_key: Whether it has a primary key.
     """
     if options.get(LOG_SYSTEM) != KAFKA:
@@ -39,31 +39,31 @@ def find_log_content(options: TableOptions, *, has_key: bool) -> LogContent:
 
 
 def plan_log_content(info: TableInfo, options: TableOptions, *, replaces: bool) -> LogContent:
-    """What a commit brings to its table's external log. Pure.
+    """Returns what a commit brings to its table's external log. Pure.
 
     Args:
         info: The table, as the commit knows it.
         options: Its options.
-        replaces: It is an overwrite, which brings nothing (semantics 4.7).
+        replaces: Whether it is an overwrite, which brings nothing (semantics 4.7).
     """
     return LogContent.NONE if replaces else find_log_content(options, has_key=bool(info.schema.primary_key))
 
 
 def to_log_file(file: DataFile) -> DataFile:
-    """How a data file of a commit is described where it is a log segment as well. Pure."""
+    """Describes a data file of a commit that is also a log segment. Pure."""
     return replace(file, statistics=(), deletion_vector_path=None)
 
 
 def to_log_files(log: LogContent, copies: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """The log segments of a commit, given the files that hold its records as they came. Pure."""
+    """The log segments of a commit, given the files with its records as they arrived. Pure."""
     return tuple(map(to_log_file, copies)) if log is LogContent.SEGMENTS else ()
 
 
 def check_log(change: Change, head: TableHead) -> None:
-    """Check that a change brings what the table's log is to receive; one that brings no rows need not say so. Pure.
+    """Checks that a change brings the rows for the table's log; a change without rows need not say so. Pure.
 
     Raises:
-        CommitConflict: It does not: the writer knows the table as it was before, or of no logs at all.
+        CommitConflict: It does not: its writer knows an older state of the table, or no logs at all.
     """
     if change.kind is not SnapshotKind.APPEND or change.log is head.log:
         return

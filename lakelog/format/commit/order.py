@@ -1,11 +1,11 @@
-"""In which order the commits to several tables are shown, so that each is shown whole or not at all (semantics 5.3).
+"""The order in which commits to several tables are shown, so that each is shown whole or not at all (semantics 5.3).
 
-Snapshots of each table come in their order, but one table's may come long before another's. A commit is *ready* when it
-is the next one of each table that it touched: then nothing that it was made upon is left out. Commits that touch
-other tables do not wait for it. Since commits were made one after the other, one of those that are known is always
-ready, or is the next one of a table that has not been told of yet.
+Snapshots of each table arrive in order, but one table's may arrive long before another's. A commit is *ready* when it
+is the next one of each table that it touched: then everything that it was based on was shown. Commits to other tables
+do not wait for it. Since commits were made one after the other, one of the known ones is always ready, or is the next
+one of a table without a known snapshot.
 
-Everything here is pure but for the state of `CommitOrder` itself.
+Everything here is pure except for the state of `CommitOrder` itself.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from lakelog.errors import HistoryDiverged
 from lakelog.format.tables.snapshot import Snapshot
 
 MAX_KNOWN: Final = 1000
-"""Snapshots of a table that are known and not yet shown; those behind them are asked for when there is room again."""
+"""Snapshots of a table that are known and not yet shown; later ones are requested when there is room again."""
 
 STRETCH_ROWS: Final = 1 << 19
-"""Rows of one table that are read together where others are waiting, too."""
+"""Rows of one table that are read together when others are waiting, too."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit, as far as it touched the tables that are followed.
+    """One commit, as far as it touched the followed tables.
 
     Args:
-        snapshots: What it made of each, by table uuid, in the order of the tables.
+        snapshots: The snapshot it made of each, by table uuid, in the order of the tables.
     """
 
     snapshots: Mapping[str, Snapshot]
@@ -38,14 +38,14 @@ class Commit:
 
 @dataclass
 class _Queue:
-    """What is known of one table.
+    """The known snapshots of one table.
 
     Args:
-        after: The last snapshot that was taken, or that the reader began behind.
-        after_uuid: Its uuid; empty where it is not known.
-        known: What comes behind it.
-        is_cut: Whether there is more behind that, which was not kept.
-        has_ended: Whether nothing more of the table is shown.
+        after: The last snapshot that was shown, or after which the reader began.
+        after_uuid: Its uuid; empty if it is not known.
+        known: The snapshots after it.
+        is_cut: Whether there are more after these, which were not kept.
+        has_ended: Whether no more of the table is shown.
     """
 
     after: int
@@ -62,13 +62,13 @@ class _Queue:
 
 
 class CommitOrder:
-    """Puts what is told of several tables in order. Does no I/O; one thread uses it.
+    """Puts the snapshots of several tables in order. Does no I/O; one thread uses it.
 
     Args:
-        after: The last snapshot that is done and its uuid (empty: not known), by table uuid. Commits that lie behind
-            this in one table and before it in another are shown as far as they are not done.
-        last_watermark_ms: A table ends before its first snapshot with a greater watermark, and with it whatever was
-            committed together with it; None: none ends.
+        after: The last snapshot that is done and its uuid (empty: not known), by table uuid. A commit that is done in
+            one table and not in another is shown for the tables in which it is not done.
+        last_watermark_ms: A table ends before its first snapshot with a greater watermark, and so does everything that
+            was committed together with that; None: none ends.
         max_known: Snapshots of a table that are kept.
         first: The commit that made this table's next snapshot comes before all others: its reader has a part of it.
     """
@@ -88,23 +88,23 @@ class CommitOrder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more of any table is shown."""
+        """Whether no more of any table is shown."""
         return all(table.has_ended for table in self._tables.values())
 
     def end(self, table_uuid: str) -> None:
-        """Shows nothing more of a table, nor of what was committed together with it."""
+        """Ends a table, and everything that was committed together with it."""
         table = self._tables[table_uuid]
         table.has_ended = True
         table.is_cut = False
         table.known.clear()
 
     def add(self, table_uuid: str, snapshots: Sequence[Snapshot], *, more: bool = False) -> None:
-        """Takes note of snapshots of a table, in their order, whether or not they were told of before.
+        """Adds snapshots of a table, in their order; known ones can be repeated.
 
         Args:
             table_uuid: The table.
-            snapshots: Without gaps.
-            more: There are others behind them.
+            snapshots: Snapshots without gaps.
+            more: Whether there are others after them.
 
         Raises:
             HistoryDiverged: A snapshot does not follow the one before.
@@ -117,7 +117,7 @@ class CommitOrder:
         if table.is_cut and (not new or new[0].snapshot_id != last + 1):
             return
         if new and new[0].snapshot_id != last + 1:
-            # They come behind some that nobody told of.
+            # There is a gap before them: they come after snapshots that were never added.
             table.is_cut = True
             return
         for each in new:
@@ -134,14 +134,14 @@ class CommitOrder:
         table.is_cut = more or len(new) > room
 
     def list_wanted(self) -> list[tuple[str, int]]:
-        """Tables of which nothing is known, though there is more: uuid, and the snapshot behind which to ask."""
+        """Tables without known snapshots that have more: uuid, and the snapshot after which to continue."""
         return [(uuid, table.after) for uuid, table in self._tables.items() if table.is_cut and not table.known]
 
     def take(self) -> list[Commit]:
-        """The next commits to show: those that are ready, oldest first, until each table has had its share.
+        """Returns the next commits to show: those that are ready, oldest first, until each table has had its share.
 
-        A table's snapshots of one answer have one schema and, where there are other tables, less than `STRETCH_ROWS`
-        rows but for the last of them.
+        A table's snapshots in one answer have one schema. If there are other tables, they have less than `STRETCH_ROWS`
+        rows, without the last one.
         """
         taken: list[Commit] = []
         rows: dict[str, int] = {}
@@ -151,7 +151,7 @@ class CommitOrder:
             found = self._find_next(rows, schemas)
             if found is None:
                 if self._count_open() < open_tables:
-                    # Those that were looked at before may end with them.
+                    # Commits that were checked before may end with them.
                     continue
                 return taken
             for table_uuid, snapshot in found.snapshots.items():
@@ -187,7 +187,7 @@ class CommitOrder:
         return None if best is None else best[1]
 
     def _to_commit(self, table_uuid: str, snapshot: Snapshot) -> Commit | None:
-        """The commit that made a table's next snapshot, where it is ready."""
+        """The commit that made a table's next snapshot, if it is ready."""
         parts: dict[str, Snapshot] = {}
         for uuid, table in self._tables.items():
             wanted = snapshot.snapshot_id if uuid == table_uuid else snapshot.co_committed.get(uuid, 0)

@@ -1,13 +1,13 @@
-"""Which groups of a compaction still stand when it takes effect, and what of them is committed. Pure.
+"""Which groups of a compaction are still valid when it takes effect, and what of them is committed. Pure.
 
-A compaction works for minutes on what it planned, and never holds anybody up meanwhile. So each of its groups is judged
-by itself under the head's lock: it is committed if all that it names is still there and no row would change its place
-among others, and dropped with a reason otherwise. Being dropped is an outcome and not an error: whoever compacts plans
-anew from what is there. A request that no state of the table could make right is refused as a whole.
+A compaction works for minutes on its plan, and never blocks other writers meanwhile. So each of its groups is judged by
+itself under the head's lock: it is committed if all files that it names still exist and no row would change its place
+among others. Otherwise it is dropped with a reason. A dropped group is an outcome and not an error: the compactor plans
+again from the current state. A request that could not be right in any state of the table is refused as a whole.
 
-Objectives, which pull against each other: no read changes (semantics 6.5); work of minutes is not lost for what does
-not concern it; the head is not locked for long. So files are judged by their key ranges, which may drop a group that
-has holes where another's keys are, and never by their rows.
+Objectives, which conflict: no read changes (semantics 6.5); minutes of work are not lost for unrelated changes; the
+head is not locked for long. So files are judged by their key ranges, never by their rows; this may drop a group that
+has gaps where another file's keys are.
 
 Invariants: rows stay in the order of their bucket (`level_order.py`); rows without a key are neither lost nor doubled,
 and rows with one never become more.
@@ -41,14 +41,14 @@ from lakelog.format.tables.files import DataFile
 
 @dataclass(frozen=True)
 class Rebased:
-    """What of a change takes effect.
+    """The part of a change that takes effect.
 
     Args:
-        change: With the files of the groups that stand, and all that these take away as files to remove.
-        order_keys: Of its `add_files`, which inherit them; empty: they get places of their own.
+        change: The change with the files of the valid groups, and all files that these remove.
+        order_keys: The inherited places of its `add_files`; empty: they get places of their own.
         moved: Files that get a level, with the level.
         vector_files: Files that get positions, with their path; there are no others then.
-        dropped: The groups that do not stand.
+        dropped: The groups that are not valid.
     """
 
     change: Change
@@ -59,16 +59,16 @@ class Rebased:
 
 
 def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -> Rebased:
-    """Judge each group of a compaction, and keep those that stand. Pure.
+    """Judges each group of a compaction, and keeps the valid ones. Pure.
 
     Args:
         change: The compaction.
-        head: Of its table.
+        head: The table's head.
         facts: The files that it names, and those of its buckets.
 
     Raises:
-        InvalidArgument: A group is one that could not stand at any time: of several buckets, at a level that the table
-            does not have, with more rows than its inputs, or with files that overlap on its level.
+        InvalidArgument: A group could not be valid at any time: it has several buckets, a level that the table does not
+            have, more rows than its inputs, or files that overlap on its level.
     """
     if change.bucket_count != head.bucket_count:
         return drop_all(change, head)
@@ -105,7 +105,7 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
 
 
 def _carry_baseline(group: _Group, baseline: Collection[int]) -> CompactionGroup:
-    """A group that tells nothing but rewrites what was told: then what it writes was told, for no row has changed."""
+    """Moves the baseline to the outputs of a group that only rewrites baseline files, since no row changed."""
     own = (*group.wanted.inputs, *group.wanted.moves)
     if group.wanted.emits_changelog or not (own and set(own) <= set(baseline)):
         return group.wanted
@@ -113,7 +113,7 @@ def _carry_baseline(group: _Group, baseline: Collection[int]) -> CompactionGroup
 
 
 def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dict[BucketRef, BucketOrder]:
-    """What is live and what the groups would add, by bucket; empty where rows have no order."""
+    """The live files and those the groups would add, by bucket; empty if rows have no order."""
     now: dict[BucketRef, list[FileFacts]] = {}
     for file in live:
         now.setdefault(file.bucket_ref, []).append(file)
@@ -125,7 +125,7 @@ def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dic
 
 
 def drop_all(change: Change, head: TableHead) -> Rebased:
-    """Drop all groups of a compaction that was planned for another number of buckets. Pure."""
+    """Drops all groups of a compaction that was planned for another number of buckets. Pure."""
     said = f"It was written for {change.bucket_count} buckets, but {head.name} has {head.bucket_count} by now."
     dropped = tuple(DroppedGroup(number, BUCKET_COUNT_CHANGED, said) for number in range(len(change.groups)))
     return Rebased(replace(change, add_files=(), changelog_files=(), remove=None, groups=()), dropped=dropped)
@@ -133,16 +133,16 @@ def drop_all(change: Change, head: TableHead) -> Rebased:
 
 @dataclass(frozen=True)
 class _Group:
-    """A group with all that is known of its files.
+    """A group with all facts about its files.
 
     Args:
-        number: Its place among the change's groups.
+        number: Its index among the change's groups.
         wanted: The group itself.
-        inputs: Those of its inputs that exist.
-        moves: Those of its moves that exist.
-        outputs: What it wrote.
-        changelog: The changes that it tells.
-        first_id: An id above those of all files there are, which its outputs may have.
+        inputs: Its inputs that exist.
+        moves: Its moves that exist.
+        outputs: The files that it wrote.
+        changelog: The changes that it emits.
+        first_id: An id above those of all existing files, for its outputs.
     """
 
     number: int
@@ -155,17 +155,17 @@ class _Group:
 
     @cached_property
     def order_key(self) -> OrderKey:
-        """What its outputs inherit."""
+        """The place that its outputs inherit."""
         return max(file.order_key for file in self.inputs)
 
     def arriving(self) -> Iterator[FileFacts]:
-        """Its outputs and moves as they are live behind it."""
+        """Its outputs and moves as they are live after it."""
         yield from self.written()
         for moved in self.moves:
             yield replace(moved, level=self.wanted.level)
 
     def written(self) -> Iterator[FileFacts]:
-        """Its outputs as they are live behind it."""
+        """Its outputs as they are live after it."""
         for number, file in enumerate(self.outputs):
             yield FileFacts(
                 self.first_id + number,
@@ -182,7 +182,7 @@ class _Group:
             )
 
     def spans(self) -> list[Span]:
-        """Where its rows are and where they get to."""
+        """Where its rows are and where they move to."""
         before = [Span(file, (file.order_key, file.file_id), self.order_key) for file in self.inputs]
         return before + [Span(file, (file.order_key, file.file_id), file.order_key) for file in self.arriving()]
 
@@ -204,7 +204,7 @@ def _groups(change: Change, known: Mapping[int, FileFacts], first_id: int) -> It
 
 
 def _check_shape(group: _Group, head: TableHead, keyed: bool) -> None:
-    """What files are never changes, so that whoever named them wrongly will not be right later."""
+    """Checks facts that never change about files: if they are wrong now, a later try would be wrong as well."""
     _check_bucket(group, head)
     _check_level(group, head, keyed)
     if len(group.inputs) == len(group.wanted.inputs):
@@ -273,7 +273,7 @@ def _check_overlap(group: _Group, head: TableHead, keyed: bool) -> None:
             "level is one sorted run: merge them, and give each output its bounds.",
             "OUTPUTS_OVERLAP",
         )
-    # A delete among the inputs that hides a row of a moved file would have nothing left to hide it with.
+    # A delete among the inputs that hides a row of a moved file would no longer hide it.
     met = find_meeting(group.moves, group.inputs)
     if met is not None:
         raise _refused(
@@ -320,13 +320,13 @@ def _find_reason(
 def find_gone(
     number: int, named: Sequence[int], present: Mapping[int, FileFacts], head: TableHead
 ) -> DroppedGroup | None:
-    """Why a group is dropped of whose files one is not live any more; None: all are. Pure.
+    """The reason to drop a group with a file that is no longer live; None: all are. Pure.
 
     Args:
-        number: The group's place among the change's groups.
+        number: The group's index among the change's groups.
         named: Ids of the files that must be live.
-        present: Those of them that exist, live or not.
-        head: Of the table.
+        present: The ones of these that exist, live or not.
+        head: The table's head.
     """
     for file_id in named:
         file = present.get(file_id)
@@ -347,7 +347,7 @@ def find_gone(
 
 
 def _find_baseline_conflict(group: _Group, head: TableHead, facts: CompactionFacts) -> DroppedGroup | None:
-    """A changelog is one of differences only as long as each leads on from where the one before has ended."""
+    """A changelog of differences is only right if each difference starts where the one before has ended."""
     if group.wanted.emits_changelog and not head.defers_changelog:
         return DroppedGroup(
             group.number,

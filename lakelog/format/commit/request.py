@@ -1,4 +1,4 @@
-"""What is asked of the commit gate and what it answers."""
+"""The requests to the commit gate, and its answers."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from lakelog.format.tables.table import TableInfo
 
 @dataclass(frozen=True)
 class RemoveFiles:
-    """Take these files away; each must be live."""
+    """Remove these files; each must be live."""
 
     file_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class RemoveEverything:
-    """Take away all that is live when the commit takes effect."""
+    """Remove everything that is live when the commit takes effect."""
 
 
 @dataclass(frozen=True)
 class RemovePartitions:
-    """Take away all that is then live in exactly these partitions (encoded, all columns)."""
+    """Remove everything that is then live in exactly these partitions (encoded, all columns)."""
 
     partitions: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class RemovePartitionValues:
-    """Take away all that is then live in the partitions that have these encoded values, by partition column."""
+    """Remove everything that is then live in the partitions with these encoded values, by partition column."""
 
     values: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
 class RestoreState:
-    """Make an earlier state the state again.
+    """Restore an earlier state.
 
-    What is live when the commit takes effect and was not at that state is taken away; what was live at it and is not
-    any more gets a new entry, with its old path, level and place in the order.
+    Files that are live when the commit takes effect and were not live in that state are removed. Files that were live
+    in it and are no longer live get a new entry, with their old path, level and place in the order.
 
     Args:
         snapshot_id: The state at this snapshot; None: at the one that `tag` names.
-        tag: Empty: at `snapshot_id`.
+        tag: The tag; empty: `snapshot_id` names the state.
     """
 
     snapshot_id: int | None = None
@@ -67,24 +67,24 @@ class BucketRef:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Times of a commit for which something holds that was told before it: above one, and not above another.
+    """Commit times for which an earlier computation is valid: after one time, and not after another.
 
     Args:
-        after_ms: It must be later; milliseconds since the epoch by the database's clock; None: any.
-        until_ms: It must not be later; None: any.
+        after_ms: The commit must be later; milliseconds since the epoch by the database's clock; None: any.
+        until_ms: The commit must not be later; None: any.
     """
 
     after_ms: int | None = None
     until_ms: int | None = None
 
     def holds(self, time_ms: int) -> bool:
-        """Whether a time lies in it."""
+        """Whether the window contains a time."""
         return (self.after_ms is None or self.after_ms < time_ms) and (
             self.until_ms is None or time_ms <= self.until_ms
         )
 
     def meet(self, other: TimeWindow) -> TimeWindow:
-        """The times that lie in both."""
+        """The times that are in both windows."""
         after = [each for each in (self.after_ms, other.after_ms) if each is not None]
         until = [each for each in (self.until_ms, other.until_ms) if each is not None]
         return TimeWindow(max(after, default=None), min(until, default=None))
@@ -95,29 +95,30 @@ ANY_TIME: Final = TimeWindow()
 
 @dataclass(frozen=True)
 class CompactionGroup:
-    """What a compaction does to some files of one bucket; it stands or falls by itself.
+    """What a compaction does to some files of one bucket; each group is committed or dropped by itself.
 
-    It is committed if all that it names is still live when the commit takes effect, and dropped otherwise. The groups
-    of a change are judged in their order, each on what those before it have left.
+    It is committed if all files that it names are still live when the commit takes effect, and dropped otherwise. The
+    groups of a change are judged in order, each on the state that those before it have left.
 
     Args:
-        bucket: Where all of its files are.
+        bucket: The bucket of all of its files.
         inputs: Ids of files whose rows its outputs hold.
-        output_count: How many of the change's `add_files` are its outputs: the next ones behind those of the groups
+        output_count: How many of the change's `add_files` are its outputs: the next ones after those of the groups
             before it. They get the latest place of its inputs.
         moves: Ids of files that get the level without being rewritten, and keep their rows and place.
-        level: Of its outputs and moves from then on: 1 or more with a primary key, else 0.
-        changelog_count: How many of the change's `changelog_files` are its own, counted as the outputs are.
-        is_full: All that the bucket held in the range of its keys, as it was planned, ends at the highest level.
+        level: The new level of its outputs and moves: 1 or more with a primary key, else 0.
+        changelog_count: How many of the change's `changelog_files` are its own, counted like the outputs.
+        is_full: Everything that the bucket held in the range of its keys, as planned, ends at the highest level.
         emits_changelog: Its changelog leads from the rows of `baseline` to those of its outputs and moves, which are
-            then part of the table's changelog baseline (`lakelog.format.compaction.baseline`). It is dropped where the
+            then part of the table's changelog baseline (`lakelog.format.compaction.baseline`). It is dropped if the
             changelog producer is not `full-compaction`.
         baseline: Ids of files, live or not, that leave the baseline.
-        vector_files: Ids of files that stay as they are, at their level, and name `deletion_vector_path` from then on.
-            A group that has some does nothing else.
-        deletion_vector_path: Of its vector files, as `DataFile` has it; groups of one bucket may have the same one.
-        covered_files: Ids of the other files that the deletion vectors rest on: with the vector files all that the
-            bucket held in the range of their keys when the vectors were built.
+        vector_files: Ids of files that stay unchanged, at their level, and name `deletion_vector_path` from then on. A
+            group that has some does nothing else.
+        deletion_vector_path: The path for its vector files, as `DataFile` has it; groups of one bucket may have the
+            same one.
+        covered_files: Ids of the other files that the deletion vectors depend on: with the vector files they are
+            everything that the bucket held in the range of their keys when the vectors were built.
     """
 
     bucket: BucketRef
@@ -135,7 +136,7 @@ class CompactionGroup:
 
 
 INPUT_GONE: Final = "INPUT_GONE"
-"""A file of the group is not live any more."""
+"""A file of the group is no longer live."""
 
 BUCKET_COUNT_CHANGED: Final = "BUCKET_COUNT_CHANGED"
 """The table has another number of buckets than the group's files were written for."""
@@ -144,30 +145,30 @@ SCHEMA_NEWER: Final = "SCHEMA_NEWER"
 """An input was written with a newer schema than the outputs, which therefore lack some of its columns."""
 
 OUT_OF_ORDER: Final = "OUT_OF_ORDER"
-"""A file that is not part of the group stands between its rows and the place they would get."""
+"""A file outside the group is between its rows and the place they would get."""
 
 LEVEL_TAKEN: Final = "LEVEL_TAKEN"
-"""A file of the level that is not part of the group has keys in the same range."""
+"""A file of the level that is outside the group has keys in the same range."""
 
 TOLD_BY_OTHERS: Final = "TOLD_BY_OTHERS"
-"""What the group's changelog leads on from is not what the table's changelog has told by now."""
+"""The state from which the group's changelog leads on is no longer the table's changelog baseline."""
 
 PRODUCER_CHANGED: Final = "PRODUCER_CHANGED"
-"""The table's changelog is not told by full compactions, or not any more."""
+"""Full compactions do not emit the table's changelog, or no longer do so."""
 
 
 @dataclass(frozen=True)
 class DroppedGroup:
-    """A group that was not committed; its outputs belong to nobody and may be deleted.
+    """A group that was not committed; nothing refers to its outputs, and they may be deleted.
 
     Args:
-        group: Its place among the change's groups.
+        group: Its index among the change's groups.
         reason: INPUT_GONE, BUCKET_COUNT_CHANGED, SCHEMA_NEWER, OUT_OF_ORDER, LEVEL_TAKEN, TOLD_BY_OTHERS or
             PRODUCER_CHANGED; others may follow.
         message: What happened, in a sentence or two.
-        file_id: Which file decided; None: none did.
-        snapshot_id: With INPUT_GONE: which snapshot took the file away; None: it is not known any more.
-        other_writer: Who committed that snapshot.
+        file_id: The deciding file; None: there is none.
+        snapshot_id: With INPUT_GONE: the snapshot that removed the file; None: it is not known any more.
+        other_writer: The writer of that snapshot.
     """
 
     group: int
@@ -184,31 +185,33 @@ class Change:
 
     Args:
         table_uuid: The table.
-        kind: What the snapshot will be.
-        schema_id: What the files were written with; must be the table's current schema. A compaction may have written
-            with an earlier one: each file names the schema that it is read by.
-        bucket_count: What the files were written for; must be the table's.
-        add_files: In the order that decides between rows of one key; of a compaction, group by group.
-        remove: Live files to take away; None: none.
-        base_snapshot_id: What the change was made against; None: it assumes nothing.
-        unchanged_buckets: With a base: refuse when one of these got other data since.
-        if_unchanged: Refuse when rows changed since this snapshot in a partition or bucket that the change adds files
-            to or takes files from; 0: since ever; None: no such guard.
+        kind: The kind of the snapshot.
+        schema_id: The schema of the files; must be the table's current one. A compaction may have written with an
+            earlier one: each file names the schema to read it with.
+        bucket_count: The number of buckets of the files; must be the table's.
+        add_files: In the order that decides between rows of one key; for a compaction, group by group.
+        remove: Live files to remove; None: none.
+        base_snapshot_id: The snapshot that the change is based on; None: it assumes nothing.
+        unchanged_buckets: With a base: refuse the commit if one of these got other data since.
+        if_unchanged: Refuse the commit if rows changed since this snapshot in a partition or bucket that the change
+            adds files to or removes files from; 0: ever; None: no such guard.
         watermark_ms: A watermark; None: none.
-        properties: To remember with the snapshot.
-        allow_empty: Make a snapshot even where nothing is added or removed.
-        changelog: Whether the change says all that it changes.
-        changelog_files: Where it does: the change rows, in files as `add_files` has them, each with a `_row_kind`.
+        properties: Stored with the snapshot.
+        allow_empty: Make a snapshot even if nothing is added or removed.
+        changelog: The state of the change's changelog.
+        changelog_files: If the change has a changelog: the change rows, in files as `add_files` has them, each with a
+            `_row_kind`.
         groups: What a compaction rewrites and moves; empty for all other kinds.
-        window: When it must be committed for its changelog and positions to be right: deletes beat late rows for a
-            while only (`sequence.delete-retention`).
-        log: Which of its files hold what the table's external log is to receive; must be what the table asks for
+        window: The time in which it must be committed for its changelog and positions to be right: deletes beat late
+            rows only for a while (`sequence.delete-retention`).
+        log: Which of its files hold the rows for the table's external log; must be what the table requires
             (`lakelog.format.commit.log_content`). An OVERWRITE or a COMPACT brings nothing to it.
-        log_files: Its log segments: the rows as they came in, those of a key in the order of arrival. A file may be one
+        log_files: Its log segments: the rows as they arrived, those of a key in the order of arrival. A file may be one
             of `add_files`, which then holds the last of them. Without statistics: nothing is left out of a log.
-        sent_offsets: All that goes to the log was sent before, with the attempt's id, and stands in the topic: by
-            partition the offset behind the last record; None: it was not.
-        sent_generation: Of the log to which it was sent. Where the log has another one by now, it counts as not sent.
+        sent_offsets: All rows for the log were sent before, with the attempt's id, and are in the topic: by partition
+            the offset after the last record; None: they were not.
+        sent_generation: The log's generation to which they were sent. If the log has another one now, they count as not
+            sent.
     """
 
     table_uuid: str
@@ -243,7 +246,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class TableGuard:
-    """A table of which no row may have changed since a snapshot, whether the commit changes the table or not.
+    """A table whose rows must be unchanged since a snapshot, whether the commit changes the table or not.
 
     Args:
         table_uuid: The table.
@@ -259,12 +262,12 @@ class CommitRequest:
     """A commit to one or more tables, all or nothing, idempotent by (table, writer, identifier).
 
     Args:
-        writer: Who commits.
+        writer: The writer's name.
         identifier: The writer's own number of this commit.
         changes: At most one for a table, at least one.
-        attempt_id: Under which the files were written; empty where no file is added.
-        previous_identifier: For a writer that numbers densely: what its last must be; None: no check.
-        epoch: The writer's; 0 for one that never registered.
+        attempt_id: The attempt that wrote the files; empty if no file is added.
+        previous_identifier: For a writer with dense numbers: the required last one; None: no check.
+        epoch: The writer's epoch; 0 for one that never registered.
         fences: Leases that must still have these epochs.
         guards: Tables that must be unchanged, each at most once.
     """
@@ -286,7 +289,7 @@ class CommitRequest:
 
     @property
     def assumes(self) -> bool:
-        """Whether a verdict about it depends on what other commits did."""
+        """Whether its verdict depends on other commits."""
         return bool(self.guards) or any(
             change.remove is not None or change.unchanged_buckets or change.groups or change.if_unchanged is not None
             for change in self.changes
@@ -295,7 +298,7 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """What became of one change: the snapshot it made, or None where there was nothing to commit.
+    """The result of one change: the snapshot it made, or None if there was nothing to commit.
 
     `dropped` are a compaction's groups that could not be committed, in the order of the change; the others were.
     """
@@ -309,10 +312,10 @@ class ChangeResult:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """What became of a commit.
+    """The result of a commit.
 
     Args:
-        attempt_id: The attempt that won; another than the request's: it had been applied before.
+        attempt_id: The committed attempt; if it differs from the request's, the commit had been applied before.
         results: One for each change, in the request's order.
     """
 
@@ -326,8 +329,8 @@ class StagedAttempt:
 
     Args:
         attempt_id: 32 hexadecimal digits; part of the path of each file that the attempt writes.
-        tables: Those that were named when it was staged, in that order, as they were then.
-        further_ids: Attempts that were opened with it for the same tables, where more than one was asked for.
+        tables: The tables that were named when it was staged, in that order, as they were then.
+        further_ids: Attempts that were opened with it for the same tables, if more than one was requested.
     """
 
     attempt_id: str
@@ -337,7 +340,7 @@ class StagedAttempt:
 
 @dataclass(frozen=True)
 class WriterProgress:
-    """What a writer has committed last to a table; identifiers and snapshot are None where there is nothing."""
+    """A writer's last commit to a table; identifiers and snapshot are None if there is none."""
 
     last_identifier: int | None
     snapshot_id: int | None
@@ -346,21 +349,21 @@ class WriterProgress:
 
 
 def brings_files(change: Change) -> bool:
-    """Whether a change names files that its writer has written: of rows, of changes or of positions. Pure."""
+    """Whether a change names files that its writer has written: of rows, changes or positions. Pure."""
     written = change.add_files or change.changelog_files or change.log_files
     return bool(written) or any(group.deletion_vector_path for group in change.groups)
 
 
 def count_files(change: Change) -> int:
-    """How many files a change describes, each as often as it does. Pure."""
+    """How many files a change describes, with repetitions. Pure."""
     return len(change.add_files) + len(change.changelog_files) + len(change.log_files)
 
 
 def split_group_files(change: Change) -> list[tuple[DataFile, ...]]:
     """The data and changelog files that each of a compaction's groups brings, in the groups' order. Pure.
 
-    Whoever is told that groups were dropped may delete theirs: the attempt is committed or aborted by then, so that no
-    other commit can ever take them.
+    A caller may delete the files of its dropped groups: the attempt is committed or aborted by then, so no other commit
+    can ever take them.
     """
     outputs = (0, *accumulate(group.output_count for group in change.groups))
     changelogs = (0, *accumulate(group.changelog_count for group in change.groups))

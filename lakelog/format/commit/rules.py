@@ -1,16 +1,16 @@
-"""The rules of the commit gate, pure: what is known is handed in, a verdict comes out.
+"""The rules of the commit gate, pure: facts go in, a verdict comes out.
 
-Objectives, which pull against each other: an append never conflicts and costs little; a repeat is answered with the
-first result, however late; whoever assumed something that no longer holds is refused and told who changed it.
+Objectives, which conflict: an append never conflicts and costs little; a repeated request gets the first result,
+however late; a commit whose assumption no longer holds is refused, and the error says which writer changed it.
 
 Invariants:
 
-1. A commit is known by (table, writer, identifier) and applied once (semantics 7.1).
+1. A commit is identified by (table, writer, identifier) and applied once (semantics 7.1).
 2. Snapshot ids are `latest + 1`; `committed_at` and the watermark never fall (semantics 7.4).
-3. Files enter only through an attempt that is open, and lie in that attempt's folder.
-4. A file's place in the order is (snapshot, ordinal); what a compaction writes takes the place of its inputs.
-5. A compaction is refused for what is wrong with its request, its writer or its attempt; what others did meanwhile only
-   drops groups of it (`commit_rebase.py`).
+3. Files enter only through an open attempt, and lie in that attempt's folder.
+4. A file's place in the order is (snapshot, ordinal); the output of a compaction takes the place of its inputs.
+5. A compaction is refused for errors in its request, its writer or its attempt; changes by others only drop groups of
+   it (`commit_rebase.py`).
 
 All of it runs while the table's head is locked; nothing in here reads a clock or does I/O.
 """
@@ -41,7 +41,7 @@ MAX_LISTED: Final = 5
 """How many files or buckets a message lists; the rest is counted."""
 
 TIME_PASSED: Final = "TIME_PASSED"
-"""The reason of a conflict over when a change was to be committed; `time_ms` in its metadata is when it would be."""
+"""The reason of a conflict over the commit time of a change; `time_ms` in its metadata is the time it would get."""
 
 _SEGMENT: Final = r"[A-Za-z0-9_=-][A-Za-z0-9_.=-]{0,199}"
 _PATH: Final = re.compile(rf"data/[0-9a-f]{{32}}/(?:{_SEGMENT}/){{0,8}}{_SEGMENT}")
@@ -55,16 +55,16 @@ class Verdict(enum.Enum):
 
 
 def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
-    """Decide about a commit. Pure.
+    """Decides about a commit. Pure.
 
-    The order of the checks is part of the promise: who repeats an applied commit is answered even when it has been
-    fenced meanwhile, its table altered or its attempt aborted.
+    The order of the checks is part of the contract: a caller that repeats an applied commit gets its result even if it
+    has been fenced meanwhile, its table was altered or its attempt aborted.
 
     Raises:
         NotFound: A table does not exist (any more), or the attempt was never opened.
         Fenced: The writer or a lease has a higher epoch.
-        HistoryDiverged: The caller knows a later epoch or snapshot than there is.
-        CommitConflict: An assumption of the request no longer holds; `metadata["retry"]` tells whether to plan anew.
+        HistoryDiverged: The caller knows a later epoch or snapshot than exists.
+        CommitConflict: An assumption of the request no longer holds; `metadata["retry"]` says whether to plan again.
         InvalidArgument: The request does not fit the table.
     """
     missing = [change.table_uuid for change in request.changes if change.table_uuid not in facts.heads]
@@ -89,15 +89,15 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
 
 
 def find_commit_time(request: CommitRequest, heads: Mapping[str, TableHead], now_ms: int) -> int:
-    """When a commit takes effect, in milliseconds, never before the one before it. Pure.
+    """Returns when a commit takes effect, in milliseconds, never before the previous one. Pure.
 
-    One time for all its tables, so that a time in between never parts what was committed together.
+    All its tables get one time, so a time in between never splits what was committed together.
     """
     return max(now_ms, *(heads[change.table_uuid].committed_at_ms for change in request.changes))
 
 
 def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tuple[ChangeResult, ...]]:
-    """The winner's attempt and the recorded results of a commit that is already applied, in the request's order."""
+    """The winning attempt and the stored results of a commit that is already applied, in the request's order."""
     recorded = [facts.writers[change.table_uuid].result for change in request.changes]
     results = tuple(
         ChangeResult(change.table_uuid, found.snapshot_id, found.snapshot_uuid, found.committed_at_ms, found.dropped)
@@ -109,13 +109,13 @@ def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tu
 
 
 def check_compatible(change: Change, head: TableHead, attempt_id: str) -> None:
-    """Check that a change fits its table as it is now. Pure.
+    """Checks that a change fits its table in its current state. Pure.
 
     Raises:
-        CommitConflict: The schema or the bucket count is another one by now.
-        InvalidArgument: A file lies outside of the attempt's folder or the table's buckets and partitions.
+        CommitConflict: The schema or the bucket count has changed.
+        InvalidArgument: A file is outside the attempt's folder or the table's buckets and partitions.
     """
-    # A file says with which schema it is read, and rows that are only rewritten lose nothing by an earlier one. A
+    # Each file names the schema to read it with, and rows that are only rewritten lose nothing by an earlier one. A
     # compaction whose buckets are gone is dropped group by group.
     compacts = change.kind is SnapshotKind.COMPACT
     if change.schema_id > head.schema_id or (change.schema_id < head.schema_id and not compacts):
@@ -324,7 +324,7 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
         )
     if not change.unchanged_buckets:
         return
-    # What the earliest snapshot itself took away is no longer known, unless it is the first there ever was.
+    # What the earliest snapshot itself removed is no longer known, unless it is the first of all.
     if 1 < head.earliest_snapshot_id > base:
         raise CommitConflict(
             f"The change of {head.name} assumes that buckets are as they were at snapshot {base}, but what happened "

@@ -1,15 +1,15 @@
-"""Full compactions that tell what has changed since the one before (semantics 3.6): which files take part in what.
+"""Full compactions that emit the changes since the one before (semantics 3.6): which files take part.
 
-A file is *told* when its rows are part of what a table's changelog has led its readers to. Those that a full compaction
-leaves are told, and stay so, whatever becomes of them, until another has told what its result differs in from them. So
-a plan of a whole bucket is taken apart into parts that share no key, each with the files that are told in its range:
-the changelog of a part leads from their rows to those that it leaves.
+A file is in the *changelog baseline* if its rows are part of the state to which the emitted changelog has led. The
+files that a full compaction leaves are in the baseline, and stay in it, whatever happens to them, until another full
+compaction has emitted the difference from them. So a plan of a whole bucket is split into parts that share no key, each
+with the baseline files in its range: the changelog of a part leads from their rows to those that it leaves.
 
 Invariants:
 
-1. Of two parts no files share a key range, told ones included: each part may be done, committed or dropped without the
-   others, and merging what is told gives what the changelog has told, whichever are.
-2. Where all parts are done, what is told are the live files as they were planned.
+1. No files of two parts share a key range, baseline files included. Each part may be done, committed or dropped without
+   the others: in every case merging the baseline gives the state of the emitted changelog.
+2. If all parts are done, the baseline is the live files as they were planned.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from lakelog.format.merge.sections import KeyRange, find_hull, split_sections
 
 @dataclass(frozen=True)
 class EmissionPart:
-    """A part of a full compaction that tells what it changes.
+    """A part of a full compaction that emits its changes.
 
     Args:
-        inputs: Ids of the files that are rewritten, ascending; they may lie at the highest level already.
-        moved: Of a file that gets the level as it is; None: none does. Then nothing is rewritten.
-        baseline: Ids of files that are told, live or not, and not told any more behind it, ascending.
-        why: In a sentence for people.
+        inputs: Ids of the files that are rewritten, ascending; they may be at the highest level already.
+        moved: The id of a file that gets the level unchanged; None: there is none. Then nothing is rewritten.
+        baseline: Ids of baseline files, live or not, that leave the baseline with it, ascending.
+        why: The reason, in a sentence for people.
     """
 
     inputs: tuple[int, ...]
@@ -42,15 +42,15 @@ class EmissionPart:
 def plan_emission(
     files: BucketFiles | None, plan: BucketPlan | NoPlan, baseline: Mapping[int, KeyRange]
 ) -> tuple[EmissionPart, ...]:
-    """Plan what a full compaction of a bucket writes and tells. Pure; O(n log n) in the number of files.
+    """Plans what a full compaction of a bucket writes and emits. Pure; O(n log n) in the number of files.
 
     Args:
         files: All live files of the bucket; None: it has none.
-        plan: Of all of them (`bucket_plan.plan_full`, or what is due where that is full).
-        baseline: The ranges of those of the bucket's files that are told now, live or not, by id.
+        plan: A plan for all of them (`bucket_plan.plan_full`, or what is due if that is full).
+        baseline: The key ranges of the bucket's files that are in the baseline now, live or not, by id.
 
     Returns:
-        Parts in the order of their keys; none where all that is live lies at the highest level and was told.
+        Parts in the order of their keys; none if all live files are at the highest level and in the baseline.
     """
     live = {} if files is None else dict(zip(files.file_ids.tolist(), files.ranges, strict=True))
     units = _to_units(live, plan, baseline)
@@ -71,10 +71,10 @@ class _Unit:
     """Live files that are rewritten together, or one that is moved or stays.
 
     Args:
-        file_ids: They.
-        hull: Of their keys.
-        is_moved: The file is moved.
-        why: Why they are rewritten or moved; empty: there is no reason but what is told.
+        file_ids: The files' ids.
+        hull: The range of their keys.
+        is_moved: Whether the file is moved.
+        why: Why they are rewritten or moved; empty: only because of the baseline.
     """
 
     file_ids: tuple[int, ...]
@@ -104,7 +104,7 @@ def _to_part(units: list[_Unit], gone: list[int], baseline: Collection[int]) -> 
     if gone:
         files = "A file that was" if len(gone) == 1 else f"{len(gone)} files that were"
         return EmissionPart(inputs, None, ended, f"{files} of the baseline, replaced since.")
-    # There is one unit, but where bounds of files at the highest level are truncated, so that they seem to overlap.
+    # There is one unit, unless bounds of files at the highest level are truncated, so that they seem to overlap.
     reasons = [unit.why for unit in units if unit.why]
     if not reasons:
         return None

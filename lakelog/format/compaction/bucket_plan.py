@@ -1,21 +1,21 @@
 """From picked sorted runs to work: what is rewritten together, what changes its level only, what stays as it is.
 
-Objectives, which pull against each other: files that overlap nothing are not rewritten; small files do not stay;
-deletes go as soon as they hide nothing; no read ever changes.
+Objectives, which conflict: files that overlap nothing are not rewritten; small files do not stay; deletes are dropped
+as soon as they hide nothing; no read ever changes.
 
-The picked files are cut into sections whose key ranges do not meet. A section of several files is merged. A file that
-stands alone is moved to the output level if it is large, in metadata alone; small ones are rewritten together with
-their neighbours in key order, up to the next large one. A single small file between large ones is moved too: rewriting
-it would make nothing better.
+The picked files are split into sections whose key ranges do not meet. A section of several files is merged. A large
+file that stands alone is moved to the output level, in metadata alone; small ones are rewritten together with their
+neighbours in key order, up to the next large one. A single small file between large ones is moved too: rewriting it
+would improve nothing.
 
 Invariants:
 
-1. A delete is dropped only when no file outside of the pick can hold its key: all files that are newer than the pick
-   were committed behind the plan and do not need it, and older ones are looked at by their key ranges.
+1. A delete is dropped only if no file outside the pick can hold its key: all files that are newer than the pick were
+   committed after the plan and do not need it, and older ones are checked by their key ranges.
 2. A file with deletes that can be dropped is not moved to the highest level but rewritten, so that files there have
    none.
-3. Rewrites of one plan share no key, nor does a file that is moved or kept lie between the keys of a rewrite. So
-   the output level stays one sorted run, even where only some of them are committed.
+3. Rewrites of one plan share no key, nor does a file that is moved or kept lie between the keys of a rewrite. So the
+   output level stays one sorted run, even if only some of the rewrites are committed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.merge.sections import KeyRange, find_hull, split_sections
 
 REWRITE_TARGET_FILES: Final = 16
-"""A rewrite ends behind the section with which it has inputs for so many files: several workers share a large bucket,
-and who loses a race loses little. At each end one file may be small."""
+"""A rewrite ends after the section with which it has inputs for this many files: several workers share a large bucket,
+and the loser of a race loses little. At each end one file may be small."""
 
 
 def find_delete_horizon(as_of_ms: int, delete_retention_ms: int) -> int:
-    """Before which commit time deletes have no effect any more, in a table with a `sequence.field`. Pure.
+    """Returns the commit time before which deletes have no effect any more, in a table with a `sequence.field`. Pure.
 
-    A delete goes on beating late records committed up to `sequence.delete-retention` after it (semantics 1.3), so
-    that it may only be dropped when every later commit is behind that.
+    A delete beats late records committed up to `sequence.delete-retention` after it (semantics 1.3), so it can only be
+    dropped when every later commit is after that.
 
     Args:
-        as_of_ms: A time that no later commit lies before, in milliseconds: that of the newest snapshot, or the
+        as_of_ms: A time, in milliseconds, before which no later commit can be: that of the newest snapshot, or the
             metastore's clock.
         delete_retention_ms: `sequence.delete-retention`.
     """
@@ -61,14 +61,14 @@ def plan_due(
     last_full_ms: int | None,
     delete_horizon_ms: int | None = None,
 ) -> BucketPlan | NoPlan:
-    """Plan what is due by itself in a bucket of a primary-key table (`picking.pick_due`). Pure.
+    """Plans what is due by itself in a bucket of a primary-key table (`picking.pick_due`). Pure.
 
     Args:
         files: All live files of the bucket.
-        settings: The table's.
+        settings: The table's settings.
         now_ms: As of `pick_due`.
         last_full_ms: As of `pick_due`.
-        delete_horizon_ms: Of `find_delete_horizon`; None: the table has no `sequence.field`.
+        delete_horizon_ms: The result of `find_delete_horizon`; None: the table has no `sequence.field`.
     """
     pick = pick_due(files.runs, settings, now_ms=now_ms, last_full_ms=last_full_ms)
     return pick if isinstance(pick, NoPlan) else plan_pick(files, pick, settings, delete_horizon_ms=delete_horizon_ms)
@@ -82,17 +82,17 @@ def plan_full(
     rewrite_all: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> BucketPlan | NoPlan:
-    """Plan the compaction of a bucket as a whole, whatever its sizes. Pure.
+    """Plans the compaction of a bucket as a whole, whatever its sizes. Pure.
 
-    None where all files are at the highest level and none of them has a delete that can be dropped.
+    None if all files are at the highest level and none of them has a delete that can be dropped.
 
     Args:
         files: All live files of the bucket.
-        settings: The table's.
-        why: Who asked for it, in a sentence.
+        settings: The table's settings.
+        why: The origin of the request, in a sentence.
         rewrite_all: Rewrite every file, also those that would only be moved or kept, for instance to write them with
             another compression.
-        delete_horizon_ms: Of `find_delete_horizon`; None: the table has no `sequence.field`.
+        delete_horizon_ms: The result of `find_delete_horizon`; None: the table has no `sequence.field`.
     """
     outdated = bool(((files.delete_counts > 0) & _are_deletes_old(files, delete_horizon_ms)).any())
     pick = pick_full(files.runs, settings, why=why, also_highest=rewrite_all or outdated)
@@ -104,12 +104,12 @@ def plan_full(
 def plan_level_0(
     files: BucketFiles, settings: CompactionSettings, *, delete_horizon_ms: int | None = None
 ) -> BucketPlan | NoPlan:
-    """Plan to take all files of a bucket out of level 0, however few they are: asked for where nothing is due. Pure.
+    """Plans to move all files of a bucket out of level 0, however few: for requests when nothing is due. Pure.
 
     Args:
         files: All live files of the bucket.
-        settings: The table's.
-        delete_horizon_ms: Of `find_delete_horizon`; None: the table has no `sequence.field`.
+        settings: The table's settings.
+        delete_horizon_ms: The result of `find_delete_horizon`; None: the table has no `sequence.field`.
     """
     pick = pick_level_0(files.runs, settings)
     return pick if isinstance(pick, NoPlan) else plan_pick(files, pick, settings, delete_horizon_ms=delete_horizon_ms)
@@ -123,17 +123,17 @@ def plan_pick(
     rewrite_all: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> BucketPlan | NoPlan:
-    """Turn a pick into work. Pure; O(n log n) in the number of the bucket's files.
+    """Turns a pick into work. Pure; O(n log n) in the number of the bucket's files.
 
     Args:
-        files: All live files of the bucket; the pick is of their runs.
+        files: All live files of the bucket; the pick is among their runs.
         pick: What is compacted.
-        settings: The table's.
+        settings: The table's settings.
         rewrite_all: As of `plan_full`.
         delete_horizon_ms: As of `plan_full`.
 
     Returns:
-        A plan that does something; none where every picked file may stay as it is.
+        A plan that does something; none if every picked file can stay as it is.
     """
     count = files.count_files(pick.run_count)
     work = _Work(
@@ -170,7 +170,7 @@ def plan_pick(
 
 
 class _OlderKeys:
-    """Where files that are older than a pick may hold keys."""
+    """The ranges in which files older than a pick may hold keys."""
 
     def __init__(self, ranges: Sequence[KeyRange]) -> None:
         by_lower = sorted(ranges, key=lambda found: found.lower or b"")
@@ -180,7 +180,7 @@ class _OlderKeys:
 
     def may_hold(self, wanted: KeyRange) -> bool:
         """Whether a key of this range may be in one of the files."""
-        # Those that begin at or before the range's end; one of them reaches its beginning if the highest end does.
+        # Files that begin at or before the range's end; one of them reaches its beginning if the highest end does.
         place = len(self._lowers) if wanted.upper is None else bisect_right(self._lowers, wanted.upper)
         if place == 0:
             return False
@@ -190,7 +190,7 @@ class _OlderKeys:
 
 @dataclass
 class _Work:
-    """What is done with the picked files, gathered section by section in key order."""
+    """The work on the picked files, collected section by section in key order."""
 
     files: BucketFiles
     output_level: int
@@ -205,12 +205,12 @@ class _Work:
     kept: list[int] = field(default_factory=list)
 
     def add(self, section: list[int]) -> None:
-        """Lets a section wait for its neighbours."""
+        """Makes a section wait for its neighbours."""
         self.waiting.append(section)
         self.waiting_bytes += int(self.files.sizes_bytes[section].sum())
 
     def flush(self) -> None:
-        """Rewrites the sections that wait, together; one file alone needs it no more than a large one does."""
+        """Rewrites the waiting sections together; a single file needs it no more than a large one does."""
         if len(self.waiting) == 1 and len(self.waiting[0]) == 1:
             self.place_alone(self.waiting[0][0])
         elif self.waiting:
@@ -226,7 +226,7 @@ class _Work:
         self.waiting, self.waiting_bytes = [], 0
 
     def place_alone(self, index: int) -> None:
-        """Moves a file that overlaps no other one, or keeps it, or rewrites it alone where something must go."""
+        """Moves a file that overlaps no other one, or keeps it, or rewrites it alone if deletes must be dropped."""
         file_id, level = int(self.files.file_ids[index]), int(self.files.levels[index])
         if self.rewrite_all:
             self._rewrite([[index]], "every file is to be written anew")
@@ -243,9 +243,9 @@ class _Work:
     def _has_droppable_deletes(self, index: int) -> bool:
         if not self.files.delete_counts[index]:
             return False
-        # What was written at level 0 was committed at once; of compacted files only the latest commit is known, but
-        # they may have older deletes. Those at the highest level are rewritten once all of them can go, so that
-        # a file is not written again and again for a few.
+        # Rows of level 0 were committed at once; of compacted files only the latest commit is known, but they may have
+        # older deletes. Files at the highest level are rewritten once all of their deletes can be dropped, so that a
+        # file is not written repeatedly for a few.
         may_be_older = 0 < self.files.levels[index] < self.output_level
         return bool(may_be_older or _are_deletes_old(self.files, self.delete_horizon_ms)[index])
 
@@ -267,13 +267,13 @@ class _Work:
 
 
 def _split_runs(files: BucketFiles, section: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The runs of a section, the oldest first, as ids of files: the bucket's runs, as far as they are in order.
+    """The runs of a section, the oldest first, as ids of files: the bucket's runs, if they are in order.
 
-    Files of a run that may share a key, which only happens where bounds are truncated, stand in runs of their own; and
-    where places do not fall from run to run, each file does. Readers go by places, too.
+    Files of a run that may share a key, which only happens if bounds are truncated, become separate runs. If places do
+    not fall from run to run, each file becomes a run. Readers use places, too.
     """
     chains: list[list[int]] = []
-    # Files of a run stand one behind the other, in key order; `section` is ascending.
+    # Files of a run follow each other in key order; `section` is ascending.
     for index in section:
         last = chains[-1][-1] if chains else None
         if last is not None and files.levels[last] == files.levels[index] > 0 and _is_below(files, last, index):
@@ -305,7 +305,7 @@ def _is_below(files: BucketFiles, index: int, other: int) -> bool:
 
 
 def _are_deletes_old(files: BucketFiles, delete_horizon_ms: int | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """For each file whether all its deletes may be dropped, as far as their age decides."""
+    """For each file whether all its deletes may be dropped, by their age alone."""
     if delete_horizon_ms is None:
         return np.ones(len(files), np.bool_)
     return files.order_keys[:, 2] < delete_horizon_ms

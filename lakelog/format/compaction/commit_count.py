@@ -1,10 +1,10 @@
 """When buckets are compacted as a whole because of the commits since (semantics 3.6).
 
-They are so behind so many commits (`full-compaction.delta-commits`), or some time behind the first of them
+They are due after this many commits (`full-compaction.delta-commits`), or some time after the first of them
 (`compaction.optimization-interval`).
 
-Counted are commits that bring or take data, not compactions. What is known is a few numbers, kept up to date as commits
-come; which buckets they wrote is asked once, when a full compaction is due.
+Commits that add or remove data are counted, but not compactions. The state is a few numbers, updated as commits come;
+the buckets that they wrote are looked up once, when a full compaction is due.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lakelog.format.compaction.settings import CompactionSettings
 
 @dataclass(frozen=True)
 class CommitsSinceFull:
-    """The commits of data behind the last full compaction that they made due.
+    """The data commits since the last full compaction that they made due.
 
     Args:
-        resolved_until: That one covers all commits up to and with this snapshot.
-        counted_until: All snapshots up to this one were looked at.
-        count: How many of those in between bring or take data.
+        resolved_until: That full compaction covers all commits up to and including this snapshot.
+        counted_until: All snapshots up to this one are counted.
+        count: How many of those in between add or remove data.
         first_ms: When the first of these was made, in milliseconds since the epoch; None: there is none, or it was not
             looked up yet. Its snapshot may have expired since.
     """
@@ -38,9 +38,9 @@ class FullCompactionDue:
     """All buckets that some commits wrote are to be compacted as a whole.
 
     Args:
-        after: The commits behind this snapshot,
-        until: up to and with this one, which is the last they cover.
-        why: In a sentence for people.
+        after: The commits after this snapshot,
+        until: up to and including this one, which is the last they cover.
+        why: The reason, in a sentence for people.
     """
 
     after: int
@@ -49,12 +49,12 @@ class FullCompactionDue:
 
 
 def count_commits(known: CommitsSinceFull, until: int, count: int) -> CommitsSinceFull:
-    """What is known behind some snapshots. Pure.
+    """Returns the counts after some snapshots. Pure.
 
     Args:
-        known: Before them.
-        until: The last one; one that was looked at before changes nothing.
-        count: How many of those behind `known.counted_until`, up to and with `until`, bring or take data.
+        known: The counts before them.
+        until: The last one; a snapshot that is already counted changes nothing.
+        count: How many of those after `known.counted_until`, up to and including `until`, add or remove data.
     """
     if until <= known.counted_until:
         return known
@@ -62,11 +62,11 @@ def count_commits(known: CommitsSinceFull, until: int, count: int) -> CommitsSin
 
 
 def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) -> FullCompactionDue | NoPlan:
-    """Plan the full compaction that the number of commits makes due. Pure.
+    """Plans the full compaction that the number of commits makes due. Pure.
 
     Args:
         known: The commits since the last one.
-        settings: The table's.
+        settings: The table's settings.
     """
     wanted = settings.delta_commits
     if wanted is None:
@@ -87,7 +87,7 @@ class FullCompactionLater:
     """A full compaction will be due.
 
     Args:
-        delay_ms: In so many milliseconds, if nothing makes it due before.
+        delay_ms: In this many milliseconds, if nothing makes it due before.
     """
 
     delay_ms: int
@@ -96,11 +96,11 @@ class FullCompactionLater:
 def plan_full_by_time(
     known: CommitsSinceFull, settings: CompactionSettings, *, now_ms: int
 ) -> FullCompactionDue | FullCompactionLater | NoPlan:
-    """Plan the full compaction that time makes due. Pure.
+    """Plans the full compaction that time makes due. Pure.
 
     Args:
-        known: The commits since the last one, and where there are some when the first was made.
-        settings: The table's.
+        known: The commits since the last one, and the time of the first if there are some.
+        settings: The table's settings.
         now_ms: The time by the same clock.
     """
     interval_ms = settings.optimization_interval_ms
@@ -119,5 +119,5 @@ def plan_full_by_time(
 
 
 def resolve_full(due: FullCompactionDue) -> CommitsSinceFull:
-    """What is known once a full compaction was made due. Pure."""
+    """Returns the counts once a full compaction was made due. Pure."""
     return CommitsSinceFull(due.until, due.until)

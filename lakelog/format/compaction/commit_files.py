@@ -1,17 +1,17 @@
 """Files of one commit that are merged before they enter its snapshot: small ones, changelogs (semantics 6.4, 3.4).
 
-Objectives, which conflict: few files in the snapshot; no row is written again that is well placed already; no order
-changes. So only what is small is merged, by the same measure as compactions have, and what must come along with it:
+Objectives, which conflict: few files in the snapshot; no well-placed row is written again; no order changes. So only
+small files are merged, by the same measure as in compactions, with the files that must be merged along with them:
 
-1. Files of a bucket of a keyed table are looked at in the order of their keys. Between large files that share no key
-   with others lie stretches of the rest; a stretch with two small files becomes one sorted run. Large files in it share
-   keys with the small ones, so that they come along.
-2. Append tables with buckets: neighbours in the commit's order that are all small are put together.
-3. Append tables without: small files of a partition are put together, in the order in which they were written.
+1. Files of a bucket of a keyed table are processed in the order of their keys. Between large files that share no key
+   with others lie stretches of other files; a stretch with two small files becomes one sorted run. Large files in it
+   share keys with the small ones, so they are merged too.
+2. Append tables with buckets: adjacent files in the commit's order that are all small are combined.
+3. Append tables without buckets: small files of a partition are combined, in the order in which they were written.
 4. Changelog files of the producer `input` hold the records of a bucket by key, then arrival. Several tasks or buffers
-   each bring such files: those whose keys overlap become one, whatever their size, and then stand in the order of keys.
+   each bring such files: those whose keys overlap become one, whatever their size, and then follow the order of keys.
 
-A stretch that stays as it is keeps its files in their places. All of it is pure, and costs what the commit has files.
+An unchanged stretch keeps its files in their places. All of it is pure; its cost is linear in the commit's files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakelog.format.merge.sections import KeyRange, split_sections
 from lakelog.format.tables.files import DataFile
 
 MAX_GROUP_FILES: Final = 250
-"""Files of an append table that one worker puts together, so that thousands of small ones are shared by several."""
+"""Files of an append table that one worker combines, so that several workers share thousands of small ones."""
 
 _FULL_TARGETS: Final = 2
 """As for compactions: a group ends at twice the target size, so that at most its last file is small."""
@@ -36,8 +36,8 @@ class MergeGroup:
     """Files of one commit that are merged.
 
     Args:
-        places: Their places in the commit's list, rising; at least two.
-        size_bytes: Of them together.
+        places: Their indices in the commit's list, rising; at least two.
+        size_bytes: Their total size.
     """
 
     places: tuple[int, ...]
@@ -45,14 +45,14 @@ class MergeGroup:
 
 
 def plan_keyed_files(files: Sequence[DataFile], small_file_bytes: int) -> tuple[MergeGroup, ...]:
-    """Plan which files of keyed tables become one sorted run: those of the groups, each. Pure.
+    """Plans which files of keyed tables become one sorted run: each group becomes one. Pure.
 
     Args:
         files: A commit's data files, or its changelog files, in its order.
         small_file_bytes: Below this size a file is small.
 
     Returns:
-        Groups of files of one bucket, which share keys with no file outside of theirs.
+        Groups of files of one bucket; a group shares keys with no file outside it.
     """
     groups: list[MergeGroup] = []
     for places in _group_places(files, by_bucket=True):
@@ -71,14 +71,15 @@ def plan_keyed_files(files: Sequence[DataFile], small_file_bytes: int) -> tuple[
 
 
 def plan_changelog_files(files: Sequence[DataFile], small_file_bytes: int) -> tuple[MergeGroup, ...]:
-    """Plan which changelog files become one, so that those of a bucket can stand in the order of their keys. Pure.
+    """Plans which changelog files become one, so that those of a bucket can follow the order of keys. Pure.
 
     Args:
         files: A commit's changelog files of the producer `input`, in the order of arrival.
         small_file_bytes: As for `plan_keyed_files`; 0: none is small.
 
     Returns:
-        Its groups, and those of other files of one bucket that share keys and do not follow each other by key.
+        The groups of `plan_keyed_files`, and those of other files of one bucket that share keys and are not in key
+        order.
     """
     groups = [*plan_keyed_files(files, small_file_bytes)]
     merged = {place for group in groups for place in group.places}
@@ -92,10 +93,10 @@ def plan_changelog_files(files: Sequence[DataFile], small_file_bytes: int) -> tu
 
 
 def sort_by_key(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """Put the files of each bucket in the order of their keys, into the places that they have together. Pure.
+    """Sorts the files of each bucket by key, within the places that they have together. Pure.
 
     Args:
-        files: What is left behind the groups of `plan_changelog_files`.
+        files: The files after the groups of `plan_changelog_files` were merged.
     """
     ordered = list(files)
     for places in _group_places(files, by_bucket=True):
@@ -108,16 +109,16 @@ def sort_by_key(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
 def plan_append_files(
     files: Sequence[DataFile], small_file_bytes: int, target_file_size_bytes: int, *, has_buckets: bool
 ) -> tuple[MergeGroup, ...]:
-    """Plan which files of append tables are put together, those of each group in their order. Pure.
+    """Plans which files of append tables are combined, those of each group in their order. Pure.
 
     Args:
         files: A commit's data files, in its order.
         small_file_bytes: Below this size a file is small.
-        target_file_size_bytes: At about which size a file ends.
-        has_buckets: Whether the order of a bucket's rows counts, so that only neighbours go together.
+        target_file_size_bytes: The approximate size at which a file ends.
+        has_buckets: Whether the order of a bucket's rows counts, so that only adjacent files are combined.
 
     Returns:
-        Groups of files of one partition, and of one bucket where there are buckets.
+        Groups of files of one partition, and of one bucket if there are buckets.
     """
     groups: list[MergeGroup] = []
     for places in _group_places(files, by_bucket=has_buckets):
@@ -142,12 +143,12 @@ def plan_append_files(
 def replace_files(
     files: Sequence[DataFile], groups: Iterable[MergeGroup], merged: Iterable[Sequence[DataFile]]
 ) -> tuple[DataFile, ...]:
-    """Put what was made of each group into the place of its first file. Pure.
+    """Puts the result of each group into the place of its first file. Pure.
 
     Args:
-        files: As they were planned.
+        files: The files as they were planned.
         groups: The plan.
-        merged: What was made of each.
+        merged: The result of each group.
     """
     replaced: dict[int, Sequence[DataFile]] = {}
     for group, made in zip(groups, merged, strict=True):
@@ -157,7 +158,7 @@ def replace_files(
 
 
 def _group_places(files: Sequence[DataFile], *, by_bucket: bool) -> Iterable[list[int]]:
-    """The places of the files of each bucket, or of each partition."""
+    """The indices of the files of each bucket, or of each partition."""
     groups: dict[tuple[bytes, int], list[int]] = {}
     for place, file in enumerate(files):
         groups.setdefault((file.partition, file.bucket if by_bucket else 0), []).append(place)
@@ -165,14 +166,14 @@ def _group_places(files: Sequence[DataFile], *, by_bucket: bool) -> Iterable[lis
 
 
 def _follow_by_key(files: Sequence[DataFile]) -> bool:
-    """Whether no key of a file lies above one of the next; what is cut in the middle of a key does."""
+    """Whether no key of a file is above one of the next; a file that was cut in the middle of a key fulfils this."""
     return all(
         each.max_key is not None and each.max_key <= (later.min_key or b"") for each, later in itertools.pairwise(files)
     )
 
 
 def _close(files: Sequence[DataFile], places: Sequence[int], small_file_bytes: int) -> list[MergeGroup]:
-    """The group that some files are; none where fewer than two of them are small, since nothing would be gained."""
+    """The group of some files; none if fewer than two of them are small, since nothing would be gained."""
     if sum(files[place].size_bytes < small_file_bytes for place in places) < 2:
         return []
     return [MergeGroup(tuple(sorted(places)), sum(files[place].size_bytes for place in places))]

@@ -1,16 +1,16 @@
-"""Whether a bucket is worth marking: finding once which of its rows are superseded, so that reads need not. Pure.
+"""Whether deletion vectors are worth building for a bucket: superseded rows are found once, not by each read. Pure.
 
-Objectives, which pull against each other: a read of a bucket whose runs share keys reads their key columns and merges
-them, each process anew; a mark costs about one such read, a snapshot and a small file, and rewrites nothing; the next
-compaction of the bucket makes it void. So it is done where reads gain more than it costs:
+Objectives, which conflict: a read of a bucket whose runs share keys reads their key columns and merges them, again in
+each process; building costs about one such read, a snapshot and a small file, and rewrites nothing; the next compaction
+of the bucket invalidates the result. So vectors are built if reads gain more than they cost:
 
 1. A bucket below `MIN_BUCKET_BYTES` is merged in some hundredths of a second, and compacted often. It is left alone.
-2. What each read saves are the key and sequence columns of all runs that share keys, less `READ_COST_BYTES` for the
-   file of positions that it opens instead. That must be at least another `READ_COST_BYTES`, so that a few reads have
-   paid for the mark: of 2.4 M rows it takes a fifth of a second, and spares a read of three columns 0.07 CPU s of 0.25.
-3. A bucket that is written to is marked in vain: it is due once nothing came for `QUIET_MS`. Busy buckets come to be
-   compacted.
-4. Where a compaction is due, that comes: it leaves less to be merged than any positions.
+2. Each read saves the key and sequence columns of all runs that share keys, minus `READ_COST_BYTES` for the file of
+   positions that it opens instead. This must be at least another `READ_COST_BYTES`, so that a few reads pay for the
+   build: for 2.4 M rows it takes a fifth of a second, and saves a read of three columns 0.07 CPU s of 0.25.
+3. For a bucket that is written to the work is in vain: it is due once nothing was written for `QUIET_MS`. Busy buckets
+   are compacted.
+4. If a compaction is due, it comes instead: it leaves less to merge than any positions.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.merge.sections import KeyRange, split_sections
 
 MIN_BUCKET_BYTES: Final = 16 << 20
-"""Merging the keys of a smaller bucket takes reads less than opening a few more files does."""
+"""Merging the keys of a smaller bucket takes reads less time than opening a few more files."""
 
 QUIET_MS: Final = 60_000
-"""For so long no commit has touched a bucket that is marked."""
+"""How long no commit has touched a bucket before its vectors are built."""
 
 
 @dataclass(frozen=True)
 class RunSums:
-    """A sorted run of a bucket by sums.
+    """A sorted run of a bucket as sums.
 
     Args:
         level: Its level.
-        size_bytes: Of all its files.
+        size_bytes: The size of all its files.
         file_count: How many there are.
         row_count: All rows.
-        delete_count: Rows that take away.
+        delete_count: Rows that delete.
         uncovered_count: How many of its files do not say which rows they supersede.
-        keys: Within these are all keys.
-        order_key: At level 0 the file's place in the order; else (0, 0), since the level alone says it.
+        keys: A range that contains all keys.
+        order_key: At level 0 the file's place in the order; else (0, 0), since the level alone determines it.
     """
 
     level: int
@@ -56,16 +56,16 @@ class RunSums:
 
 
 def plan_deletion_vectors(runs: Sequence[RunSums], bytes_a_row: int, *, has_sequence: bool) -> Due | NoPlan:
-    """Whether a bucket is to be marked once it is quiet. Pure.
+    """Whether a bucket's vectors are to be built once it is quiet. Pure.
 
-    It goes by what sums tell: runs share keys as far as their ends do, and whether each file of a section is known is
-    only found by whoever lists them.
+    It decides by sums: runs share keys if their ranges do, and only a listing of files shows whether each file of a
+    section is covered.
 
     Args:
-        runs: All of the bucket, the newest first.
-        bytes_a_row: What the columns take by which rows are merged.
-        has_sequence: The table has a `sequence.field`, so that deletes beat late rows for a while only: what is merged
-            with deletes is not marked.
+        runs: All runs of the bucket, the newest first.
+        bytes_a_row: The size of the columns that decide the merge, per row.
+        has_sequence: The table has a `sequence.field`, so deletes beat late rows only for a while: no vectors are built
+            for sections with deletes.
     """
     size_bytes = sum(run.size_bytes for run in runs)
     if size_bytes < MIN_BUCKET_BYTES:

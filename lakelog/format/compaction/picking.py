@@ -1,18 +1,17 @@
 """Universal compaction: which of a bucket's newest sorted runs are compacted, into which level (semantics 6.1).
 
-Objectives, which pull against each other: few runs, so that reads merge little; every byte is written few times; little
-space is held by rows that nobody sees. Universal compaction, RocksDB's name for it, writes least: runs are merged when
-they are about as large as all newer ones together.
+Objectives, which conflict: few runs, so that reads merge little; every byte is written few times; superseded rows take
+little space. Universal compaction, RocksDB's name for it, writes least: runs are merged when they are about as large as
+all newer ones together.
 
 Invariants:
 
-1. A pick is the newest runs up to some run, so that what is written stands between what is newer and what is older.
-2. Nothing is written to level 0. So a pick has all files of levels 0 and 1 that are known, and level 0 is left oldest
-   first.
+1. A pick is the newest runs up to some run, so its output is between what is newer and what is older.
+2. Nothing is written to level 0. So a pick has all known files of levels 0 and 1, and files leave level 0 oldest first.
 3. A pick of all runs goes to the highest level.
-4. A pick of several runs leaves one in their place, so picking again and again ends.
+4. A pick of several runs leaves one in their place, so repeated picking ends.
 
-All sizes are compared as whole numbers: what is true of 8 and 9 bytes is true of 8 and 9 petabytes.
+All sizes are compared as integers: what is true for 8 and 9 bytes is true for 8 and 9 petabytes.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class Pick:
     """The newest runs of a bucket that are compacted together.
 
     Args:
-        run_count: How many.
+        run_count: How many runs.
         output_level: Where they go.
-        is_full: They are all runs.
-        rule: What made it due.
-        why: In a sentence for people.
+        is_full: Whether they are all runs.
+        rule: The rule that made it due.
+        why: The reason, in a sentence for people.
     """
 
     run_count: int
@@ -45,7 +44,7 @@ class Pick:
 
 
 def find_highest_level(runs: Sequence[SortedRun], settings: CompactionSettings) -> int:
-    """The highest level of a bucket: that of the settings, or a higher one where earlier settings had more. Pure."""
+    """The highest level of a bucket: that of the settings, or a higher one if earlier settings had more. Pure."""
     return max([settings.level_count - 1, *(run.level for run in runs)])
 
 
@@ -56,19 +55,19 @@ def pick_due(
     now_ms: int,
     last_full_ms: int | None,
 ) -> Pick | NoPlan:
-    """Pick what is due by itself, the compaction that users know as `minor`. Pure.
+    """Picks what is due by itself, the compaction that users know as `minor`. Pure.
 
     The first rule that finds something wins: time since the last full compaction, size of the bucket, size above the
     highest level; size amplification; size ratio; number of runs.
 
     Args:
-        runs: All of the bucket, the newest first.
-        settings: The table's.
-        now_ms: Milliseconds since the epoch; for the optimization interval only.
-        last_full_ms: When all runs of the bucket were last compacted together, whatever the reason; None: never.
+        runs: All runs of the bucket, the newest first.
+        settings: The table's settings.
+        now_ms: Milliseconds since the epoch; only for the optimization interval.
+        last_full_ms: When all runs of the bucket were last compacted together, for any reason; None: never.
 
     Returns:
-        A pick, or what each rule found.
+        A pick, or the finding of each rule.
     """
     if not runs:
         return NoPlan("The bucket has no files.")
@@ -85,7 +84,7 @@ def pick_due(
             return found
         if found is not None:
             findings.append(found)
-    # Rules that look at the same find the same; people read it once.
+    # Rules with the same input find the same; people read it once.
     whys = dict.fromkeys(finding.why for finding in findings)
     return NoPlan(f"Nothing is due: {'; '.join(whys)}.", tuple(findings))
 
@@ -93,13 +92,13 @@ def pick_due(
 def pick_full(
     runs: Sequence[SortedRun], settings: CompactionSettings, *, why: str, also_highest: bool = False
 ) -> Pick | NoPlan:
-    """Pick all runs, whatever their sizes. Pure.
+    """Picks all runs, whatever their sizes. Pure.
 
     Args:
-        runs: All of the bucket, the newest first.
-        settings: The table's.
-        why: Who asked for it, in a sentence.
-        also_highest: Pick the highest level's run even where it is the only one.
+        runs: All runs of the bucket, the newest first.
+        settings: The table's settings.
+        why: The origin of the request, in a sentence.
+        also_highest: Pick the highest level's run even if it is the only one.
     """
     if not runs:
         return NoPlan("The bucket has no files.")
@@ -110,11 +109,11 @@ def pick_full(
 
 
 def pick_level_0(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pick | NoPlan:
-    """Pick all files of level 0, and what the size ratio adds to them, however few they are. Pure.
+    """Picks all files of level 0, however few, and what the size ratio adds to them. Pure.
 
     Args:
-        runs: All of the bucket, the newest first.
-        settings: The table's.
+        runs: All runs of the bucket, the newest first.
+        settings: The table's settings.
     """
     count = sum(run.level == 0 for run in runs)
     if count == 0:
@@ -124,11 +123,11 @@ def pick_level_0(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pic
 
 
 def pick_by_size_amplification(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pick | Finding:
-    """Pick all runs if all but the oldest are too large in comparison with the oldest. Pure.
+    """Picks all runs if all except the oldest are too large in comparison with the oldest. Pure.
 
     Args:
-        runs: All of the bucket, the newest first; at least one.
-        settings: The table's.
+        runs: All runs of the bucket, the newest first; at least one.
+        settings: The table's settings.
     """
     if len(runs) < settings.compaction_trigger:
         return _too_few(Rule.SIZE_AMPLIFICATION, runs, settings)
@@ -149,11 +148,11 @@ def pick_by_size_amplification(runs: Sequence[SortedRun], settings: CompactionSe
 
 
 def pick_by_size_ratio(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pick | Finding:
-    """Pick the newest run and those behind it that are no larger than what is taken already. Pure.
+    """Picks the newest run and the following ones that are no larger than what is picked already. Pure.
 
     Args:
-        runs: All of the bucket, the newest first; at least one.
-        settings: The table's.
+        runs: All runs of the bucket, the newest first; at least one.
+        settings: The table's settings.
     """
     if len(runs) < settings.compaction_trigger:
         return _too_few(Rule.SIZE_RATIO, runs, settings)
@@ -239,12 +238,12 @@ def _are(runs: Sequence[SortedRun]) -> str:
 def _extend_by_ratio(
     runs: Sequence[SortedRun], settings: CompactionSettings, count: int, *, is_wanted: bool = False
 ) -> int:
-    """How many runs are picked: the first `count`, and on while the next one is not too large for them.
+    """How many runs are picked: the first `count`, and more while the next one is not too large for them.
 
-    Once something is picked (two runs, or one that is wanted as it is), levels 0 and 1 go along whatever their sizes,
-    since nothing is written to level 0; and the runs behind them are compared with that, too. Else what is left of
-    level 1 would be written again and again, growing, but never leave it: with 6 levels and a trigger of 8 every byte
-    was written 165 times in 3,000 commits, and is 11 times so.
+    Once something is picked (two runs, or one that is explicitly wanted), levels 0 and 1 are included whatever their
+    sizes, since nothing is written to level 0; and the following runs are compared with that sum, too. Otherwise the
+    rest of level 1 would be written repeatedly, growing, but never leave it: with 6 levels and a trigger of 8 every
+    byte was written 165 times in 3,000 commits; this way it is 11 times.
     """
     taken = sum(run.size_bytes for run in runs[:count])
     for run in runs[count:]:
@@ -258,7 +257,7 @@ def _extend_by_ratio(
 
 
 def _to_pick(runs: Sequence[SortedRun], settings: CompactionSettings, count: int, rule: Rule, why: str) -> Pick:
-    """A pick of the first `count` runs, among them all of levels 0 and 1: it goes above the next older run."""
+    """A pick of the first `count` runs, including all of levels 0 and 1: it goes above the next older run."""
     if count == len(runs):
         return Pick(count, find_highest_level(runs, settings), True, rule, why)
     return Pick(count, runs[count].level - 1, False, rule, why)

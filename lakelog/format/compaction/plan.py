@@ -1,4 +1,4 @@
-"""What planning answers: a plan, which is data, or none with a reason."""
+"""The answers of planning: a plan, which is data, or none with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakelog.format.commit.facts import OrderKey
 
 
 class Rule(enum.Enum):
-    """What makes a compaction due, or was asked for (semantics 6.1)."""
+    """The rule, or request, that makes a compaction due (semantics 6.1)."""
 
     REQUESTED = "a full compaction was asked for"
     INTERVAL = "time since the last full compaction"
@@ -34,8 +34,8 @@ class NoPlan:
     """Nothing is to be done.
 
     Args:
-        reason: Why, in a sentence for people.
-        findings: What each rule that was looked at found, in the order in which they were; may be empty.
+        reason: The reason, in a sentence for people.
+        findings: The finding of each rule that was checked, in order; may be empty.
     """
 
     reason: str
@@ -44,11 +44,11 @@ class NoPlan:
 
 @dataclass(frozen=True)
 class Section:
-    """Files whose key ranges overlap, directly or through others: what must be merged together.
+    """Files whose key ranges overlap, directly or through others: they must be merged together.
 
     Args:
-        runs: Ids of the files, one tuple a sorted run, the oldest run first: between rows of one key that of the later
-            run is the later one. The files of a run stand in the order of their keys and share none.
+        runs: Ids of the files, one tuple per sorted run, the oldest run first: of rows of one key, that of the later
+            run is the later one. The files of a run are in the order of their keys and share none.
     """
 
     runs: tuple[tuple[int, ...], ...]
@@ -61,15 +61,15 @@ class Rewrite:
     Each of a plan's rewrites may be done, committed or dropped without the others: they share no key.
 
     Args:
-        sections: In the order of their keys; what is written is sorted over all of them and may be cut anywhere.
+        sections: In the order of their keys; the output is sorted over all of them and may be cut anywhere.
         file_ids: All inputs, ascending.
-        size_bytes: Of all inputs.
-        row_count: Of all inputs.
-        order_key: Of what is written: that of the latest input. What is older than any input and shares a key with
-            it is older than the order key, and whatever is committed meanwhile is newer.
-        drops_deletes: Nothing older than the inputs, and not among them, can hold a key of theirs: rows that take away
-            are left out as far as the plan's `delete_horizon_ms` allows, and rows whose merging must wait for the
-            oldest run (semantics 2.5) are merged.
+        size_bytes: The size of all inputs.
+        row_count: The rows of all inputs.
+        order_key: The place of the output: that of the latest input. Files that are older than any input and share a
+            key with it are older than the order key, and whatever is committed meanwhile is newer.
+        drops_deletes: Nothing older than the inputs, and not among them, can hold one of their keys: deletes are left
+            out as far as the plan's `delete_horizon_ms` allows, and rows whose merging must wait for the oldest run
+            (semantics 2.5) are merged.
         why: Why these files, and why together.
     """
 
@@ -96,16 +96,16 @@ class BucketPlan:
     """The compaction of one bucket of a primary-key table.
 
     Args:
-        partition: Encoded.
+        partition: The encoded partition.
         bucket: Its number.
-        rule: What made it due.
-        why: In a sentence for people.
-        output_level: Of all that is written and moved, at least 1.
-        is_full: All files of the bucket, as planned, end at its highest level. The state of the bucket is then what
-            lies there, but for files that were added behind the plan (semantics 3.6).
+        rule: The rule that made it due.
+        why: The reason, in a sentence for people.
+        output_level: The level of all that is written and moved, at least 1.
+        is_full: All files of the bucket, as planned, end at its highest level. That level is then the state of the
+            bucket, except for files that were added after the plan (semantics 3.6).
         rewrites: In the order of their keys.
         moves: In the order of their keys.
-        retained_file_ids: Files that were picked and are left as they are, since they are at the output level already.
+        retained_file_ids: Picked files that stay unchanged, since they are at the output level already.
         delete_horizon_ms: With a `sequence.field` only deletes committed before this time may be dropped; None: all.
     """
 
@@ -128,22 +128,22 @@ class BucketPlan:
 
     @property
     def rewritten_bytes(self) -> int:
-        """How much is read and written anew."""
+        """How many bytes are read and written again."""
         return sum(rewrite.size_bytes for rewrite in self.rewrites)
 
 
 @dataclass(frozen=True)
 class AppendPlan:
-    """Files of one partition, and bucket if there are buckets, of an append table, to be written one behind the other.
+    """Files of one partition, and bucket if there are buckets, of an append table, to be written in sequence.
 
     Args:
-        partition: Encoded.
+        partition: The encoded partition.
         bucket: Its number; 0 in a table without buckets.
         file_ids: In the order in which their rows are written.
-        size_bytes: Of all inputs.
-        order_key: With buckets, that of what is written: the latest of the inputs' (which are neighbours in the order,
-            so that nothing else lies between). None without buckets, where rows have no order.
-        why: In a sentence for people.
+        size_bytes: The size of all inputs.
+        order_key: With buckets, the place of the output: the latest of the inputs' (which are adjacent in the order, so
+            nothing else lies between). None without buckets, where rows have no order.
+        why: The reason, in a sentence for people.
     """
 
     partition: bytes

@@ -1,4 +1,4 @@
-"""What is done with a bucket, by a strategy: what compactors do, and what people who ask for it are told before."""
+"""The work on a bucket by a strategy: for compactors, and as a preview for people who request it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lakelog.options.values import TableOptions
 
 @dataclass(frozen=True)
 class RequestedWork:
-    """What a compaction that is asked for would do with a bucket, as far as people want to know.
+    """What a requested compaction would do with a bucket, as far as people want to know.
 
     Args:
         replaced_files: How many files are replaced or change their level.
-        rewritten_bytes: How much is read and written anew.
-        why: In a sentence for people.
+        rewritten_bytes: How many bytes are read and written again.
+        why: The reason, in a sentence for people.
     """
 
     replaced_files: int
@@ -34,16 +34,16 @@ class RequestedWork:
 
 
 def plan_requested(files: pa.Table, info: TableInfo, *, full: bool, as_of_ms: int) -> RequestedWork | NoPlan:
-    """Plan the compaction of a bucket that somebody asks for. Pure.
+    """Plans the requested compaction of a bucket. Pure.
 
-    `full` compacts everything. Else it is what is due, or, where nothing is, all files of level 0; in an append table
-    all small files, or the oldest window of neighbours where it has buckets.
+    `full` compacts everything. Else it is what is due, or, if nothing is, all files of level 0; in an append table all
+    small files, or the oldest window of adjacent files if it has buckets.
 
     Args:
         files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one.
         info: The table.
         full: Everything, whatever its sizes.
-        as_of_ms: A time that no later commit lies before: that of the newest snapshot.
+        as_of_ms: A time before which no later commit can be: that of the newest snapshot.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -57,18 +57,18 @@ def plan_requested(files: pa.Table, info: TableInfo, *, full: bool, as_of_ms: in
 def plan_bucket(
     files: pa.Table, info: TableInfo, strategy: str, *, as_of_ms: int, has_waited: bool = False
 ) -> BucketPlan | tuple[AppendPlan, ...] | NoPlan:
-    """Plan the compaction of a bucket by a strategy of `lakelog.format.jobs.job`. Pure.
+    """Plans the compaction of a bucket by a strategy of `lakelog.format.jobs.job`. Pure.
 
     Args:
-        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one; of a
+        files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one; for a
             table without key and buckets the small ones are enough.
         info: The table.
         strategy: `due`, `minor` or `full`.
         as_of_ms: As of `plan_requested`.
-        has_waited: In a table without key and buckets: `due` are all small files, since others did not come.
+        has_waited: In a table without key and buckets: all small files are `due`, since no others came.
 
     Returns:
-        One plan of a bucket with a primary key; of an append table one or several, each for itself.
+        One plan for a bucket with a primary key; for an append table one or several independent ones.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -96,7 +96,7 @@ def _plan_keyed(
         horizon_ms = find_delete_horizon(as_of_ms, options.get(SEQUENCE_DELETE_RETENTION))
     if strategy == FULL:
         return plan_full(files, settings, why="A full compaction was asked for.", delete_horizon_ms=horizon_ms)
-    # When it was last compacted as a whole is not known here, and what is asked for needs no interval.
+    # The last compaction of the whole bucket is not known here, and a request needs no interval.
     found = plan_due(files, settings, now_ms=as_of_ms, last_full_ms=as_of_ms, delete_horizon_ms=horizon_ms)
     if isinstance(found, NoPlan) and strategy == MINOR:
         return plan_level_0(files, settings, delete_horizon_ms=horizon_ms)

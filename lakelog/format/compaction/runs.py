@@ -1,15 +1,15 @@
-"""Sorted runs of a bucket: what universal compaction looks at instead of files.
+"""Sorted runs of a bucket: universal compaction works on these instead of files.
 
 A run is one file of level 0, or all files of one level above it. Runs are ordered from the newest to the oldest: level
-0 by the files' places in the order, the latest first, then the levels, the lowest first. Rules of picking need the runs
-alone, of which there are few, so whoever keeps them up to date with `update_runs` never lists a bucket's files to learn
+0 by the files' places in the order, the latest first, then the levels, the lowest first. The rules of picking need only
+the runs, of which there are few. So a caller that updates them with `update_runs` never lists a bucket's files to find
 that nothing is due.
 
-Why levels are in order: a compaction takes the newest runs up to some run and puts what it writes between those and
-the next older one; each output file takes the latest place of its inputs, and a moved file keeps its own. So places
-fall from level to level. Files that are committed while a compaction runs have later places than all it has seen and
-stay at level 0, above its output. Where only some rewrites of a plan were committed, places of files that share no key
-may be the other way round; nothing here rests on them.
+Why levels are in order: a compaction takes the newest runs up to some run and puts its output between those and the
+next older one; each output file takes the latest place of its inputs, and a moved file keeps its own. So places fall
+from level to level. Files that are committed while a compaction runs have later places than all its inputs and stay at
+level 0, above its output. If only some rewrites of a plan were committed, places of files that share no key may be
+reversed; nothing here depends on these.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class SortedRun:
 
     Args:
         level: Its level.
-        size_bytes: Of all its files.
+        size_bytes: The size of all its files.
         file_count: At level 0 one.
-        order_key: At level 0 the file's place in the order; else (0, 0), since the level alone says it.
+        order_key: At level 0 the file's place in the order; else (0, 0), since the level alone determines it.
     """
 
     level: int
@@ -62,15 +62,15 @@ class BucketFiles:
     """The live files of one bucket in columns, run by run, the newest run first, and in a run in the order of keys.
 
     Args:
-        partition: Encoded.
+        partition: The encoded partition.
         bucket: Its number.
-        file_ids: Int64, as all arrays here; one value a file.
-        levels: Of each.
-        row_counts: All rows.
-        delete_counts: Rows that take away.
-        sizes_bytes: Of the files.
-        order_keys: One row a file: order snapshot, order ordinal, order time in milliseconds.
-        ranges: Of the keys.
+        file_ids: Int64, as all arrays here; one value per file.
+        levels: The level of each.
+        row_counts: All rows of each.
+        delete_counts: Rows that delete.
+        sizes_bytes: The sizes of the files.
+        order_keys: One row per file: order snapshot, order ordinal, order time in milliseconds.
+        ranges: The key ranges.
         starts: Where each run begins, ascending.
     """
 
@@ -107,7 +107,7 @@ class BucketFiles:
         )
 
     def count_files(self, run_count: int) -> int:
-        """How many files the first so many runs have; they are the first so many files."""
+        """How many files the first `run_count` runs have; they are the first files."""
         return int(self.starts[run_count]) if run_count < len(self.starts) else len(self)
 
     def order_key_of(self, index: int) -> OrderKey:
@@ -117,7 +117,7 @@ class BucketFiles:
 
 
 def to_bucket_files(files: pa.Table) -> BucketFiles:
-    """The files of one bucket, as a plan lists them, run by run. Pure.
+    """Sorts the files of one bucket, as a plan lists them, run by run. Pure.
 
     Args:
         files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order; at least one file.
@@ -163,19 +163,19 @@ def to_bucket_files(files: pa.Table) -> BucketFiles:
 
 
 def update_runs(runs: Sequence[SortedRun], added: pa.Table, removed: pa.Table) -> tuple[SortedRun, ...]:
-    """A bucket's sorted runs behind a commit. Pure; costs what the commit touched, not what the bucket holds.
+    """Returns a bucket's sorted runs after a commit. Pure; its cost depends on the commit, not on the bucket.
 
     Args:
-        runs: Before it, the newest first.
-        added: The files that it brought, or moved to another level, with the columns `level`, `size_bytes`,
+        runs: The runs before it, the newest first.
+        added: The files that it added, or moved to another level, with the columns `level`, `size_bytes`,
             `order_snapshot` and `order_ordinal`, all of this bucket.
-        removed: Those that it took away, or moved from their level, with the same columns.
+        removed: The files that it removed, or moved from their level, with the same columns.
 
     Returns:
-        The newest first.
+        The runs, the newest first.
 
     Raises:
-        InvalidArgument: A file is removed that no run holds: the runs are not those before this commit.
+        InvalidArgument: A removed file is in no run: the runs are not those before this commit.
     """
     found = {(run.level, run.order_key): run for run in runs}
     for files, sign in ((added, 1), (removed, -1)):

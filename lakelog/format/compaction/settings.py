@@ -1,4 +1,4 @@
-"""What a table's options say about compaction."""
+"""The table options for compaction."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from lakelog.options.option import Option, invalid_option
 from lakelog.options.values import TableOptions
 
 _FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)
-"""Those by which buckets are compacted as a whole."""
+"""Options by which buckets are compacted as a whole."""
 
 
 @dataclass(frozen=True)
 class CompactionSettings:
-    """By which a table's compactions are planned. Sizes are of files, in bytes.
+    """The settings for planning a table's compactions. Sizes are of files, in bytes.
 
     Args:
-        target_file_size_bytes: At about which size a file ends and the next begins.
+        target_file_size_bytes: The approximate size at which a file ends and the next begins.
         compaction_trigger: `num-sorted-run.compaction-trigger`.
         level_count: `num-levels`.
         max_size_amplification_percent: `compaction.max-size-amplification-percent`.
@@ -63,16 +63,16 @@ class CompactionSettings:
     def small_file_bytes(self) -> int:
         """Below this size a file is small: 0.7 times the target, rounded as Paimon does (semantics 6.2).
 
-        Not the target itself, since files end only about there: what a compaction wrote is not to be written again.
+        Not the target itself, since files end only near it: the output of a compaction must not be rewritten.
         """
         return self.target_file_size_bytes // 10 * 7
 
 
 def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool) -> CompactionSettings:
-    """The settings that a table's options ask for. Pure.
+    """Returns the settings from a table's options. Pure.
 
     Args:
-        options: By key, as text; those that say nothing about compaction are passed over.
+        options: By key, as text; options that do not concern compaction are ignored.
         has_primary_key: Whether the table has a primary key.
 
     Raises:
@@ -84,14 +84,14 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
     if not has_primary_key:
         _check_append(options)
     elif producer == FULL_COMPACTION and delta_commits is None:
-        # Without it a stream of the table would never show anything (semantics 3.6).
+        # Otherwise a stream of the table would never show anything (semantics 3.6).
         delta_commits = 1
     trigger = COMPACTION_TRIGGER.read(options)
     target = TableOptions({key: text for key, text in options.items() if key == TARGET_FILE_SIZE.key})
     return CompactionSettings(
         target_file_size_bytes=target.target_file_size_bytes(has_primary_key),
         compaction_trigger=trigger,
-        # With so many levels, the runs that the trigger allows never push each other into level 0.
+        # With this many levels, the runs that the trigger allows never push each other into level 0.
         level_count=NUM_LEVELS.read(options) or min(trigger + 1, MAX_LEVELS),
         max_size_amplification_percent=MAX_SIZE_AMPLIFICATION.read(options),
         size_ratio_percent=SIZE_RATIO.read(options),

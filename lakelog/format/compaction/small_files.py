@@ -1,18 +1,18 @@
 """Append tables without buckets: small files are packed into tasks, partition by partition (semantics 6.2).
 
-Objectives, which pull against each other: few small files; every row is rewritten seldom; no task waits long for
-company; nothing is remembered of files that are large enough, so that a table of a million files costs nothing.
+Objectives, which conflict: few small files; every row is rewritten seldom; no task waits long for more files; nothing
+is remembered about files that are large enough, so a table of a million files costs nothing.
 
-What is known are the small files of each partition that no task has taken yet, and how many scans ago the partition
-last got files. A scan brings what commits have added since the scan before, compactions included, and plans: files are
-taken smallest first, a bin closes as soon as it has two files and twice the target size, each file counting a little
-more than it is, for it must be opened. The rest has a task of its own if it has enough files; else it waits, and after
-some scans in vain goes together. What goes together there are files of about one size: one that is larger than all
-smaller ones together is left for later, else what a compaction wrote of a few tiny files would be rewritten with each
-few that follow, all the way to the target size. A single file is forgotten some scans later: it is found again when
-the partition's small files are listed anew.
+The state is the small files of each partition that no task has taken yet, and how many scans ago the partition last got
+files. A scan brings the files that commits have added since the scan before, compactions included, and plans. Files are
+taken smallest first; a bin closes as soon as it has two files and twice the target size, where each file counts a
+little more than its size for its opening. The rest becomes a task of its own if it has enough files; else it waits, and
+is combined after some scans in vain. These are files of about one size: a file that is larger than all smaller ones
+together is left for later. Otherwise the output of a few tiny files would be rewritten with each few that follow, all
+the way to the target size. A single file is forgotten some scans later: it is found again when the partition's small
+files are listed again.
 
-All of it is pure; states are values, and planning costs what the scan brought and the partitions that wait.
+All of it is pure; states are values, and the cost of planning depends on the scan's files and the waiting partitions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakelog.format.compaction.plan import AppendPlan
 from lakelog.format.compaction.settings import CompactionSettings
 
 COMPACT_AGE: Final = 5
-"""Scans after which two files or more are compacted though nothing joined them: at one scan a minute, six minutes."""
+"""Scans after which two or more files are compacted though nothing joined them: at one scan a minute, six minutes."""
 
 FORGET_AGE: Final = 10
 """Scans after which a partition with a single small file is forgotten, so that idle partitions cost no memory."""
@@ -43,7 +43,7 @@ class SmallFiles:
 
     Args:
         file_ids: Int64, ascending.
-        sizes_bytes: Int64, one a file.
+        sizes_bytes: Int64, one per file.
         age: Scans in vain since the partition last got files.
     """
 
@@ -54,7 +54,7 @@ class SmallFiles:
 
 @dataclass(frozen=True)
 class SmallFileState:
-    """What is known between two scans: the small files by encoded partition. Begins empty."""
+    """The state between two scans: the small files by encoded partition. Begins empty."""
 
     partitions: Mapping[bytes, SmallFiles] = field(default_factory=dict)
 
@@ -66,11 +66,11 @@ class SmallFileState:
 
 @dataclass(frozen=True)
 class PackedScan:
-    """What a scan leads to.
+    """The result of a scan.
 
     Args:
         plans: Tasks, by partition; each file is in one at most.
-        state: What is known behind it, without the files of the tasks.
+        state: The state after it, without the files of the tasks.
     """
 
     plans: tuple[AppendPlan, ...]
@@ -78,23 +78,23 @@ class PackedScan:
 
     @property
     def reason(self) -> str:
-        """Why nothing more is due, in a sentence for people."""
+        """Why no more is due, in a sentence for people."""
         if not self.state.partitions:
             return "No small file waits."
         return f"{self.state.file_count} small files in {len(self.state.partitions)} partitions wait for others."
 
 
 def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettings) -> SmallFileState:
-    """Take note of files that were added, as far as they are small. Pure and vectorised.
+    """Adds the small ones of some new files to the state. Pure and vectorised.
 
     Args:
-        state: What is known.
+        state: The state.
         added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.tables.files.FILE_SCHEMA`; files that
             are known already are not counted twice.
-        settings: The table's.
+        settings: The table's settings.
 
     Returns:
-        A state in which all partitions that got files, small ones or not, have age 0.
+        A state in which all partitions that got files, of any size, have age 0.
     """
     if added.num_rows == 0:
         return state
@@ -114,11 +114,11 @@ def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettin
 
 
 def remove_files(state: SmallFileState, file_ids: Sequence[int]) -> SmallFileState:
-    """Forget files that are not live any more, for instance behind an overwrite. Pure.
+    """Removes files that are no longer live from the state, for instance after an overwrite. Pure.
 
     Args:
-        state: What is known.
-        file_ids: Those that were removed; unknown ones do not matter.
+        state: The state.
+        file_ids: The removed files; unknown ones do not matter.
     """
     removed = np.array(file_ids, np.int64)
     partitions: dict[bytes, SmallFiles] = {}
@@ -132,15 +132,15 @@ def remove_files(state: SmallFileState, file_ids: Sequence[int]) -> SmallFileSta
 
 
 def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> PackedScan:
-    """Plan the tasks of one scan, behind `add_files` of what it brought. Pure.
+    """Plans the tasks of one scan, after `add_files` with its files. Pure.
 
     Args:
-        state: What is known.
-        settings: The table's.
+        state: The state.
+        settings: The table's settings.
 
     Returns:
-        Tasks, of which each may be done, committed or dropped without the others, and the state behind them. A
-        partition of which nothing is left to wait, or a single file since more than `FORGET_AGE` scans, is not in it.
+        Tasks, each of which may be done, committed or dropped without the others, and the state after them. A partition
+        without waiting files, or with a single file for more than `FORGET_AGE` scans, is not in it.
     """
     plans: list[AppendPlan] = []
     partitions: dict[bytes, SmallFiles] = {}
@@ -170,16 +170,16 @@ def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> Pac
 def plan_all_small_files(
     files: pa.Table, settings: CompactionSettings, *, only_alike: bool = False
 ) -> tuple[AppendPlan, ...]:
-    """Plan the compaction of all small files at once: nothing waits. Pure.
+    """Plans the compaction of all small files at once: nothing waits. Pure.
 
     Args:
-        files: As of `add_files`, the live files of the partitions asked for; large ones are passed over.
-        settings: The table's.
-        only_alike: Nobody has asked for it, they have only waited: of those that fill no file a file that is larger
-            than all smaller ones together is left.
+        files: As of `add_files`, the live files of the requested partitions; large ones are ignored.
+        settings: The table's settings.
+        only_alike: There is no request, the files have only waited: among those that fill no file, a file that is
+            larger than all smaller ones together is left.
 
     Returns:
-        Tasks as of `plan_small_files`; the rest of each partition, if two files or more, is one of them.
+        Tasks as of `plan_small_files`; the rest of each partition, if it has two or more files, is one of them.
     """
     plans: list[AppendPlan] = []
     why = "All small files were asked for." if not only_alike else "Small files have waited for others for long."
@@ -196,11 +196,11 @@ def plan_all_small_files(
 
 
 def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Numbers], _Numbers]:
-    """Positions of the files of each bin, and of those that are left; one step a bin, not a file.
+    """Positions of the files of each bin, and of the remaining ones; one step per bin, not per file.
 
     Args:
         sizes_bytes: Ascending.
-        settings: The table's.
+        settings: The table's settings.
     """
     ends = np.cumsum(sizes_bytes + settings.open_file_cost_bytes)
     indices = np.arange(len(sizes_bytes))
@@ -218,14 +218,14 @@ def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Nu
 
 
 def _count_alike(sizes_bytes: _Numbers, least: int) -> int:
-    """How many of the smallest files go together: no further one is larger than all before it, but for the first ones.
+    """How many of the smallest files are combined: no further one is larger than all before it, except the first ones.
 
-    Of 2 and more files whose sizes double there are so few that each byte is rewritten as often as their number has
+    There are so few of 2 or more files whose sizes double that each byte is rewritten as often as their number has
     digits, and not once for each task.
 
     Args:
         sizes_bytes: Ascending.
-        least: So many go in any case.
+        least: This many are combined in any case.
     """
     before = np.cumsum(sizes_bytes)[:-1]
     too_large = np.flatnonzero(sizes_bytes[1:] > before) + 1
@@ -234,7 +234,7 @@ def _count_alike(sizes_bytes: _Numbers, least: int) -> int:
 
 
 def _to_plan(partition: bytes, known: SmallFiles, chosen: _Numbers, why: str) -> AppendPlan:
-    # In the order in which they came, so that columns that grow with time stay narrow in each row group.
+    # In the order of arrival, so that columns that grow with time stay narrow in each row group.
     indexes = np.sort(chosen)
     size_bytes = int(known.sizes_bytes[indexes].sum())
     return AppendPlan(partition, 0, tuple(known.file_ids[indexes].tolist()), size_bytes, None, why)

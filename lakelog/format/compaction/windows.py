@@ -1,12 +1,12 @@
-"""Append tables with buckets: only neighbours in the order are compacted, so that it survives (semantics 6.3).
+"""Append tables with buckets: only adjacent files are compacted, so that the order survives (semantics 6.3).
 
 Rows of a bucket are read in the order in which they were committed: by their files' places, and among files of one
-place, which a compaction has written, by their ids. What replaces neighbours takes the latest of their places, so
-nothing moves over another file, and files that are committed meanwhile come behind it.
+place, which a compaction has written, by their ids. The output takes the latest of the inputs' places, so nothing moves
+over another file, and files that are committed meanwhile come after it.
 
-`plan_window` goes through the files from the oldest on and holds a window of neighbours: when it has enough files, it
-is a plan; when it is as large as a file, its oldest member is let go. What was let go never needs to be looked at
-again, so that a plan needs only the files behind the place where the last one stopped.
+`plan_window` goes through the files from the oldest on with a window of adjacent files. When the window has enough
+files, it is a plan; when it is as large as a file, its oldest member is released. Released files never need to be
+checked again, so a plan needs only the files after the place where the last one stopped.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WaitingWindow:
-    """The end of a bucket, where too few small files stand beside each other yet.
+    """The end of a bucket, where not enough small files are adjacent yet.
 
     Args:
-        file_ids: Those that wait for others, in their order; may be empty.
-        after: The place of the last file that was let go: only files behind it matter to later plans, and those of
-            this very place whose ids are in `file_ids`. None: none was let go.
+        file_ids: The waiting files, in their order; may be empty.
+        after: The place of the last released file: later plans need only files after it, and those of this very place
+            whose ids are in `file_ids`. None: none was released.
         reason: Why nothing is due, in a sentence for people.
     """
 
@@ -45,16 +45,16 @@ class WaitingWindow:
 
 
 def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | WaitingWindow:
-    """Plan the oldest window of neighbours that is due in a bucket of an append table. Pure.
+    """Plans the oldest window of adjacent files that is due in a bucket of an append table. Pure.
 
     Args:
         files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of
-            them or those behind some place.
-        settings: The table's.
+            them or those after some place.
+        settings: The table's settings.
 
     Returns:
-        A plan for `compaction.min.file-num` neighbours, or a few more where a compaction has given several files one
-        place; or what waits. A window is only planned if it leaves fewer files.
+        A plan for `compaction.min.file-num` adjacent files, or a few more if a compaction has given several files one
+        place; or the waiting files. A window is only planned if it leaves fewer files.
     """
     bucket = _to_neighbours(files)
     start, size_bytes = 0, 0
@@ -79,11 +79,11 @@ def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | W
 
 
 def plan_whole_bucket(files: pa.Table, settings: CompactionSettings) -> AppendPlan | NoPlan:
-    """Plan the compaction of a bucket of an append table as a whole: all behind its first files that are large. Pure.
+    """Plans the compaction of a bucket of an append table as a whole: everything after its first large files. Pure.
 
     Args:
         files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`, in any order: all live files of one bucket.
-        settings: The table's.
+        settings: The table's settings.
 
     Returns:
         None if fewer than `MIN_FULL_FILES` are left, or no more small ones than large ones, or if as many files would
@@ -123,16 +123,16 @@ class _Neighbours:
         return snapshot, ordinal
 
     def find_end(self, end: int) -> int:
-        """The first place at or behind `end` where files of one place are not parted.
+        """The first index at or after `end` that does not separate files of one place.
 
-        What replaces a part of them would have their place, but a higher id, and so stand behind them all.
+        The output for a part of them would have their place, but a higher id, and so come after all of them.
         """
         while end < len(self.file_ids) and self.order_of_key(end) == self.order_of_key(end - 1):
             end += 1
         return end
 
     def to_plan(self, start: int, end: int, why: str) -> AppendPlan:
-        """The plan to write the files from `start` to before `end` one behind the other."""
+        """The plan to write the files from `start` to before `end` in sequence."""
         return AppendPlan(
             self.partition,
             self.bucket,

@@ -1,9 +1,9 @@
-"""Filters as Arrow computes them: the same tree becomes an expression over columns, or a value where there is none.
+"""Filters in Arrow: the same tree becomes an expression over columns, or a value if it has no columns.
 
 SUBTLE: Arrow compares NaN as IEEE does (equal to nothing, neither below nor above), so comparisons of floating-point
-numbers say here what happens to NaN. Arrow's datasets, too, leave out row groups of a Parquet file by statistics,
-which are silent about NaN: a group of 5.0 and NaN has 5.0 as its only value, and a search for what is above 6.0 skips
-it. No expression can prevent that; files must carry no Parquet statistics of floating-point columns.
+numbers handle NaN explicitly here. Arrow's datasets also skip row groups of a Parquet file by statistics, which ignore
+NaN: a group of 5.0 and NaN has 5.0 as its only value, and a search for values above 6.0 skips it. No expression can
+prevent that; files must have no Parquet statistics of floating-point columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakelog.format.filter.tree import (
     is_nan,
 )
 
-# A pa.Scalar where a node has no columns, else a pc.Expression; pyarrow has no types of its own.
+# A pa.Scalar if a node has no columns, else a pc.Expression; pyarrow has no types of its own.
 _Computed = Any
 
 _COMPARE: Final[dict[str, Any]] = {
@@ -42,18 +42,18 @@ _COMPARE: Final[dict[str, Any]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-# Not by pa.scalar, which imports pandas where it is installed; importing lakelog must not wait for that.
+# Without pa.scalar, which imports pandas if that is installed; importing lakelog must not wait for it.
 _NULL_TRUTH: Final = pa.nulls(1, pa.bool_())[0]
 
 
 def to_expression(node: Node) -> pc.Expression:
-    """The expression whose value for a row is the node's. Pure."""
+    """Returns the expression whose value for a row is the node's. Pure."""
     computed = _compute(node)
     return computed if isinstance(computed, pc.Expression) else pc.scalar(computed)
 
 
 def fold_constant(node: Node) -> Constant:
-    """The value of a node that has no columns. Pure."""
+    """Returns the value of a node without columns. Pure."""
     scalar = _compute(node)
     if not scalar.is_valid:
         return Constant(None, node.type)
@@ -65,7 +65,7 @@ def fold_constant(node: Node) -> Constant:
 
 
 def to_scalar(value: Value, data_type: pa.DataType) -> pa.Scalar:
-    """A constant of a filter as Arrow's. Pure."""
+    """Returns a constant of a filter as an Arrow scalar. Pure."""
     return pa.scalar(value, data_type)
 
 
@@ -101,7 +101,7 @@ def _call(function: Any, *arguments: _Computed, **options: Any) -> _Computed:
 
 
 def _balanced(function: Any, operands: tuple[Node, ...]) -> _Computed:
-    """All operands joined pairwise, since Arrow recurses as deep as an expression is."""
+    """All operands joined pairwise, since Arrow recurses to the depth of an expression."""
     level = [_compute(operand) for operand in operands]
     while len(level) > 1:
         pairs = [_call(function, *level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
@@ -149,7 +149,7 @@ def _compute_in_set(node: InSet) -> _Computed:
     operand = _compute(node.operand)
     values = list(node.values)
     if pt.is_floating(node.operand.type) and 0.0 in values:
-        # Sets are looked up by bits, in which the two zeros differ.
+        # Sets compare bits, and the two zeros differ in them.
         values = [*(value for value in values if value != 0.0), 0.0, -0.0]
     value_set = pa.array(values, node.operand.type)
     found = _call(pc.is_in, operand, options=pc.SetLookupOptions(value_set))
@@ -175,7 +175,7 @@ def _compute_call(node: Call) -> _Computed:
     if node.function == "cast":
         return _compute_cast(arguments[0], node.arguments[0].type, node.type)
     if node.function in ("year", "month", "day"):
-        # Without its zone, which is UTC, no time zone database is asked for.
+        # Without its zone, which is UTC, no time zone database is needed.
         plain = arguments[0] if pt.is_date(node.arguments[0].type) else arguments[0].cast(pa.timestamp("us"))
         return _call(_PARTS_OF_DATE[node.function], plain).cast(pa.int32())
     if node.function == "substring":
@@ -190,7 +190,7 @@ def _compute_call(node: Call) -> _Computed:
 def _compute_cast(argument: _Computed, source: pa.DataType, target: pa.DataType) -> _Computed:
     if pt.is_timestamp(source) and pt.is_date(target):
         argument = argument.cast(pa.timestamp("us"))
-    # Which casts may be made has been checked; the unsafe ones round to the nearest floating-point number.
+    # Which casts are allowed has been checked; the unsafe ones round to the nearest floating-point number.
     return argument.cast(target, safe=False)
 
 
@@ -200,7 +200,7 @@ def _divide(left: _Computed, right: _Computed) -> _Computed:
 
 
 def _divide_whole(left: _Computed, right: _Computed) -> _Computed:
-    # SUBTLE: Arrow answers 0 for the least number divided by -1, where Spark wraps around, as a negation does.
+    # SUBTLE: Arrow returns 0 for the least number divided by -1, where Spark wraps around, as a negation does.
     quotient = _call(pc.divide, left, _no_zero(right))
     return _call(pc.if_else, _call(pc.equal, right, pa.scalar(-1)), _call(pc.negate, left), quotient)
 

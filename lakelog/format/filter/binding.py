@@ -1,4 +1,4 @@
-"""What a written condition means for a schema: resolves names, types and constants, shows mistakes in their place."""
+"""Binds a written condition to a schema: resolves names, types and constants, and reports errors with their place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _AGGREGATES: Final = frozenset(
 
 
 def bind_condition(sql: str, schema: pa.Schema) -> Node:
-    """Parse a condition and resolve it against a schema of canonical types. Pure.
+    """Parses a condition and resolves it against a schema of canonical types. Pure.
 
     Raises:
         InvalidArgument: Shows the place and says what to write instead.
@@ -65,7 +65,7 @@ def bind_condition(sql: str, schema: pa.Schema) -> Node:
 
 
 def bind_constant(source: Source, syntax: Syntax) -> Constant:
-    """The value of an expression that names no columns. Pure.
+    """Returns the value of an expression that names no columns. Pure.
 
     Raises:
         InvalidArgument: It names columns, or has no value; shows the place.
@@ -85,7 +85,7 @@ class _Binder:
             return UNKNOWN
         if not pt.is_boolean(node.type):
             self._fail(syntax, f"{self._describe(syntax, node)} is no condition. Compare it with something.")
-        # A boolean column is compared with TRUE, which is the same and can be pruned by.
+        # A boolean column is compared with TRUE, which is the same and allows pruning.
         return Compare("=", node, TRUE) if isinstance(node, Column) else node
 
     def value(self, syntax: Syntax) -> Node:
@@ -262,7 +262,7 @@ class _Binder:
 
     def _is_truth(self, syntax: Syntax) -> Node:
         operand = self.condition(syntax.children[0])
-        # A comparison with a constant is NULL where its column is, and by that files can be left out.
+        # A comparison with a constant is NULL where its column is, and this can exclude files.
         plain = isinstance(operand, Compare) and isinstance(operand.right, Constant)
         null = IsNull(operand.left if plain and isinstance(operand, Compare) else operand)
         if syntax.value == "UNKNOWN":
@@ -290,7 +290,7 @@ class _Binder:
         return negate(node) if syntax.negated else node
 
     def _pattern(self, syntax: Syntax, operand: Node, pattern: str, escape: str) -> Node:
-        parts: list[str] = []  # Texts, and "%" or "_" where they are wildcards: marked by a leading NUL.
+        parts: list[str] = []  # Texts, and "%" or "_" for wildcards, which are marked by a leading NUL.
         position = 0
         while position < len(pattern):
             character = pattern[position]
@@ -354,7 +354,7 @@ class _Binder:
         return both_valid if len(sides) == 1 else any_of([all_of([negate(node) for node in valid]), both_valid])
 
     def _text_as_other(self, syntax: Syntax, node: Node, text_syntax: Syntax, text: Constant) -> Constant:
-        """A constant text as a value of what it is compared with, as Spark casts it; as it is where that is no use."""
+        """Casts a constant text to the type of the other operand, as Spark does; unchanged if that is no use."""
         try:
             if family(node.type) == "time":
                 return text_constant(str(text.value), node.type)

@@ -1,9 +1,9 @@
-"""Filters: the condition of a scan, written in SQL and meant as Spark means it.
+"""Filters: the condition of a scan, written in SQL with Spark's meaning.
 
-One text serves three readers: Arrow, which decides row by row (`to_arrow`), the metastore, which leaves out files
-(`to_predicate`), and plans by primary key (`key_bounds`). The work is done in the files beside this one: words
-(`filter_tokens`), grammar (`filter_syntax`), meaning (`filter_binding`, `filter_domain`, `filter_functions`,
-`filter_types`, `filter_literals`, the tree in `filter_tree`), Arrow (`filter_arrow`), pruning (`filter_pruning`).
+One text has three uses: Arrow decides row by row (`to_arrow`), the metastore excludes files (`to_predicate`), and plans
+use the primary key (`key_bounds`). The work is done in the files beside this one: words (`filter_tokens`), grammar
+(`filter_syntax`), meaning (`filter_binding`, `filter_domain`, `filter_functions`, `filter_types`, `filter_literals`,
+the tree in `filter_tree`), Arrow (`filter_arrow`), pruning (`filter_pruning`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Filter:
     Args:
         sql: As it was written.
         schema: The columns it was resolved against.
-        tree: What it means.
+        tree: Its meaning.
     """
 
     sql: str
@@ -46,13 +46,13 @@ class Filter:
     def to_arrow(self) -> pc.Expression:
         """The condition for `pyarrow.Table.filter` and dataset scans: true, false or NULL for each row.
 
-        SUBTLE: right for datasets of Parquet files only if these have no statistics of floating-point columns, which
-        say nothing of NaN (`filter_arrow`).
+        SUBTLE: this is right for datasets of Parquet files only if these have no statistics of floating-point columns,
+        which ignore NaN (`filter_arrow`).
         """
         return filter_arrow.to_expression(self.tree)
 
     def to_predicate(self, field_ids: Mapping[str, int]) -> Predicate | None:
-        """A weaker condition by which files are left out; None: it says nothing of single columns.
+        """A weaker condition that excludes files; None: it cannot be expressed by single columns.
 
         Args:
             field_ids: Ids of the top-level columns by name, as `TableSchema.field_ids`; others are not used.
@@ -69,19 +69,19 @@ class Filter:
 
 
 def parse_filter(sql: str, schema: pa.Schema) -> Filter:
-    """Read an SQL condition, as Spark does with UTC as its time zone. Pure.
+    """Reads an SQL condition, as Spark does with UTC as its time zone. Pure.
 
-    It may hold comparisons (also `<=>`), AND, OR, NOT, IN, BETWEEN, LIKE, IS [NOT] NULL, TRUE, FALSE and DISTINCT FROM,
-    arithmetic, casts that cannot fail, fields of structs and some functions. Names of columns are found whatever
-    their case.
+    It may contain comparisons (also `<=>`), AND, OR, NOT, IN, BETWEEN, LIKE, IS [NOT] NULL, TRUE, FALSE and DISTINCT
+    FROM, arithmetic, casts that cannot fail, fields of structs and some functions. Names of columns are matched without
+    regard to case.
 
     Args:
         sql: For instance `dt = '2024-05-01' AND (price > 9.5 OR price IS NULL)`.
         schema: Columns of canonical types (`lakelog.format.types.types`).
 
     Raises:
-        InvalidArgument: No such condition; shows the place, and names the column, type and constant where types do
-        not fit.
+        InvalidArgument: The condition is not possible; shows the place, and names the column, type and constant if
+            types do not fit.
     """
     if not isinstance(sql, str):
         raise InvalidArgument(
@@ -92,7 +92,7 @@ def parse_filter(sql: str, schema: pa.Schema) -> Filter:
     try:
         return Filter(sql, schema, bind_condition(sql, schema))
     except RecursionError:
-        # Nesting is bounded so that this takes a caller who is deep in a recursion already.
+        # Nesting is bounded, so this also works for a caller that is deep in a recursion already.
         raise InvalidArgument(
             "The filter is nested too deep for the place that it is used in. Flatten it.", reason="FILTER_TOO_LARGE"
         ) from None

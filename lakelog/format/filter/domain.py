@@ -1,8 +1,8 @@
-"""Comparing an operand of one type with a constant of another, without casting the operand.
+"""Compares an operand of one type with a constant of another, without casting the operand.
 
-Spark casts both to a common type. Casting keeps the order of the values, so each such comparison is one with a value of
-the operand's own type, which is found here, where the cast rounds by bisection. That is exactly what Spark returns, and
-unlike a cast it lets files and row groups be left out by their statistics.
+Spark casts both to a common type. Casting keeps the order of the values, so each such comparison equals one with a
+value of the operand's own type. This module finds that value, by bisection if the cast rounds. The result is exactly
+what Spark returns, and unlike a cast it allows files and row groups to be excluded by their statistics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOAT32_INFINITY: Final = 0x7F800000
 
 
 def compare_constant(operator: str, operand: Node, constant: Constant) -> Node:
-    """`operand operator constant`, where both are numbers, or both dates or timestamps. Pure.
+    """Returns `operand operator constant`, where both are numbers, or both dates or timestamps. Pure.
 
     Args:
         operator: One of `= <> < <= > >=`.
@@ -62,7 +62,7 @@ def _locate(data_type: pa.DataType, constant: Constant) -> tuple[int, int]:
 
 
 def _around(target: Fraction, first: int, last: int) -> tuple[int, int]:
-    """The same where places are values."""
+    """The same for index-like values."""
     return max(first, min(ceil(target), last + 1)), max(first, min(floor(target) + 1, last + 1))
 
 
@@ -83,7 +83,7 @@ def _between(operator: str, operand: Node, equal: int, above: int) -> Node:
             return always_unless_null(operand)
         return never_or_null(operand) if start > last else compare(own, start - (own == ">"))
 
-    # Bounds are taken as the operator says, where possible at the constant itself, so that key ranges are tight.
+    # Bounds follow the operator, if possible at the constant itself, so that key ranges are tight.
     if operator == "<":
         return below(equal, "<")
     if operator == "<=":
@@ -122,7 +122,7 @@ def _value_at(data_type: pa.DataType, place: int) -> Value:
 
 
 def _bisect(start: int, end: int, holds: Callable[[int], bool]) -> int:
-    """The first place in [start, end) from which on it holds; `end` if it never does."""
+    """The first place in [start, end) from which on it is true; `end` if it never is."""
     while start < end:
         middle = (start + end) // 2
         if holds(middle):

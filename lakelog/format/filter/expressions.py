@@ -1,8 +1,8 @@
-"""Expressions of pyarrow as conditions of SQL: translated exactly, or refused. Pure.
+"""Translates pyarrow expressions exactly into SQL conditions, or refuses them. Pure.
 
-pyarrow shows nothing of what an expression is made of, but pickles it: as a record batch of its constants, whose
-schema's metadata are its words in order (`call`, `field_ref`, `literal`, `options`, `end`). These words are read here.
-Comparisons mean what they mean in SQL: with NULL they are NULL, and NaN equals NaN and is the largest number.
+pyarrow does not expose the structure of an expression, but pickles it: as a record batch of its constants, whose
+schema's metadata are its words in order (`call`, `field_ref`, `literal`, `options`, `end`). This module reads these
+words. Comparisons have their meaning in SQL: with NULL they are NULL, and NaN equals NaN and is the largest number.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def to_sql_condition(expression: pc.Expression) -> str:
     """Returns the SQL condition that selects the same rows.
 
     Raises:
-        InvalidArgument: It has a part that is not translated; names it.
+        InvalidArgument: A part of it cannot be translated; names it.
     """
     try:
         batch = pa.ipc.open_file(expression.__reduce__()[1][0]).get_batch(0)
@@ -48,10 +48,10 @@ def to_sql_condition(expression: pc.Expression) -> str:
 
 
 def _read_words(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The schema's metadata with all that stand under one name, which pyarrow's own dict loses.
+    """The schema's metadata with all entries of one name, which pyarrow's own dict loses.
 
-    Read from the Arrow C data interface, whose layout is fixed: the third pointer of the struct leads to the count of
-    pairs, and lengths and bytes of each key and value.
+    It reads them from the Arrow C data interface, whose layout is fixed: the third pointer of the struct points to the
+    number of pairs, and to lengths and bytes of each key and value.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -76,7 +76,7 @@ def _read_words(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def _write(words: Iterable[tuple[str, str]], constants: pa.RecordBatch) -> str:
-    """The words as SQL. Calls that are open stand on a stack, since expressions in a chain are nested by thousands."""
+    """Writes the words as SQL. Open calls are on a stack, since expressions in a chain are nested by thousands."""
     stack: list[_Call] = [_Call("")]
     path: list[str] = []
     left_of_path = 1
@@ -108,28 +108,28 @@ class _Part:
     """A part of a condition.
 
     Args:
-        text: In SQL.
-        joined_by: AND or OR where it is a chain of these, which needs no parentheses among its like.
+        text: The part in SQL.
+        joined_by: AND or OR if it is a chain of these, which needs no parentheses inside the same chain.
     """
 
     text: str
     joined_by: str = ""
 
     def within(self, operator: str) -> str:
-        """The part as one of several that an operator joins."""
+        """The part as an operand of an operator that joins several."""
         return f"({self.text})" if self.joined_by and self.joined_by != operator else self.text
 
 
 @dataclass
 class _Call:
-    """A function whose arguments are being read."""
+    """A function with the arguments read so far."""
 
     name: str
     arguments: list[_Part] = field(default_factory=list)
     options: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
     def write(self) -> _Part:
-        """It as SQL, when its arguments are complete."""
+        """Writes it as SQL when its arguments are complete."""
         operator = _JOINS.get(self.name)
         if operator is not None:
             left, right = (each.within(operator) for each in self.arguments)

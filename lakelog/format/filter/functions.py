@@ -1,7 +1,7 @@
-"""The functions and arithmetic that filters know, with Spark's meaning, and the types of their results.
+"""The functions and arithmetic of filters, with Spark's meaning, and the types of their results.
 
-Arithmetic never fails on single rows: whole numbers are computed with 64 bits and wrap around, and what is divided by
-zero is NULL, as in Spark without ANSI mode. Upper and lower case are mapped character by character.
+Arithmetic never fails on single rows: integers are computed with 64 bits and wrap around, and division by zero gives
+NULL, as in Spark without ANSI mode. Upper and lower case are mapped character by character.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SAME_FUNCTION: Final = {
 
 
 def bind_call(name: str, arguments: Sequence[Node]) -> Node | None:
-    """A call of a function; None when there is no such function. Pure.
+    """Binds a call of a function; None if there is no such function. Pure.
 
     Raises:
-        ValueError: Wrong arguments; says which ones it takes.
+        ValueError: Wrong arguments; says which ones it accepts.
     """
     function = _SAME_FUNCTION.get(name.lower(), name.lower())
     known = _FUNCTIONS.get(function)
@@ -49,7 +49,7 @@ def bind_call(name: str, arguments: Sequence[Node]) -> Node | None:
 
 
 def list_functions() -> list[str]:
-    """Names of all functions, those that mean the same included, sorted."""
+    """Names of all functions, including synonyms, sorted."""
     return sorted([*_FUNCTIONS, *_SAME_FUNCTION])
 
 
@@ -57,7 +57,7 @@ def bind_arithmetic(operator: str, left: Node, right: Node) -> Node:
     """`+ - * / % DIV` of two numbers. Pure.
 
     Raises:
-        ValueError: No numbers, or types whose result has more than 38 digits.
+        ValueError: They are not numbers, or of types whose result has more than 38 digits.
     """
     for operand in (left, right):
         if family(operand.type) not in ("number", "null"):
@@ -84,7 +84,7 @@ def bind_negation(operand: Node) -> Node:
     """`-` before a number. Pure.
 
     Raises:
-        ValueError: No number.
+        ValueError: It is not a number.
     """
     if pt.is_null(operand.type):
         return operand
@@ -94,7 +94,7 @@ def bind_negation(operand: Node) -> Node:
 
 
 def common_type_of(nodes: Sequence[Node]) -> pa.DataType:
-    """The type to which all can be brought; NULL's type where all are NULL.
+    """The type to which all can be cast; NULL's type if all are NULL.
 
     Raises:
         ValueError: There is none.
@@ -136,7 +136,7 @@ def _decimal_arithmetic(operator: str, left: Node, right: Node) -> Node:
 
 def _decimal_type_of(node: Node) -> pa.DataType:
     if isinstance(node, Constant) and isinstance(node.value, int):
-        # A whole constant counts with the digits that it has, not with those that its type could have.
+        # An integer constant counts with the digits that it has, not with those of its type.
         return pa.decimal128(len(str(abs(node.value))), 0)
     return as_decimal_type(node.type)
 
@@ -172,7 +172,7 @@ def _substring(function: str, arguments: Sequence[Node]) -> Node:
     start = position - 1 if position > 0 else position
     stop = None if length is None else start + max(length, 0)
     if start < 0 and stop is not None and stop >= 0:
-        # Counted from the end and reaching it.
+        # A start that is counted from the end.
         stop = None
     return Call("substring", (arguments[0],), pa.string(), (start, stop))
 

@@ -1,4 +1,4 @@
-"""Constants of filters: how numbers are written, as Spark reads them."""
+"""Constants of filters: reads written numbers as Spark does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUFFIXES: Final[dict[str, pa.DataType]] = {"Y": pa.int8(), "S": pa.int16(), "L"
 
 
 def number_constant(text: str) -> Constant:
-    """A number with the type that Spark gives it: by its suffix, its exponent, its point or its size.
+    """Returns a number with the type that Spark gives it: by its suffix, its exponent, its point or its size.
 
     Raises:
         ValueError: It does not fit its type.
@@ -42,7 +42,7 @@ def number_constant(text: str) -> Constant:
 
 
 def decimal_constant(text: str) -> Constant:
-    """A decimal with as many digits as are written.
+    """Returns a decimal with as many digits as are written.
 
     Raises:
         ValueError: More than 38 digits.
@@ -65,6 +65,6 @@ def fits(value: int, data_type: pa.DataType) -> bool:
 
 
 def to_float32(value: float) -> float:
-    """The nearest number of 32 bits; infinite where there is none."""
+    """The nearest number of 32 bits; infinite if there is none."""
     scalar: float = pa.scalar(value, pa.float64()).cast(pa.float32(), safe=False).as_py()
     return scalar

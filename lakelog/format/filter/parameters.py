@@ -1,7 +1,7 @@
-"""Values in the `:name` places of a filter or a statement: each becomes one constant of SQL. Pure.
+"""Values for the `:name` parameters of a filter or a statement: each becomes one constant of SQL. Pure.
 
 A condition goes as text to tasks of Spark and to reader services, so values become text, too. SUBTLE: that is safe
-because places are found among words, never inside of texts, and because a constant is read again before it is used.
+because parameters are found among tokens, never inside texts, and because a constant is read again before it is used.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _KINDS: Final = "a str, int, float, Decimal, bool, bytes, date, datetime or None
 
 
 def bind_parameters(source: Source, params: Mapping[str, object]) -> str:
-    """Returns the text with a constant in the place of each `:name`.
+    """Returns the text with a constant in place of each `:name`.
 
-    A list stands for the values of IN, in parentheses or not: `id IN :ids`. None is NULL, to which nothing is equal.
+    A list is the values of IN, with or without parentheses: `id IN :ids`. None is NULL, to which nothing is equal.
 
     Args:
         source: A condition or a statement.
         params: A value for each name that the text has, and no other.
 
     Raises:
-        InvalidArgument: A name has no value, a value has no place, or it is of no type that a constant can have.
+        InvalidArgument: A name has no value, a value has no name, or its type is not possible for a constant.
     """
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise InvalidArgument(
@@ -61,10 +61,10 @@ def bind_parameters(source: Source, params: Mapping[str, object]) -> str:
 
 
 def to_constant(value: object, name: str) -> str:
-    """A value as a constant of SQL, with a space on both sides.
+    """Returns a value as a constant of SQL, with a space on both sides.
 
     Args:
-        value: As the user gave it; numpy's and pyarrow's scalars are taken as well.
+        value: The user's value; numpy's and pyarrow's scalars are accepted as well.
         name: The parameter, for messages.
 
     Raises:
@@ -154,7 +154,7 @@ def _decimal_text(value: Decimal, name: str) -> str:
 
 def _quoted(value: str, name: str) -> str:
     text = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    # What is read is what was given, whatever it holds: else nothing of it may stand in a statement.
+    # Check that the text reads back to the given value, whatever it contains: otherwise it must not enter a statement.
     first, *rest = split_tokens(Source(text, longest=len(text)))
     if first.kind != "text" or first.text != value or len(rest) != 1:
         raise _refusal(value, name, "it cannot be written as a text of SQL")

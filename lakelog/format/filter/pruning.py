@@ -1,7 +1,7 @@
-"""What of a filter the metastore can leave out files by: conditions on single columns, and bounds of the primary key.
+"""The parts of a filter by which the metastore can exclude files: conditions on single columns, and key bounds.
 
-Both are weaker than the filter. A part that they cannot say is left out of a conjunction, and a disjunction with such
-a part says nothing at all, so no row that matches is ever lost.
+Both are weaker than the filter. A part that they cannot express is left out of a conjunction, and a disjunction with
+such a part excludes nothing, so no row that matches is ever lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_PRUNING_VALUES: Final = 1_000
 """Values of an IN list that are sent; a longer one is sent as its range."""
 
 _AFTER_ALL: Final = b"\xff"
-"""Behind an encoded prefix of a key, this is above every key that goes on: encodings begin with 0x00 or 0x01."""
+"""After an encoded prefix of a key, this is above every longer key: encodings begin with 0x00 or 0x01."""
 
 _OPERATORS: Final = {
     "=": Operator.IN,
@@ -110,10 +110,10 @@ def key_bounds(node: Node, key: Sequence[str]) -> tuple[bytes | None, bytes | No
         else:
             open_above = True
         if bounds.first is None or bounds.first != bounds.last:
-            # Behind a column that is not fixed to one value, the next ones would bound only its least and greatest.
+            # After a column that is not fixed to one value, the next ones would bound only its least and greatest.
             break
     if first and last and first > last + _AFTER_ALL:
-        # Conditions that contradict each other, as BETWEEN 3 AND 1: no row fulfils them, so any range is right.
+        # Conditions that contradict each other, such as BETWEEN 3 AND 1: no row fulfils them, so any range is right.
         return first, first
     return first or None, last + _AFTER_ALL if last else None
 
@@ -126,7 +126,7 @@ class _Bounds:
     last: bytes | None = None
 
     def narrowed(self, node: Node, name: str) -> _Bounds:
-        """Bounds that also hold by a condition that must be true; unchanged by one that says nothing of the column."""
+        """Bounds that also include a condition that must be true; unchanged if it does not concern the column."""
         match node:
             case Compare(operator, Column((column,)) as left, Constant(value)) if column == name and operator != "<>":
                 encoded = _encode(value, left)

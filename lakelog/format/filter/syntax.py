@@ -1,8 +1,7 @@
-"""The grammar of filters: an SQL condition, as Spark reads it, becomes a tree of what was written.
+"""The grammar of filters: turns an SQL condition, as Spark reads it, into a syntax tree.
 
-A parser of its own instead of sqlglot's: each error shows its place, nesting is bounded before anything recurses, and
-a scan need not wait for the import of a library that reads all of SQL. What names, types and functions mean is none of
-its business (`filter_binding.py`).
+The parser is not sqlglot's: each error shows its place, nesting is bounded before anything recurses, and a scan need
+not wait for the import of a library that reads all of SQL. `filter_binding.py` resolves names, types and functions.
 
 Precedence, as in Spark: OR; AND; NOT; one of IS, IN, BETWEEN, LIKE; comparisons; + and -; * / % and DIV; signs; `.`.
 """
@@ -45,7 +44,7 @@ _LEVELS: Final[dict[str, int]] = {
     **dict.fromkeys(("+", "-"), 6),
     **dict.fromkeys(("*", "/", "%", "DIV"), 7),
 }
-"""How strongly operators bind; NOT stands here for NOT IN and the like, which follow an operand."""
+"""The precedence of operators; NOT stands here for NOT IN and the like, which follow an operand."""
 
 _RESERVED_WORDS: Final = frozenset(
     {*(word for word in _LEVELS if word.isalpha()), "ESCAPE", "AS", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
@@ -68,13 +67,13 @@ _UNSUPPORTED: Final = {
 
 @dataclass(frozen=True)
 class Syntax:
-    """A node of what was written.
+    """A node of the syntax tree.
 
     Args:
         kind: `or and not compare between in like is_null is_truth distinct arithmetic negate number text hex typed_text
             null truth name call cast`.
         start: Place of its first character in the condition.
-        end: Place behind its last.
+        end: The place after its last character.
         value: The operator, name or literal, by kind.
         children: Operands in order.
         negated: For `between in like is_null is_truth distinct`: written with NOT.
@@ -91,7 +90,7 @@ class Syntax:
 
 
 def parse_condition(source: Source) -> Syntax:
-    """Parse an SQL condition. Pure.
+    """Parses an SQL condition. Pure.
 
     Raises:
         InvalidArgument: Not a condition, or too long, deep or large; shows the place and says what was expected.
@@ -105,7 +104,7 @@ class ExpressionParser:
     Args:
         source: The whole text.
         tokens: All of its tokens.
-        start: Which token is the first of the expression.
+        start: The index of the first token of the expression.
     """
 
     def __init__(self, source: Source, tokens: Sequence[Token], start: int = 0) -> None:
@@ -117,15 +116,15 @@ class ExpressionParser:
 
     @property
     def position(self) -> int:
-        """Which token is the first behind the expression."""
+        """The index of the first token after the expression."""
         return self._next
 
     def parse_value(self) -> Syntax:
-        """Parse an expression; anything may stand behind it."""
+        """Parses an expression; anything may follow it."""
         return self._expression(_LOWEST)
 
     def parse_condition(self) -> Syntax:
-        """Parse a condition that ends where the text ends."""
+        """Parses a condition that ends where the text ends."""
         if self._peek().kind == "end":
             self._fail("The filter is empty. Give a condition such as id > 5, or no filter.")
         tree = self._expression(_LOWEST)
@@ -134,7 +133,7 @@ class ExpressionParser:
         return tree
 
     def _expression(self, lowest: int) -> Syntax:
-        """An operand and all that follows it with operators that bind at least as strongly as `lowest`."""
+        """An operand and everything after it with operators that bind at least as strongly as `lowest`."""
         self._nesting += 1
         if self._nesting > MAX_FILTER_DEPTH:
             self._fail(f"It is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.")

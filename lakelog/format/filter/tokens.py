@@ -1,4 +1,4 @@
-"""The words of SQL, as Spark reads them: names, numbers, texts and signs, each with its place."""
+"""The tokens of SQL, as Spark reads them: names, numbers, texts and signs, each with its place."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-
 
 @dataclass(frozen=True)
 class Token:
-    """One word.
+    """One token.
 
     Args:
         kind: `text`, `hex`, `number`, `quoted` (a name in back-quotes), `name`, `sign`, `hint` or `end`.
-        text: As written; for `text`, `hex` and `quoted` what is meant by it, for `hint` what is inside of it.
+        text: As written; for `text`, `hex` and `quoted` its value, for `hint` its content.
         start: Place of its first character.
-        end: Place behind its last character.
+        end: The place after its last character.
     """
 
     kind: str
@@ -52,14 +52,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Source:
-    """The text that is read, and how messages speak of it.
+    """The text that is parsed, and its description in messages.
 
     Args:
         text: All of it.
-        failure: What messages begin with.
-        reason: Of the errors of its grammar.
-        longest: Characters that it may have.
-        remedy: What to do where it has more.
+        failure: The beginning of messages.
+        reason: The reason of grammar errors.
+        longest: The maximum number of characters.
+        remedy: What to do if it has more.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Source:
     remedy: str = "Filter by a range instead of single values, or join with a table of the values."
 
     def fail(self, position: int, explanation: str, reason: str = "") -> NoReturn:
-        """Raise an InvalidArgument that shows a place; the explanation ends with the remedy."""
+        """Raises an InvalidArgument that shows a place; the explanation ends with the remedy."""
         found = self.text[position : position + 30]
         shown = f"before {found!r}" if found else "at its end"
         line = self.text.count("\n", 0, position) + 1
@@ -83,16 +83,16 @@ class Source:
 
 
 def split_tokens(source: Source, *, with_hints: bool = False) -> list[Token]:
-    """Split a text into tokens; the last one has the kind `end`. Pure.
+    """Splits a text into tokens; the last one has the kind `end`. Pure.
 
-    A hint, `/*+ ... */`, looks like a comment but says something: it is refused where nobody would heed it.
+    A hint, `/*+ ... */`, looks like a comment but has a meaning: it is refused if the caller would ignore it.
 
     Args:
         source: The text.
-        with_hints: Whether the caller heeds hints, which are tokens then.
+        with_hints: Whether the caller handles hints, which are tokens then.
 
     Raises:
-        InvalidArgument: Too long, a hint, or something that is no word, with its place.
+        InvalidArgument: The text is too long, has a hint, or something that is no token, with its place.
     """
     text = source.text
     if len(text) > source.longest:
@@ -138,9 +138,9 @@ def _unescape(match: re.Match[str]) -> str:
     short, long, octal, other = match.groups()
     if short or long:
         code = int(short or long, 16)
-        # A lone surrogate cannot be stored as UTF-8; the replacement character is what Spark ends up with as well.
+        # A lone surrogate cannot be stored as UTF-8; Spark ends up with the replacement character as well.
         return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
     if octal:
         return chr(int(octal, 8))
-    # \% and \_ stay as they are, for LIKE to see.
+    # \% and \_ stay unchanged for LIKE.
     return "\\" + other if other in "%_" else _SIMPLE_ESCAPES.get(other, other)

@@ -17,7 +17,7 @@ Value = bool | int | float | Decimal | str | bytes | None
 
 _INVERSE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 SWAPPED: Final = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<=", "<=>": "<=>"}
-"""The operator that says the same with its operands exchanged."""
+"""The equivalent operator for exchanged operands."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Compare(_Condition):
 class InSet(_Condition):
     """Whether the operand equals one of the values, which have its type and are neither NULL nor NaN.
 
-    NULL for a NULL operand. What a NULL or a NaN in the list does has been said in the condition around it.
+    NULL for a NULL operand. The condition around it handles a NULL or a NaN in the list.
     """
 
     operand: Node
@@ -170,7 +170,7 @@ def all_of(operands: list[Node]) -> Node:
 
 
 def any_of(operands: list[Node]) -> Node:
-    """SQL's OR; nested ones are joined, and what compares the same operand for equality becomes one set."""
+    """SQL's OR; nested ones are joined, and equality comparisons of the same operand become one set."""
     flat = [part for node in operands for part in (node.operands if isinstance(node, AnyOf) else (node,))]
     sets: dict[Node, list[Value]] = {}
     joined: list[Node] = []

@@ -1,4 +1,4 @@
-"""Which types a filter can bring together, as Spark in ANSI mode does, and how values are cast."""
+"""The types that a filter can combine, as in Spark's ANSI mode, and casts of values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both are compared, without loss but for floating-point numbers; None: no such."""
+    """The type in which values of both are compared, without loss except for floating-point numbers; None: none."""
     if left == right:
         return left
     if family(left) != family(right) or family(left) == "nested":
@@ -95,14 +95,14 @@ def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast_node(node: Node, target: pa.DataType) -> Node:
-    """A cast to another type, or the node itself where it has it; whether the cast may be made has been checked."""
+    """A cast to another type, or the node itself if it has it; the caller has checked whether the cast is allowed."""
     if node.type == target:
         return node
     return cast_constant(node, target) if isinstance(node, Constant) else Call("cast", (node,), target)
 
 
 def cast_constant(constant: Constant, target: pa.DataType) -> Constant:
-    """A constant as a value of another type, as CAST does.
+    """Returns a constant as a value of another type, as CAST does.
 
     Raises:
         ValueError: It is no value of that type, or such casts are not possible.
@@ -125,10 +125,10 @@ def cast_constant(constant: Constant, target: pa.DataType) -> Constant:
 
 
 def text_constant(text: str, target: pa.DataType) -> Constant:
-    """A text that is compared with a date or timestamp, as a value of that type.
+    """Returns a text that is compared with a date or timestamp as a value of that type.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not such a value.
     """
     return Constant(parse_date(text) if pt.is_date(target) else parse_timestamp(text), target)
 
@@ -159,7 +159,7 @@ def _to_number(value: int | float | Decimal, target: pa.DataType) -> Constant:
     if pt.is_float32(target):
         return Constant(to_float32(float(value)), target)
     if pt.is_integer(target):
-        # As Spark: what stands behind the point is cut off.
+        # As in Spark: digits after the point are cut off.
         whole = int(value) if value == value and abs(value) != float("inf") else None
         if whole is None or not fits(whole, target):
             raise ValueError(f"{value} does not fit the type {type_name(target)}")

@@ -1,7 +1,7 @@
-"""What becomes of a job that commits make due by themselves: what waits is not weakened, what failed is left in peace.
+"""Jobs that commits make due by themselves: waiting work is not weakened, and failed work rests.
 
-It differs from a request (`lakelog.format.jobs.job.plan_request`) in that nobody waits for it. So it may come later,
-and it wakes a job that failed for good seldom: else a damaged file would be read again with each commit.
+Such a job differs from a request (`lakelog.format.jobs.job.plan_request`) in that no user waits for it. So it can come
+later, and it seldom wakes a job that failed for good: otherwise a damaged file would be read again with each commit.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from lakelog.format.jobs.job import (
 )
 
 FAILED_REST_MS: Final = 3_600_000
-"""How long a job that failed for good rests before a commit may have it tried once more. What made it fail (a damaged
-file, contradicting options) is mended by people, who then say `lakelog jobs retry`. Once an hour costs nothing, mends
-the job of whoever forgets to say so, and keeps its reason up to date."""
+"""How long a job that failed for good rests before a commit starts one more try. People fix the cause (a damaged file,
+contradicting options), and then call `lakelog jobs retry`. A try once an hour costs nothing, repairs the job if they
+forget that, and keeps its reason up to date."""
 
 
 def plan_due(job: Job | None, due: DueJob, now_ms: int) -> DueJob:
-    """What a job is made due with, so that nothing that waits is weakened. Pure.
+    """Combines a job with what makes it due, so that waiting work is not weakened. Pure.
 
     Args:
-        job: As it is; None: there is none yet.
+        job: The job as it is; None: there is none yet.
         due: What makes it due.
         now_ms: The database's time.
     """
@@ -47,16 +47,16 @@ def plan_due(job: Job | None, due: DueJob, now_ms: int) -> DueJob:
     if is_requested(job.payload):
         return replace(due, payload=merge_payloads(job.payload, due.payload))
     if job.state is JobState.DUE and due.delay_ms and not job.remaining_ms:
-        # It is due already, for another reason than that time has passed.
+        # It is due already, for another reason than passed time.
         return replace(due, payload=job.payload)
     # Of two that are due by themselves the newer one knows more, or does more.
     return due
 
 
 def merge_due(due: Sequence[DueJob]) -> list[DueJob]:
-    """One job for each kind and scope of a table, where several planners make the same one due. Pure.
+    """Merges jobs of one kind and scope of a table that several planners make due. Pure.
 
-    It does the strongest of what they want, as soon as the first of them wants it.
+    The result does the strongest of what they request, as soon as the first of them requests it.
     """
     merged: dict[tuple[str, str], DueJob] = {}
     for each in due:
@@ -73,21 +73,21 @@ def merge_due(due: Sequence[DueJob]) -> list[DueJob]:
 
 
 def is_requested(payload: Mapping[str, str]) -> bool:
-    """Whether somebody asked for what a payload says; else it is due by itself, or there is nothing. Pure."""
+    """Whether a user requested the work of a payload; else it is due by itself, or there is none. Pure."""
     return payload.get(STRATEGY, DUE) != DUE and BY_ITSELF not in payload
 
 
 def take_delay(requested: Mapping[str, str], now_ms: int) -> tuple[dict[str, str], int]:
-    """What a job has to do behind its end, and in how many milliseconds. Pure."""
+    """What a job has to do after its end, and in how many milliseconds. Pure."""
     payload = {key: value for key, value in requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
     return payload, max(int(requested.get(NOT_BEFORE, "0")) - now_ms, 0)
 
 
 def _plan_after(requested: Mapping[str, str], due: DueJob, now_ms: int) -> DueJob:
-    """What is to be done behind the end of a compaction that somebody does.
+    """What is to be done after the end of a running compaction.
 
-    What is due later is remembered with its time: who plans behind the end does not see that files wait, since no
-    snapshot says so again.
+    Later work is stored with its time: planning after the end does not see that files wait, since no later snapshot
+    says so.
     """
     if requested and NOT_BEFORE not in requested and due.delay_ms:
         return replace(due, payload=requested, delay_ms=0)

@@ -1,4 +1,4 @@
-"""Jobs: work on a table that is due, who does it, and what became of it."""
+"""Jobs: due work on a table, the holder of the job, and its result."""
 
 from __future__ import annotations
 
@@ -24,72 +24,72 @@ EXPIRE: Final = "expire"
 """The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
 
 CLEAN: Final = "clean"
-"""The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
+"""The kind of job that deletes what dead or aborted writers have left below a table's location."""
 
 EXPIRE_PARTITIONS: Final = "expire-partitions"
 """The kind of job that removes a table's partitions that are old enough."""
 
 PURGE: Final = "purge"
-"""The kind of job that deletes a dropped table, once nobody may restore it any more."""
+"""The kind of job that deletes a dropped table, once it can no longer be restored."""
 
 PURGE_PRIORITY: Final = -100
-"""Nobody waits for it."""
+"""Nothing waits for it."""
 
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 
 CHANGELOGS_IN_ROW: Final = 7
-"""Behind so many of them comes one job of another kind: where changelogs are due all the time, nothing else would ever
+"""After this many of them comes one job of another kind: if changelogs are due all the time, nothing else would ever
 be done."""
 
 REQUEST_PRIORITY: Final = 50
-"""Somebody waits for what was asked for; what is due by itself comes behind it."""
+"""A user waits for what was requested; what is due by itself comes after it."""
 
 STRATEGY: Final = "strategy"
-"""What of a bucket is compacted, in the payload of a job."""
+"""The key of a job's payload that says what of a bucket is compacted."""
 
 DUE: Final = "due"
-"""The strategy of what is due by itself."""
+"""The strategy for what is due by itself."""
 
 MINOR: Final = "minor"
-"""The strategy that does what is due, and takes the rest out of level 0."""
+"""The strategy that does what is due, and moves the rest out of level 0."""
 
 FULL: Final = "full"
 """The strategy that compacts everything, to the highest level."""
 
 NOT_BEFORE: Final = "not_before_ms"
-"""In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
+"""A key of the next payload of a job that is due by itself: not before this time, by the database's clock."""
 
 BY_ITSELF: Final = "by_itself"
-"""In what a job is to do behind its end, if it is more than what is due, but nobody asked for it."""
+"""A key of the next payload of a job that does more than what is due, without a user's request."""
 
 ADDED_AFTER: Final = "added_after"
-"""In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
+"""A key of the payload in an append table that is due by itself: no small file was added up to this snapshot."""
 
 HAS_WAITED: Final = "has_waited"
-"""In its payload where time alone makes it due: no small file waits for others any more."""
+"""A key of its payload if time alone makes it due: no small file waits for others any more."""
 
 _STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
 """Each strategy does at least what those before it do."""
 
 MAX_ATTEMPTS: Final = 8
-"""Tries one after the other without success: with the pauses between them about two minutes."""
+"""Successive tries without success: with the pauses between them about two minutes."""
 
 _FIRST_PAUSE_MS: Final = 1_000
 _LONGEST_PAUSE_MS: Final = 300_000
 
 
 class JobState(enum.Enum):
-    """Where a job is."""
+    """The state of a job."""
 
     DUE = "due"
-    """Somebody is to do it; perhaps not before a pause is over."""
+    """A compactor should do it, perhaps only after a pause."""
     LEASED = "leased"
-    """Somebody does it; one whose deadline has passed is due again."""
+    """A compactor does it; when its deadline has passed, it is due again."""
     DONE = "done"
-    """Nothing is to do now."""
+    """There is nothing to do now."""
     FAILED = "failed"
-    """It was tried in vain; more work for it, or a person, makes it due again."""
+    """Its tries failed; more work for it, or a person, makes it due again."""
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,23 @@ class Job:
         table_uuid: The table.
         table: Its name as `database.table`.
         kind: What is to be done, for instance `changelog`.
-        scope: To what of the table; empty: all of it.
-        state: Where it is.
-        priority: Those with a higher one come first.
-        payload: What the kind needs to know.
-        attempts: How often it was taken since it last went well.
-        reason: Why it failed last; empty when it went well.
+        scope: The part of the table; empty: all of it.
+        state: Its state.
+        priority: Jobs with a higher one come first.
+        payload: Details that the kind needs.
+        attempts: How often it was taken since its last success.
+        reason: Why it failed last; empty after a success.
         outcome: What was done last; empty before.
-        epoch: Rises each time it is taken; whoever acts under a lower one is fenced.
-        holder: Who does it; empty when nobody does.
+        epoch: Rises each time it is taken; a lower one is fenced.
+        holder: The process that does it; empty if there is none.
         remaining_ms: While it is leased until its deadline, while it is due until its pause is over; 0: now.
-        created_at_ms: When it became due first.
+        created_at_ms: When it first became due.
         updated_at_ms: When its state changed last.
-        requested: The payload of what was asked for since it was taken, so that it is due again behind its end; empty:
-            nothing.
-        done_epoch: The epoch under which it last went well, 0 before. What was asked for while the job had some epoch
-            is done once this is above it.
-        aborted_attempts: In the answer to taking it: attempts of those who held it before that can no longer be
-            committed, and whose files may be deleted.
+        requested: The payload of requests since it was taken, so it is due again after its end; empty: nothing.
+        done_epoch: The epoch of its last success, 0 before. A request that was made during some epoch is done once this
+            is above that epoch.
+        aborted_attempts: In the answer to taking it: attempts of earlier holders that can no longer be committed, and
+            whose files may be deleted.
     """
 
     job_id: int
@@ -145,7 +144,7 @@ class Job:
 
     @property
     def lease(self) -> str:
-        """The name by which commits are fenced with its epoch, and under which its attempts are opened."""
+        """The name of the lease that fences commits with its epoch, and under which its attempts are opened."""
         return to_lease_name(self.job_id)
 
 
@@ -156,10 +155,10 @@ class DueJob:
     Args:
         table_id: The store's own number of the table.
         kind: What is to be done.
-        scope: To what of the table.
-        priority: Those with a higher one come first.
-        payload: What the kind needs to know.
-        delay_ms: It is due after so long.
+        scope: The part of the table.
+        priority: Jobs with a higher one come first.
+        payload: Details that the kind needs.
+        delay_ms: It is due after this time.
     """
 
     table_id: int
@@ -171,7 +170,7 @@ class DueJob:
 
 
 JOB_LEASES: Final = "job/"
-"""What the names of jobs' leases begin with; nobody else may have one of these."""
+"""The prefix of the names of jobs' leases; other leases must not use it."""
 
 
 def to_lease_name(job_id: int) -> str:
@@ -180,7 +179,7 @@ def to_lease_name(job_id: int) -> str:
 
 
 def plan_pause_ms(attempts: int) -> int:
-    """How long a job rests after so many tries in vain. Pure."""
+    """How long a job rests after this many failed tries. Pure."""
     return min(_FIRST_PAUSE_MS * 2 ** min(max(attempts - 1, 0), 20), _LONGEST_PAUSE_MS)
 
 
@@ -201,10 +200,10 @@ def to_bucket_scope(partition: bytes, bucket: int) -> str:
 
 
 def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
-    """The encoded partition and the number of the bucket that a scope names: the inverse of `to_bucket_scope`. Pure.
+    """Returns the encoded partition and the number of the bucket of a scope: the inverse of `to_bucket_scope`. Pure.
 
     Raises:
-        InvalidArgument: It names none.
+        InvalidArgument: It names no bucket.
     """
     found = _BUCKET_SCOPE.fullmatch(scope)
     if found is not None and int(found[2]) <= _MAX_BUCKET and len(found[1]) <= 2 * MAX_PARTITION_BYTES:
@@ -218,7 +217,7 @@ def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
 
 
 def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
-    """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    """Combines the payload of a waiting job with a requested one: the stronger of both. Pure."""
     if STRATEGY not in waiting and STRATEGY not in requested:
         return {**waiting, **requested}
     stronger = max(
@@ -228,26 +227,26 @@ def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> 
 
 
 def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
-    """What a job has to do next once this was asked for. Pure.
+    """Returns what a job has to do after a request. Pure.
 
-    What waits is never weakened. What is being done does not count: it may have begun before the files that the
-    request is about were there, so that behind it everything that was asked for since is done again.
+    Waiting work is never weakened. Running work does not count: it may have begun before the files of the request
+    existed, so after it everything that was requested since is done again.
 
     Args:
-        job: As it is; None: there is none yet.
-        payload: What is asked for.
+        job: The job as it is; None: there is none yet.
+        payload: The request.
     """
     if job is None or job.state is JobState.DONE:
         return dict(payload)
     if job.state is JobState.LEASED:
-        # Who asks for it does not wait as what is due by itself does.
+        # A request does not wait as work that is due by itself does.
         later = {key: value for key, value in job.requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
         return merge_payloads(later, payload) if later else dict(payload)
     return merge_payloads(job.payload, payload)
 
 
 def take_requested(job: Job) -> Job:
-    """A job whose work was not done to its end, and that has to do what was asked for since as well. Pure."""
+    """A job whose work was not finished, combined with what was requested since. Pure."""
     if not job.requested:
         return job
     payload = merge_payloads(job.payload, job.requested)

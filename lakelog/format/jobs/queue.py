@@ -1,4 +1,4 @@
-"""How many jobs wait."""
+"""The number of waiting jobs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class JobQueue:
     """The jobs of one kind that are not done.
 
     Args:
-        kind: Which one.
-        due_count: May be taken now; also those whose holder was not heard of in time.
-        resting_count: Rest after a failure, or are due later.
-        leased_count: Are being done.
-        failed_count: Failed for good.
-        oldest_due_ms: For how long the oldest of those that may be taken has been waiting; 0: there is none.
+        kind: The kind.
+        due_count: Jobs that can be taken now; also those whose holder did not report in time.
+        resting_count: Jobs that rest after a failure, or are due later.
+        leased_count: Jobs in work.
+        failed_count: Jobs that failed for good.
+        oldest_due_ms: How long the oldest job that can be taken has been waiting; 0: there is none.
     """
 
     kind: str
@@ -28,11 +28,11 @@ class JobQueue:
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """What was planned for a compactor that was started for a table.
+    """The result of planning for a compactor that was started for a table.
 
     Args:
-        planned_until: Up to this snapshot.
-        job_count: How many jobs it made due; those that waited before are not counted.
+        planned_until: Commits up to this snapshot are planned.
+        job_count: How many jobs it made due; jobs that waited before are not counted.
     """
 
     planned_until: int

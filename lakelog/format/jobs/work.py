@@ -1,4 +1,4 @@
-"""Leases and pipelines: who does which work, and how far it is."""
+"""Leases and pipelines: the holder of each piece of work, and its progress."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LeaseGrant:
-    """The answer to asking for a lease.
+    """The answer to a request for a lease.
 
     Args:
         acquired: Whether the caller holds it now.
-        epoch: The caller's epoch, or that of whoever holds it.
-        holder: Who holds it now.
-        remaining_ms: Until it ends unless renewed, by the database's clock.
+        epoch: The caller's epoch, or that of the current holder.
+        holder: The current holder.
+        remaining_ms: Time until it ends unless renewed, by the database's clock.
     """
 
     acquired: bool
@@ -24,7 +24,7 @@ class LeaseGrant:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Where an ingestion pipeline is. `reported_at_ms` and `holder` are set by the metastore; see jobs.proto."""
+    """The state of an ingestion pipeline. The metastore sets `reported_at_ms` and `holder`; see jobs.proto."""
 
     name: str
     table: str

@@ -1,4 +1,4 @@
-"""Bloom filters of keys: which of many keys a file cannot hold, without a look at its rows.
+"""Bloom filters of keys: which of many keys a file cannot hold, without reading its rows.
 
 A filter is blocked: a key has four bits in one 64-bit word (F. Putze, P. Sanders, J. Singler, "Cache-, Hash- and
 Space-Efficient Bloom Filters", 2007), so that a key costs one load. With 16 bits a key or more, at most about one
@@ -27,18 +27,18 @@ _SECOND_MULTIPLIER: Final = np.uint64(0xD6E8FEB86659FD93)
 
 @dataclass(frozen=True)
 class KeyHashes:
-    """What filters ask of keys, made once for all of them.
+    """The hashes of keys for filters, computed once for all of them.
 
     Attributes:
-        numbers: Their upper bits say which word a key is in; one a key.
-        bits: The key's bits in it.
+        numbers: One per key; the upper bits select the key's word.
+        bits: The key's bits in the word.
     """
 
     numbers: Words
     bits: Words
 
     def take(self, places: npt.NDArray[np.int64]) -> KeyHashes:
-        """Those of some of the keys."""
+        """The hashes of some of the keys."""
         return KeyHashes(self.numbers[places], self.bits[places])
 
 
@@ -66,13 +66,13 @@ class KeyFilter:
         self._shift = np.uint64(64 - (len(words).bit_length() - 1))
 
     def may_hold(self, hashes: KeyHashes) -> npt.NDArray[np.bool_]:
-        """For each key whether it may be one of the filter's; False: it is not."""
+        """For each key whether it may be in the filter; False: it is not."""
         found = self._words[_to_places(hashes.numbers, self._shift)]
         return (found & hashes.bits) == hashes.bits
 
 
 def make_filter(codes: Codes) -> Words:
-    """Makes the filter of keys, given by their codes: 16 to 32 bits a key."""
+    """Makes the filter of keys, given by their codes: 16 to 32 bits per key."""
     length = 2
     while length * _KEYS_A_WORD < len(codes):
         length *= 2

@@ -1,7 +1,7 @@
 """The bucket function: Spark's own `hash`, in columns, so that Spark and numpy send a row to the same bucket.
 
-Spark hashes a row by folding Murmur3 x86_32 over its columns, the hash of one column being the seed of the next, from
-42 on; NULL leaves the seed as it is. Two things differ from the published Murmur3: the bytes behind the last whole
+Spark hashes a row by folding Murmur3 x86_32 over its columns: the hash of one column is the seed of the next, starting
+from 42; NULL leaves the seed unchanged. Two things differ from the published Murmur3: the bytes after the last whole
 4-byte word are mixed one by one, as sign-extended words, and each takes the full round. The test vectors are made with
 Spark itself (bench/kernels/make_bucket_vectors.py).
 """
@@ -31,7 +31,7 @@ _CHUNK_ROWS: Final = 1 << 15
 
 
 def hash_columns(columns: Sequence[Column]) -> npt.NDArray[np.int32]:
-    """Return what Spark's built-in `hash(columns...)` returns for each row. Pure, reentrant; no loop over rows.
+    """Returns what Spark's built-in `hash(columns...)` returns for each row. Pure, reentrant; no loop over rows.
 
     Args:
         columns: At least one column of a canonical single-valued type, all of one length; NULLs are allowed. The order
@@ -63,7 +63,7 @@ def hash_columns(columns: Sequence[Column]) -> npt.NDArray[np.int32]:
 
 
 def assign_buckets(columns: Sequence[Column], bucket_count: int) -> npt.NDArray[np.int32]:
-    """Return each row's bucket, `pmod(hash(columns), bucket_count)`, as Spark counts. Pure.
+    """Returns each row's bucket, `pmod(hash(columns), bucket_count)`, as Spark counts. Pure.
 
     Args:
         columns: The bucket key's columns, as of `hash_columns`.
@@ -132,11 +132,11 @@ def _finish(hashes: _Words, lengths: _Words | np.uint32) -> _Words:
 
 
 def _hash_bytes(data: npt.NDArray[np.uint8], starts: NumpyArray, lengths: NumpyArray, seeds: _Words) -> _Words:
-    """Hash byte strings of different lengths: word by word over the rows that are long enough, the longest first."""
+    """Hashes byte strings of different lengths: word by word over the rows that are long enough, the longest first."""
     if len(starts) == 0:
         return seeds
     shortest, longest = int(lengths.min()), int(lengths.max())
-    # SUBTLE: 3 bytes behind the data make the unaligned load of the last word legal.
+    # SUBTLE: 3 bytes after the data make the unaligned load of the last word legal.
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     words = np.ndarray((len(padded) - 3,), "<u4", padded, 0, (1,))
     signed = padded.view(np.int8)
@@ -164,7 +164,7 @@ def _hash_bytes(data: npt.NDArray[np.uint8], starts: NumpyArray, lengths: NumpyA
 
 
 def _byte_slices(array: pa.Array) -> tuple[npt.NDArray[np.uint8], NumpyArray, NumpyArray]:
-    """Return the bytes of a string or binary array, and where each value starts in them and how long it is."""
+    """Returns the bytes of a string or binary array, and where each value starts in them and its length."""
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     if len(offsets) == 0 or data_buffer is None or data_buffer.size == 0:
@@ -174,7 +174,7 @@ def _byte_slices(array: pa.Array) -> tuple[npt.NDArray[np.uint8], NumpyArray, Nu
 
 
 def _hash_long_decimals(array: pa.Array, seeds: _Words) -> _Words:
-    """Hash as Java's `BigInteger.toByteArray`: the fewest big-endian two's complement bytes that keep the sign."""
+    """Hashes as Java's `BigInteger.toByteArray`: the fewest big-endian two's complement bytes that keep the sign."""
     raw = np.frombuffer(array.buffers()[1], np.uint8)[16 * array.offset : 16 * (array.offset + len(array))]
     big_endian = np.ascontiguousarray(raw.reshape(len(array), 16)[:, ::-1])
     sign = np.where(big_endian[:, 0] & 0x80, 0xFF, 0).astype(np.uint8)
@@ -187,6 +187,6 @@ def _hash_long_decimals(array: pa.Array, seeds: _Words) -> _Words:
 
 def _float_bits(array: pa.Array) -> NumpyArray:
     values = array.fill_null(0.0).to_numpy()
-    # Adding 0.0 makes -0.0 positive; Spark hashes the one NaN that Java's floatToIntBits makes of all.
+    # Adding 0.0 makes -0.0 positive; Spark hashes the single NaN that Java's floatToIntBits makes of all.
     normal: NumpyArray = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0.0))
     return normal.view(np.int32 if values.dtype.itemsize == 4 else np.int64)

@@ -1,11 +1,11 @@
-"""Keys as 64-bit numbers that can be searched for: the same key has the same number in every file and every process.
+"""Keys as 64-bit codes for searches: the same key has the same code in every file and every process.
 
-One integer-like column is its own number, so that a sorted file is a sorted array. All other keys are hashed; two keys
-may then share a number, so whoever finds one must compare the keys themselves. The hash is stored in local copies of
-data files only, never in a table, and may change with any version that gives those another name.
+One integer-like column is its own code, so a sorted file is a sorted array. All other keys are hashed; two keys may
+then share a code, so a search must compare the keys themselves. The hash is stored only in local copies of data files,
+never in a table, and may change with any version that gives these copies another name.
 
-Objectives, which conflict: a few nanoseconds a row; hardly ever the same number for two keys of real tables. Of a long
-text only the ends are looked at, which keeps the first and gives up the second for texts made to collide; they cost
+Objectives, which conflict: a few nanoseconds per row; hardly ever the same code for two keys of real tables. Only the
+ends of a long text are hashed, which meets the first objective but not the second for texts made to collide; these cost
 time, never a wrong answer, since keys are compared.
 """
 
@@ -36,23 +36,23 @@ _MULTIPLIER: Final = np.uint64(0xFF51AFD7ED558CCD)
 _FINAL_MULTIPLIER: Final = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT: Final = np.uint64(33)
 _END_BYTES: Final = 128
-"""Of a text that counts at each of its ends."""
+"""Bytes at each end of a text that are hashed."""
 
 
 def are_exact(types: Sequence[pa.DataType]) -> bool:
-    """Tell whether keys of these types are their own numbers: two keys are equal when their codes are."""
-    # Decimals are numbers too, but do not stand side by side in memory.
+    """Whether keys of these types are their own codes: then two keys are equal if and only if their codes are."""
+    # Decimals are numbers too, but are not adjacent in memory.
     return len(types) == 1 and is_integer_like(types[0]) and not pt.is_decimal(types[0])
 
 
 def find_key_codes(columns: Sequence[Column]) -> Codes:
-    """Return one number a row. Pure; no loop over rows.
+    """Returns one code per row. Pure; no loop over rows.
 
     Args:
         columns: The key's columns, of canonical key types, without NULLs, all of one length.
 
     Returns:
-        Int64 array; where `are_exact`, in the order of the keys.
+        Int64 array; if `are_exact`, in the order of the keys.
     """
     arrays = [single_array(column) for column in columns]
     if are_exact([array.type for array in arrays]):
@@ -84,7 +84,7 @@ def _mix_bytes(codes: npt.NDArray[np.uint64], array: pa.Array) -> None:
     _mix(codes, lengths.astype(np.uint64))
     if len(data) == 0:
         return
-    # SUBTLE: the load of a text's last bytes runs over the end of the data; as many bytes behind it make that legal.
+    # SUBTLE: the load of a text's last bytes reads past the end of the data; padding of the same length makes it legal.
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u8", padded, 0, (1,))
     starts = offsets[:-1].astype(np.int64)
@@ -97,7 +97,7 @@ def _mix_bytes(codes: npt.NDArray[np.uint64], array: pa.Array) -> None:
 
 
 def _mix_words(codes: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64], starts: Codes, lengths: Codes) -> None:
-    """Mix in the bytes of each row, eight at a time; rows drop out as they end."""
+    """Mixes in the bytes of each row, eight at a time; rows drop out as they end."""
     rows = np.arange(len(codes))
     for first in range(0, int(lengths.max(initial=0)), 8):
         rows = rows[lengths[rows] > first]

@@ -9,8 +9,8 @@ Postgres alike, without knowing types. The encoding, which is stored and never c
 - a boolean takes one byte; a decimal 16 bytes of its unscaled value with the sign bit flipped (one scale a column);
 - strings (UTF-8) and binary are their bytes, 0x00 written as 0x00 0xFF, and end with 0x00 0x00.
 
-No encoding is a prefix of another one of the same type, so the encodings of several columns, one behind the other,
-compare as the tuples do.
+No encoding is a prefix of another one of the same type, so the concatenated encodings of several columns compare like
+the tuples.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.keys.ordering import NumpyArray, is_integer_like, order_codes
 
 DEFAULT_BOUND_LENGTH: Final = 64
-"""Bytes of a stored key bound: enough to tell keys apart, and no room for a 10 MB string in every plan."""
+"""Bytes of a stored key bound: enough to distinguish keys, and no room for a 10 MB string in every plan."""
 
 MAX_PARTITION_BYTES: Final = 2048
-"""Of one encoded partition: the metastore's index holds it, and an entry of a Postgres index has at most 2704 bytes."""
+"""Bytes of one encoded partition: the metastore's index holds it, and an entry of a Postgres index has at most 2704."""
 
 _NULL: Final = b"\x00"
 _PRESENT: Final = b"\x01"
@@ -40,7 +40,7 @@ _SIGN_BIT: Final = 1 << 63
 
 
 def encode_values(array: pa.Array) -> pa.Array:
-    """Return each value's encoding. Pure; no loop over rows.
+    """Returns each value's encoding. Pure; no loop over rows.
 
     Args:
         array: Values of a canonical single-valued type; NULLs are allowed.
@@ -57,10 +57,10 @@ def encode_values(array: pa.Array) -> pa.Array:
 
 
 def encode_value(value: pa.Scalar) -> bytes:
-    """Return one value's encoding, as `encode_values` does for many: bounds of small files are most of what they cost.
+    """Returns one value's encoding, as `encode_values` does for many: small files spend most of their cost on bounds.
 
     Args:
-        value: Of a canonical single-valued type; NULL is allowed.
+        value: A value of a canonical single-valued type; NULL is allowed.
     """
     data_type = value.type
     if not value.is_valid:
@@ -76,7 +76,7 @@ def encode_value(value: pa.Scalar) -> bytes:
 
 
 def encode_rows(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the encoding of each row's composite key: its columns' encodings one behind the other.
+    """Returns the encoding of each row's composite key: the concatenated encodings of its columns.
 
     Args:
         columns: At least one, of one length, as of `encode_values`.
@@ -86,15 +86,15 @@ def encode_rows(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def encode_key(values: Sequence[pa.Scalar]) -> bytes:
-    """Return the encoding of one composite key; the types are those of the scalars, canonical ones."""
+    """Returns the encoding of one composite key; the types are those of the scalars, canonical ones."""
     return b"".join(map(encode_value, values))
 
 
 def decode_key(encoded: bytes, types: Sequence[pa.DataType]) -> list[pa.Scalar]:
-    """Return the values of an untruncated encoding, the inverse of `encode_key` (-0.0 comes back as 0.0).
+    """Returns the values of an untruncated encoding, the inverse of `encode_key` (-0.0 comes back as 0.0).
 
     Args:
-        encoded: What `encode_key` gave.
+        encoded: The result of `encode_key`.
         types: The columns' canonical types, in the same order.
 
     Raises:
@@ -118,24 +118,24 @@ def decode_key(encoded: bytes, types: Sequence[pa.DataType]) -> list[pa.Scalar]:
 
 
 def encode_partition(values: Sequence[pa.Scalar]) -> bytes:
-    """Return the encoding of a partition's values: that of a key, never truncated, so that it also is its identity."""
+    """Returns the encoding of a partition's values: that of a key, never truncated, so it also is its identity."""
     return encode_key(values)
 
 
 def decode_partition(encoded: bytes, types: Sequence[pa.DataType]) -> list[pa.Scalar]:
-    """Return a partition's values, the inverse of `encode_partition`; raises as `decode_key`."""
+    """Returns a partition's values, the inverse of `encode_partition`; raises as `decode_key`."""
     return decode_key(encoded, types)
 
 
 def lower_bound(encoded: bytes, limit: int = DEFAULT_BOUND_LENGTH) -> bytes:
-    """Return at most `limit` bytes that are lower than or equal to `encoded`: its prefix."""
+    """Returns at most `limit` bytes that are lower than or equal to `encoded`: its prefix."""
     return encoded[:limit]
 
 
 def upper_bound(encoded: bytes, limit: int = DEFAULT_BOUND_LENGTH) -> bytes | None:
-    """Return at most `limit` bytes that are greater than or equal to `encoded`.
+    """Returns at most `limit` bytes that are greater than or equal to `encoded`.
 
-    Where it must be cut, the next greater prefix; None where there is none (all bytes are 0xFF): unbounded.
+    If it must be cut, this is the next greater prefix; None if there is none (all bytes are 0xFF): unbounded.
     """
     if len(encoded) <= limit:
         return encoded
@@ -144,7 +144,7 @@ def upper_bound(encoded: bytes, limit: int = DEFAULT_BOUND_LENGTH) -> bytes | No
 
 
 def _payload(array: pa.Array) -> npt.NDArray[np.uint8]:
-    """Return the bytes behind the marker, one row a value."""
+    """Returns the bytes after the marker, one row per value."""
     data_type = array.type
     if pt.is_boolean(data_type):
         return order_codes(array).astype(np.uint8).reshape(len(array), 1)

@@ -1,4 +1,4 @@
-"""Which numbers out of 0, 1, 2, .. have come, kept as ranges: those of a write's rows mostly follow each other."""
+"""A set of the numbers 0, 1, 2, .. that have arrived, stored as ranges: a write's rows mostly follow each other."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Mask = npt.NDArray[np.bool_]
 
 
 class IndexRanges:
-    """Numbers that have come. One thread uses it."""
+    """Numbers that have arrived. One thread uses it."""
 
     def __init__(self) -> None:
         self._starts: Numbers = np.empty(0, np.int64)
         self._ends: Numbers = np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        """How many ranges they make."""
+        """The number of ranges."""
         return len(self._starts)
 
     def add(self, numbers: Numbers) -> Mask:
-        """Takes numbers in, in any order; returns for each whether it came for the first time."""
+        """Adds numbers, in any order; returns for each whether it arrived for the first time."""
         is_new = np.zeros(len(numbers), bool)
         is_new[np.unique(numbers, return_index=True)[1]] = True
         if len(self):
@@ -34,13 +34,13 @@ class IndexRanges:
         return is_new
 
     def holds_all(self, count: int) -> bool:
-        """Whether all numbers below `count` have come, and no others."""
+        """Whether all numbers below `count` have arrived, and no others."""
         if count == 0:
             return not len(self)
         return len(self) == 1 and int(self._starts[0]) == 0 and int(self._ends[0]) == count
 
     def _join(self, starts: Numbers, ends: Numbers) -> None:
-        """Takes ranges in that meet none of those that are there."""
+        """Adds ranges that meet none of the existing ones."""
         starts, ends = np.append(self._starts, starts), np.append(self._ends, ends)
         order = np.argsort(starts)
         starts, ends = starts[order], ends[order]

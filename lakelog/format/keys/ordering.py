@@ -1,9 +1,9 @@
 """Columns as one numpy array whose order is the order of the rows' keys.
 
-The sort and merge kernels work on numpy arrays, since numpy's stable sort finds the sorted runs that data files are
-and merges them. Finding superseded rows then costs 10 to 25 ns a row for integers and 30 to 140 for strings, hashing
-the keys with Arrow 60 to 200 (bench/kernels/merge.py); and Arrow's `group_by` ran for minutes on a million keys that
-were all multiples of 2**40. So a key becomes, in order of preference:
+The sort and merge kernels work on numpy arrays, since numpy's stable sort detects the sorted runs in data files and
+merges them. Finding superseded rows then costs 10 to 25 ns per row for integers and 30 to 140 for strings; hashing the
+keys with Arrow costs 60 to 200 (bench/kernels/merge.py). Arrow's `group_by` ran for minutes on a million keys that were
+all multiples of 2**40. So a key becomes, in order of preference:
 
 1. itself, if it is one integer-like column;
 2. one unsigned 64-bit number, if the columns' value ranges fit into 64 bits together;
@@ -37,7 +37,7 @@ _SIGN_BIT: Final = np.uint64(1 << 63)
 
 
 def order_codes(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return one unsigned number a value, in the order of the values; equal values give equal numbers. Pure.
+    """Returns one unsigned number per value, in the order of the values; equal values give equal numbers. Pure.
 
     Args:
         array: Values without NULL (a NULL gives an arbitrary number) of a canonical type of at most 8 bytes: boolean,
@@ -54,10 +54,10 @@ def order_codes(array: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def integer_values(array: pa.Array) -> NumpyArray:
-    """Return the numbers behind an integer, date, timestamp or short decimal array, without copying where possible.
+    """Returns the numbers in an integer, date, timestamp or short decimal array, if possible without a copy.
 
     Args:
-        array: As of `order_codes`, but for booleans and floats. A NULL's number is arbitrary.
+        array: As of `order_codes`, without booleans and floats. A NULL's number is arbitrary.
 
     Returns:
         Signed integers of the width of the type; decimals give their unscaled value.
@@ -71,23 +71,23 @@ def integer_values(array: pa.Array) -> NumpyArray:
 
 
 def is_integer_like(data_type: pa.DataType) -> bool:
-    """Tell whether `integer_values` takes the type."""
+    """Whether `integer_values` accepts the type."""
     if pt.is_decimal128(data_type):
         return bool(data_type.precision <= 18)
     return bool(pt.is_signed_integer(data_type) or pt.is_date32(data_type) or pt.is_timestamp(data_type))
 
 
 def comparable_keys(columns: Sequence[Column]) -> NumpyArray:
-    """Return an array whose order and equality are those of the rows' keys. Pure; no loop over rows.
+    """Returns an array whose order and equality are those of the rows' keys. Pure; no loop over rows.
 
-    The numbers mean something only within one call: offsets and widths are chosen from the values given.
+    The numbers have a meaning only within one call: offsets and widths are chosen from the given values.
 
     Args:
         columns: At least one column of a canonical single-valued type, all of one length, without NULLs; the first one
             is the most significant.
 
     Returns:
-        Array of one element a row: signed or unsigned integers, or `S` bytes.
+        Array of one element per row: signed or unsigned integers, or `S` bytes.
 
     Raises:
         InvalidArgument: A column has a NULL, or more than 2 GiB of bytes.
@@ -106,12 +106,12 @@ def comparable_keys(columns: Sequence[Column]) -> NumpyArray:
 
 
 def comparable_sequences(columns: Sequence[Column], descending: bool = False) -> NumpyArray:
-    """Return an array whose order is that of the rows' sequence columns: NULL lowest, also in descending order.
+    """Returns an array whose order is that of the rows' sequence columns: NULL lowest, also in descending order.
 
     As `comparable_keys`, but NULLs are allowed and equal to each other.
 
     Args:
-        columns: Of canonical single-valued types and one length; the first one is the most significant.
+        columns: Columns of canonical single-valued types and one length; the first one is the most significant.
         descending: Whether a smaller value counts as the later one (`sequence.field.sort-order`, semantics 1.3).
     """
     arrays = [single_array(column) for column in columns]
@@ -133,7 +133,7 @@ def comparable_sequences(columns: Sequence[Column], descending: bool = False) ->
 
 
 def single_array(column: Column) -> pa.Array:
-    """Return the column as one array; one chunk is not copied.
+    """Returns the column as one array; one chunk is not copied.
 
     Raises:
         InvalidArgument: Strings of more than 2 GiB together, which one Arrow array cannot hold.
@@ -152,7 +152,7 @@ def single_array(column: Column) -> pa.Array:
 
 
 def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return offsets into the bytes of a string or binary array, and the bytes, without those outside of a slice."""
+    """Returns offsets into the bytes of a string or binary array, and the bytes, without those outside a slice."""
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
     if data_buffer is None or data_buffer.size == 0:
@@ -162,7 +162,7 @@ def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArr
 
 @dataclass(frozen=True)
 class _Part:
-    """One column of a key as `width` bytes a row: numbers as codes below 256**width, or bytes as a matrix."""
+    """One column of a key as `width` bytes per row: numbers as codes below 256**width, or bytes as a matrix."""
 
     width: int
     codes: npt.NDArray[np.uint64] | None = None
@@ -191,7 +191,7 @@ def _number_part(codes: npt.NDArray[np.uint64]) -> _Part:
 
 
 def _byte_parts(array: pa.Array) -> list[_Part]:
-    """Return the bytes after the prefix that all values share, or, where they are too many, the ranks of the values."""
+    """Returns the bytes after the prefix that all values share, or, if they are too many, the ranks of the values."""
     offsets, data = offsets_and_bytes(array)
     lengths = np.diff(offsets)
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -207,13 +207,13 @@ def _byte_parts(array: pa.Array) -> list[_Part]:
 
 
 def _padded(data: npt.NDArray[np.uint8], starts: NumpyArray, lengths: NumpyArray, width: int) -> npt.NDArray[np.uint8]:
-    """Return the byte strings as contiguous rows of whole words: padded with zeros, the length in the last byte.
+    """Returns the byte strings as contiguous rows of whole words: padded with zeros, the length in the last byte.
 
-    One unaligned load and one mask a row. A length fits into a byte, since `MAX_BYTES_WIDTH` is far below 256; it
-    orders a string before itself with NULs behind.
+    This takes one unaligned load and one mask per row. A length fits into a byte, since `MAX_BYTES_WIDTH` is far below
+    256; it orders a string before the same string with NULs after it.
     """
     word_count = width // 8 + 1
-    # SUBTLE: the load for the last strings runs over the end of the data; as many bytes behind it make that legal.
+    # SUBTLE: the load for the last strings reads past the end of the data; padding of the same length makes it legal.
     data = np.concatenate([data, np.zeros(8 * word_count, np.uint8)])
     unaligned = np.ndarray((len(data) - 8 * word_count + 1,), f"V{8 * word_count}", data, 0, (1,))
     words = unaligned[starts].view("<u8").reshape(len(starts), word_count)
@@ -224,18 +224,18 @@ def _padded(data: npt.NDArray[np.uint8], starts: NumpyArray, lengths: NumpyArray
 
 
 def _masks(width: int, word_count: int) -> npt.NDArray[np.uint64]:
-    """Return for each length 0 to `width` the words that keep the first `length` bytes."""
+    """Returns for each length 0 to `width` the words that keep the first `length` bytes."""
     kept = np.arange(8 * word_count) < np.arange(width + 1)[:, np.newaxis]
     return np.where(kept, np.uint8(255), np.uint8(0)).view(np.uint64)
 
 
 def _common_prefix(array: pa.Array, shortest: int, longest: int) -> int:
-    """Return the length of a prefix that all values share, 0 where knowing it does not pay.
+    """Returns the length of a prefix that all values share, 0 if finding it does not pay.
 
-    Looking through all values costs 10 to 25 ns a row. It pays where the rest may fit into one word, which halves the
-    cost of sorting, or where the key would be too wide with it; three values tell whether that can be.
+    Reading all values costs 10 to 25 ns per row. It pays if the rest may fit into one word, which halves the cost of
+    sorting, or if the key would be too wide with it; three values show whether this is possible.
     """
-    # As bytes, since a damaged file may hold texts that are none.
+    # As bytes, since a damaged file may hold texts that are not valid.
     octets = array.view(pa.binary())
     sample = [octets[place].as_py() for place in (0, len(array) // 2, len(array) - 1)]
     most = _shared_prefix(min(sample), max(sample), shortest)
@@ -256,7 +256,7 @@ def _pack(parts: list[_Part], rows: int) -> NumpyArray:
     if sum(part.width for part in parts) <= 8:
         return _pack_words(parts, rows)
     if len(parts) == 1 and parts[0].matrix is not None:
-        # Strings of one length are their own key: a view on Arrow's buffer, where it is contiguous.
+        # Strings of one length are their own key: a view of Arrow's buffer, if it is contiguous.
         return np.ascontiguousarray(parts[0].matrix).view(f"S{parts[0].width}").ravel()
     matrix = np.empty((rows, sum(part.width for part in parts)), np.uint8)
     start = 0
@@ -282,7 +282,7 @@ def _pack_words(parts: list[_Part], rows: int) -> npt.NDArray[np.uint64]:
             word = np.zeros((rows, 8), np.uint8)
             word[:, 8 - part.width :] = part.matrix
             codes = word.view(">u8").ravel().astype(np.uint64)
-        # A part of 8 bytes is the only one, and nothing needs to make room for it.
+        # A part of 8 bytes is the only one, and needs no shift.
         packed = codes if part.width == 8 else (packed << np.uint64(8 * part.width)) | codes
     return packed
 

@@ -1,4 +1,4 @@
-"""Values of partition columns as people write them, and as `--partition` takes them."""
+"""Values of partition columns as people write them, and in the form of `--partition`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.format.types.time_text import to_time_texts
 
 
 def to_partition_text(schema: pa.Schema, name: str, value: Any) -> str | None:
-    """A partition's value as `--partition` takes it; None: NULL. Pure."""
+    """A partition's value in the form of `--partition`; None: NULL. Pure."""
     if value is None:
         return None
     data_type = schema.field(name).type

@@ -11,17 +11,17 @@ from lakelog.errors import DataCorrupted
 
 
 def split_key(encoded: bytes, types: Sequence[pa.DataType]) -> tuple[bytes, ...]:
-    """Return the encoding of each value of an untruncated composite key or partition. Pure.
+    """Returns the encoding of each value of an untruncated composite key or partition. Pure.
 
     Args:
-        encoded: What `keys.encode_key` or `keys.encode_partition` gave.
+        encoded: The result of `keys.encode_key` or `keys.encode_partition`.
         types: The columns' canonical types, in the same order.
 
     Returns:
-        One encoding a column, its marker included; one behind the other they are `encoded`.
+        One encoding per column, including its marker; concatenated they are `encoded`.
 
     Raises:
-        DataCorrupted: The bytes are not as long as such a key.
+        DataCorrupted: The bytes do not have the length of such a key.
     """
     parts = []
     start = 0

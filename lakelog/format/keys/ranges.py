@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def find_in_range(encoded: pa.Array, first: bytes | None, last: bytes | None) -> slice:
-    """Return which of some keys lie in a range, found by bisection. Pure.
+    """Returns which of some keys are in a range, by bisection. Pure.
 
     Args:
         encoded: Binary, rising.
@@ -22,7 +22,7 @@ def find_in_range(encoded: pa.Array, first: bytes | None, last: bytes | None) ->
 
 
 class _Keys(Sequence[bytes]):
-    """The keys one by one, as bisection looks at a few of them."""
+    """The keys one by one, since bisection reads only a few of them."""
 
     def __init__(self, encoded: pa.Array) -> None:
         self._encoded = encoded

@@ -1,1 +1,1 @@
-"""What is known of a table's external log."""
+"""The state of a table's external log."""

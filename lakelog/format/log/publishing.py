@@ -1,8 +1,9 @@
-"""What becomes of what is known of a log's publishing when its publisher reports (reliability R3). Pure.
+"""Applies a publisher's report to the known state of a log (reliability R3). Pure.
 
-1. What was told stays: the position and the offsets never go back, so that a report that comes twice changes nothing.
-2. A snapshot is known by its number and its uuid. Who reports another uuid publishes another history, and must stop.
-3. Where a generation begins is known for good once anything of it is published: readers have begun there.
+1. Reported facts stay: the position and the offsets never go back, so a report that arrives twice changes nothing.
+2. A snapshot is identified by its id and its uuid. A publisher that reports another uuid publishes another history, and
+   must stop.
+3. The start of a generation is final once anything of it is published: readers have begun there.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ class Progress:
     """How far a log is published.
 
     Args:
-        snapshot_id: All up to it is.
-        snapshot_uuid: Its uuid; empty where the log begins behind it.
+        snapshot_id: Everything up to it is published.
+        snapshot_uuid: Its uuid; empty if the log begins after it.
         offsets: Where it ends; empty: not known.
-        next_index: Rows of the snapshot behind it; 0: none.
+        next_index: Published rows of the next snapshot; 0: none.
         next_uuid: That snapshot's uuid; empty with 0 rows.
     """
 
@@ -37,18 +38,18 @@ class Progress:
 def apply_report(
     table: str, known: Progress, report: PublishReport, uuids: Mapping[int, str]
 ) -> tuple[Progress, list[SnapshotOffsets]]:
-    """What is known behind a report, and where further snapshots end.
+    """Returns the state after a report, and where further snapshots end.
 
     Args:
         table: Its name, for messages.
-        known: Before it.
-        report: What the publisher tells.
-        uuids: Of those of the reported snapshots, and of the one behind the last of them, that the table has.
+        known: The state before it.
+        report: The publisher's report.
+        uuids: Uuids of the reported snapshots, and of the next one, that the table has.
 
     Raises:
-        HistoryDiverged: The table has no such snapshot, or another one of its number.
+        HistoryDiverged: The table has no such snapshot, or another one with this id.
     """
-    # Those that were told before need not be there any more.
+    # Snapshots of earlier reports may have expired.
     further = [each for each in report.snapshots if each.snapshot_id > known.snapshot_id]
     for each in further:
         _check_uuid(table, each.snapshot_id, each.snapshot_uuid, uuids)
@@ -74,14 +75,14 @@ def apply_report(
 def move_beginning(
     table: str, known: Progress, starts_after: int, beginning: tuple[int, ...], begins: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Where a generation begins behind a report that tells it.
+    """Returns where a generation begins after a report of it.
 
     Args:
         table: Its name, for messages.
-        known: Before the report.
-        starts_after: The snapshot behind which the generation begins.
-        beginning: Where it begins as far as is known; empty: with the topic.
-        begins: What the publisher tells.
+        known: The state before the report.
+        starts_after: The generation begins after this snapshot.
+        beginning: Its known beginning; empty: the beginning of the topic.
+        begins: The publisher's report.
 
     Raises:
         HistoryDiverged: Some of it is published already, and it began elsewhere.
@@ -98,7 +99,7 @@ def move_beginning(
 
 
 def _never_back(before: tuple[int, ...], snapshots: Sequence[SnapshotOffsets]) -> list[SnapshotOffsets]:
-    """Snapshots whose offsets are not below those of the one before; of new partitions there are none before."""
+    """Snapshots whose offsets are not below those of the previous one; new partitions have no previous offsets."""
     reported = []
     for each in snapshots:
         before = tuple(max(pair) for pair in zip_longest(before, each.offsets, fillvalue=0))

@@ -1,4 +1,4 @@
-"""What the metastore knows of a table's external log: its topic, and how far the table's history has been published."""
+"""The metastore's state of a table's external log: its topic, and how far the table's history is published."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class LogInfo:
     Args:
         table_uuid: The table.
         name: Its full name.
-        topic: The topic that holds it.
-        topic_id: The broker's own id of the topic as it was when the log began; empty: it was never seen.
-        generation: From 1; rises when the log begins anew, in a topic made anew or from another snapshot on.
-        starts_after: The log holds the snapshots behind this one; 0: all.
-        is_named: The topic's name is the user's: it is never dropped.
+        topic: The topic of the log.
+        topic_id: The broker's own id of the topic when the log began; empty: it was never seen.
+        generation: From 1; rises when the log restarts, in a new topic or from another snapshot on.
+        starts_after: The log holds the snapshots after this one; 0: all.
+        is_named: Whether the user named the topic: then it is never dropped.
         options: The table's options that begin with `log.` or `kafka.`; secrets are references.
-        problem: Why it cannot be published now, for people; empty: nothing is known to be wrong.
+        problem: Why it cannot be published now, for people; empty: no known problem.
     """
 
     table_uuid: str
@@ -42,8 +42,8 @@ class SnapshotOffsets:
     Args:
         snapshot_id: The snapshot.
         snapshot_uuid: Its uuid.
-        offsets: By partition: the next offset to read behind all of the snapshot's records (semantics 4.5). Of
-            partitions that it does not touch those of the snapshot before it.
+        offsets: By partition: the next offset to read after all of the snapshot's records (semantics 4.5). Partitions
+            that it does not touch have the offsets of the snapshot before it.
     """
 
     snapshot_id: int
@@ -53,22 +53,22 @@ class SnapshotOffsets:
 
 @dataclass(frozen=True)
 class PublishState:
-    """How far a table's history has been published, as the publisher has told the metastore.
+    """How far a table's history is published, as the publisher has reported it.
 
-    The truth is the log's own position; this one may be behind it by what was published since the last report.
+    The log's own position is authoritative; this one lags by what was published since the last report.
 
     Args:
         table_uuid: The table.
-        generation: Of the log.
-        snapshot_id: The last snapshot of which all is published; as `LogInfo.starts_after` before the first.
-        snapshot_uuid: Its uuid; empty where there is none.
-        next_index: Of the snapshot behind it, so many rows are published; 0: none.
+        generation: The generation of the log.
+        snapshot_id: The last completely published snapshot; `LogInfo.starts_after` before the first.
+        snapshot_uuid: Its uuid; empty if there is none.
+        next_index: The number of published rows of the next snapshot; 0: none.
         next_uuid: That snapshot's uuid; empty with 0 rows.
-        offsets: As of `SnapshotOffsets`, of `snapshot_id`; empty before the first report.
+        offsets: As of `SnapshotOffsets`, for `snapshot_id`; empty before the first report.
         latest_snapshot_id: The table's newest snapshot.
         reported_at_ms: When the publisher reported last, by the database's clock; 0: never.
-        holder: Who publishes; empty: nobody.
-        problem: Why it stands still, as the publisher said; empty: it does not.
+        holder: The current publisher; empty: none.
+        problem: Why it is stuck, as the publisher reported; empty: it is not.
     """
 
     table_uuid: str
@@ -86,18 +86,18 @@ class PublishState:
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What a publisher tells the metastore behind each transaction. Idempotent; what was told stays as it is.
+    """A publisher's report after each transaction. Idempotent; reported facts stay unchanged.
 
     Args:
         table_uuid: The table.
-        generation: Of the log; refused as diverged when it is another by now.
-        epoch: Of the lease `to_publisher_lease(table_uuid)`; fenced when another holds it.
-        snapshots: Those that are published as a whole, in rising order; may be empty.
-        next_index: Rows published of the snapshot behind them, where it is published in pieces; else 0.
+        generation: The generation of the log; refused as diverged if it is another one now.
+        epoch: The epoch of the lease `to_publisher_lease(table_uuid)`; fenced if another process holds it.
+        snapshots: The completely published ones, in rising order; may be empty.
+        next_index: Published rows of the next snapshot, if it is published in parts; else 0.
         next_uuid: That snapshot's uuid.
-        problem: Why it stands still; empty: it does not.
-        begins: By partition: where the first record of the generation stands or will stand, once nobody publishes the
-            one before it any more. Told before the generation's first record is sent; empty: that is known.
+        problem: Why it is stuck; empty: it is not.
+        begins: By partition: where the first record of the generation is or will be, once no one publishes the previous
+            generation any more. Reported before the generation's first record is sent; empty: known already.
     """
 
     table_uuid: str
@@ -111,5 +111,5 @@ class PublishReport:
 
 
 def to_publisher_lease(table_uuid: str) -> str:
-    """The name of the lease of who publishes a table. Pure."""
+    """The name of the lease of a table's publisher. Pure."""
     return f"publisher/{table_uuid}"

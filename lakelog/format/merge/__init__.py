@@ -1,1 +1,1 @@
-"""Merging rows of one key, and the changelog between two states."""
+"""Merges of rows of one key, and the changelog between two states."""

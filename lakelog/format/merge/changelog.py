@@ -1,11 +1,11 @@
 """Changelogs: which change rows lead from one state of a table to the next (semantics 3).
 
-A changelog says for each key that a commit touched what was there before and what is there afterwards: absent to
-present is `+I new`, present to absent `-D old`, present to present `-U old, +U new`, absent to absent nothing. One net
-change a key and commit. Whoever makes one, a writer before its commit, a compactor or a reader, calls a function of
-this module.
+For each key that a commit touched, a changelog states what was there before and what is there after: absent to present
+is `+I new`, present to absent `-D old`, present to present `-U old, +U new`, absent to absent nothing. There is one net
+change per key and commit. All changelogs, of a writer before its commit, a compactor or a reader, come from this
+module.
 
-Nothing here knows where old rows come from, nor files, nor readers: rows go in, change rows come out.
+Nothing here knows the source of old rows, files, or readers: rows go in, change rows come out.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _PLACE: Final = "\x1fplace"
 
 @dataclass(frozen=True)
 class ChangelogRules:
-    """How changes of a table are told. Picklable, hashable.
+    """How changes of a table are emitted. Picklable, hashable.
 
     Args:
         key: Names of the key's columns within a bucket: the primary key without partition columns.
         sequence: `sequence.field`, most significant first; empty: arrival alone decides.
         sequence_descending: `sequence.field.sort-order` is `desc`.
         delete_retention_ms: `sequence.delete-retention`.
-        keep_first: The first row of a key stays (the merge engine `first-row`), so that only `+I` are to be told.
-        drop_equal: Leave out updates whose old and new rows are equal (`changelog-producer.row-deduplicate`, and
-            whatever a reader normalizes).
+        keep_first: The first row of a key stays (the merge engine `first-row`), so only `+I` are emitted.
+        drop_equal: Leave out updates whose old and new rows are equal (`changelog-producer.row-deduplicate`, and all
+            changes that a reader normalizes).
         compared: Names of the columns that count for `drop_equal`; None: all.
     """
 
@@ -65,18 +65,18 @@ class ChangelogRules:
 
 
 def find_difference(old: pa.Table, new: pa.Table, rules: ChangelogRules) -> pa.Table:
-    """Return the changes that lead from some keys' old rows to their new rows. Pure; no loop over rows.
+    """Returns the changes that lead from some keys' old rows to their new rows. Pure; no loop over rows.
 
     Args:
-        old: The rows of these keys before, one row a key, in any order; without kinds.
-        new: The rows of these keys afterwards, with the same columns; keys may be in one of the two only.
-        rules: How to tell them; the order of rows does not matter here.
+        old: The rows of these keys before, one row per key, in any order; without kinds.
+        new: The rows of these keys after, with the same columns; keys may be in only one of the two.
+        rules: How to emit them; the order of rows does not matter here.
 
     Returns:
         The columns of `new` and `_row_kind` (int8 codes), ordered by key, `-U` right before its `+U`.
 
     Raises:
-        InvalidArgument: A key stands twice on one side, is NULL, or types differ.
+        InvalidArgument: A key is repeated on one side, is NULL, or types differ.
     """
     rows = pa.concat_tables([old, new])
     groups, group_count = _number_keys(rows, rules.key)
@@ -90,18 +90,18 @@ def find_difference(old: pa.Table, new: pa.Table, rules: ChangelogRules) -> pa.T
 
 
 def fold_commits(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: ChangelogRules) -> list[pa.Table]:
-    """Return the changelog of each of some successive commits to one bucket. Pure; no loop over rows.
+    """Returns the changelog of each of some successive commits to one bucket. Pure; no loop over rows.
 
-    All commits are told in one pass: what a key's row was before the second of them is known from the first, so that
-    only the first one's old rows must have been looked up.
+    One pass handles all commits: a key's row before the second of them is known from the first, so only the first one's
+    old rows need a lookup.
 
     Args:
-        base: Of the keys that the commits touch, the record that decided each before the first commit, one a key:
-            deletes too where there are sequence columns, as they may go on beating late rows. None: there is none.
-        commits: The runs of each commit in the order that decides between rows of one key; each run's rows may hold a
-            key several times. All runs and the base have the same columns apart from `_row_kind`, which may be missing
-            where all rows are inserts.
-        rules: How to tell the changes.
+        base: For the keys that the commits touch, the record that decided each before the first commit, one per key:
+            with sequence columns including deletes, as they may go on beating late rows. None: there is none.
+        commits: The runs of each commit in the order that decides between rows of one key; each run may have several
+            rows of a key. All runs and the base have the same columns apart from `_row_kind`, which may be missing if
+            all rows are inserts.
+        rules: How to emit the changes.
 
     Returns:
         For each commit the columns of the runs and `_row_kind` (int8 codes), ordered by key, `-U` right before its
@@ -109,20 +109,20 @@ def fold_commits(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], r
 
     Raises:
         InvalidArgument: A column is missing, a key is NULL, or types differ.
-        DataCorrupted: `_row_kind` holds something else than the four codes.
+        DataCorrupted: `_row_kind` has a value other than the four codes.
     """
     return _fold(base, commits, rules).changes if commits else []
 
 
 @dataclass(frozen=True)
 class CommitChanges:
-    """What one commit changed.
+    """The changes of one commit.
 
     Attributes:
         changes: As of `fold_commits`.
-        base_shown: Which rows of the base a read shows afterwards.
+        base_shown: Which rows of the base a read shows after it.
         shown: Which rows of each run it shows.
-        window: For which times of the commit all this holds: where late rows met deletes of higher sequence, its time
+        window: The commit times for which all this is valid: if late rows met deletes of higher sequence, its time
             decides between them.
     """
 
@@ -133,7 +133,7 @@ class CommitChanges:
 
 
 def fold_commit(base: MergeRun | None, runs: Sequence[MergeRun], rules: ChangelogRules) -> CommitChanges:
-    """Return the changelog of one commit, and which of the rows that took part are left. Pure; see `fold_commits`."""
+    """Returns the changelog of one commit, and which of its input rows are left. Pure; see `fold_commits`."""
     everything = [*([] if base is None else [base]), *runs]
     starts = np.cumsum([0, *(run.table.num_rows for run in everything)])
     placed = [
@@ -156,7 +156,7 @@ def fold_commit(base: MergeRun | None, runs: Sequence[MergeRun], rules: Changelo
 
 @dataclass(frozen=True)
 class _Folded:
-    """The changes of each commit; all rows that took part, one of a key and commit; which of them are left."""
+    """The changes of each commit; all input rows, one per key and commit; which of them are left."""
 
     changes: list[pa.Table]
     rows: pa.Table
@@ -168,10 +168,10 @@ def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: C
     names = _column_names([run for commit in commits for run in commit] + ([] if base is None else [base]))
     if names is None:
         raise InvalidArgument("None of the commits has a run, so their columns are not known. Give an empty one.")
-    # Rows of one commit have one commit time, so that its last row of a key speaks for it (merge.py).
+    # Rows of one commit have one commit time, so its last row of a key represents it (merge.py).
     merged = [_merge_commit(commit, rules) for commit in commits]
     runs = [*([] if base is None else [base]), *(run for run in merged if run is not None)]
-    # Where no run has a row, one of them still says which columns there are.
+    # If no run has a row, one of them still defines the columns.
     runs = runs or [run for commit in commits for run in commit][:1]
     rows = pa.concat_tables([_select(run, names) for run in runs]).combine_chunks()
     groups, group_count = _number_keys(rows, rules.key)
@@ -201,7 +201,7 @@ def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: C
 
 @dataclass(frozen=True)
 class _Records:
-    """What decides between the rows of all runs: sequences (None: arrival), commit times, whether they take away."""
+    """What decides between the rows of all runs: sequences (None: arrival), commit times, whether they delete."""
 
     sequences: NumpyArray | None
     times: RowIndices
@@ -218,7 +218,7 @@ class _Records:
         return _Records(sequences, commit_times(runs, np.arange(rows.num_rows)), retract)
 
     def wins(self, new: RowIndices, old: RowIndices, rules: ChangelogRules) -> Mask:
-        """Whether each new record takes the place of the one that decided so far."""
+        """Whether each new record replaces the one that decided so far."""
         if rules.keep_first:
             first: Mask = old == _ABSENT
             return first
@@ -229,7 +229,7 @@ class _Records:
         return wins
 
     def find_window(self, new: RowIndices, old: RowIndices, rules: ChangelogRules) -> TimeWindow:
-        """For which times of the new records `wins` says the same: late ones behind a delete may outlive it."""
+        """The times of the new records for which `wins` is unchanged: late ones after a delete may outlive it."""
         if self.sequences is None:
             return ANY_TIME
         late = (old != _ABSENT) & self.retract[old] & (self.sequences[new] < self.sequences[old])
@@ -255,17 +255,17 @@ def _emit(
 ) -> list[pa.Table]:
     """The change rows of each commit; `before` and `after` are positions in `rows`, by commit, then key."""
     was, is_ = before != _ABSENT, after != _ABSENT
-    # Where the first row stays, a commit to a key that is there changes nothing; a difference of states does.
+    # If the first row stays, a commit to an existing key changes nothing; a difference of states does.
     kept = (was | is_) & ~((before == after) & rules.keep_first)
     updated = np.flatnonzero(was & is_ & kept)
     if rules.drop_equal and len(updated):
         names = rows.schema.names if rules.compared is None else rules.compared
         compared = [name for name in names if name not in rules.key]
-        # Without columns a table has no rows either, which then are all equal.
+        # A table without columns has no rows either, which then are all equal.
         old, new = (rows.select(compared).take(pa.array(side[updated])) for side in (before, after))
         kept[updated[equal_rows(old, new, compared)] if compared else updated] = False
     was, is_ = was & kept, is_ & kept
-    # Two places a key, the old row's and the new one's, so that they stand side by side.
+    # Two places per key, the old row's and the new one's, so that they are adjacent.
     sides = np.stack([before, after], axis=1).ravel()
     shown = np.stack([was, is_], axis=1).ravel()
     both = was & is_
@@ -285,7 +285,7 @@ def _emit(
 
 
 def _merge_commit(runs: Sequence[MergeRun], rules: ChangelogRules) -> MergeRun | None:
-    """One row a key of what a commit wrote, ordered by key."""
+    """One row per key of a commit's rows, ordered by key."""
     runs = [run for run in runs if run.table.num_rows]
     if not runs:
         return None
@@ -293,7 +293,7 @@ def _merge_commit(runs: Sequence[MergeRun], rules: ChangelogRules) -> MergeRun |
         return runs[0]
     rows = pa.concat_tables([pa.table(run.table) for run in runs], promote_options="default").combine_chunks()
     if ROW_KIND_COLUMN in rows.schema.names:
-        # Where one run has kinds, the rows of the others are inserts.
+        # If one run has kinds, the rows of the others are inserts.
         place = rows.schema.get_field_index(ROW_KIND_COLUMN)
         rows = rows.set_column(place, ROW_KIND_COLUMN, rows.column(place).fill_null(RowKind.INSERT))
     merged = merge_batch(
@@ -321,7 +321,7 @@ def _select(run: MergeRun, names: Sequence[str]) -> pa.Table:
 
 
 def _number_keys(rows: pa.Table, key: Sequence[str]) -> tuple[RowIndices, int]:
-    """The number of each row's key, rising with the keys, and how many keys there are."""
+    """The number of each row's key, rising with the keys, and the number of keys."""
     keys = comparable_keys([rows.column(name) for name in key])
     if len(keys) == 0:
         return np.empty(0, np.int64), 0

@@ -1,4 +1,4 @@
-"""Whether two columns hold the same values, row by row, as a changelog understands it (semantics 3.2).
+"""Whether two columns hold the same values, row by row, by the rules of changelogs (semantics 3.2).
 
 NULL equals NULL and NaN equals NaN, also deep inside of nested values; 0.0 and -0.0 differ. Lists and maps are equal
 when their entries are, in their order.
@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> Mask:
-    """Tell for each row whether two tables of the same length hold the same in some columns. Pure; no loop over rows.
+    """Returns for each row whether two tables of one length are equal in some columns. Pure; no loop over rows.
 
     Args:
         left: One side.
@@ -38,7 +38,7 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> Mask:
             break
         sides = (single_array(left.column(name)), single_array(right.column(name)))
         if len(undecided) < len(equal):
-            # What differs in one column need not be compared in the others.
+            # Rows that differ in one column need not be compared in the others.
             taken = pa.array(undecided)
             sides = (sides[0].take(taken), sides[1].take(taken))
         equal[undecided] = equal_values(*sides)
@@ -46,7 +46,7 @@ def equal_rows(left: pa.Table, right: pa.Table, columns: Iterable[str]) -> Mask:
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> Mask:
-    """Tell for each place whether two arrays of one type and length hold the same value. Pure; no loop over rows.
+    """Returns for each place whether two arrays of one type and length hold the same value. Pure; no loop over rows.
 
     Raises:
         InvalidArgument: The types differ.
@@ -62,7 +62,7 @@ def equal_values(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _equal_where(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    """As `equal_values`, but arbitrary where `both`, which says that both are valid, does not hold."""
+    """As `equal_values`, but arbitrary where `both` is false; it says that both values are valid."""
     data_type = left.type
     if pt.is_struct(data_type):
         equal = np.ones(len(left), bool)
@@ -84,7 +84,7 @@ def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
     rows = np.flatnonzero(equal & (lengths > 0))
     if len(rows) == 0:
         return equal
-    # The entries of the rows that are left, one behind the other, of both sides.
+    # The entries of the remaining rows, concatenated, for both sides.
     counts = lengths[rows].astype(np.int64)
     ends = np.cumsum(counts)
     within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
@@ -97,7 +97,7 @@ def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """The flat entries that an array's offsets point into."""
+    """The flat entries that an array's offsets refer to."""
     return [array.keys, array.items] if pt.is_map(array.type) else [array.values]
 
 

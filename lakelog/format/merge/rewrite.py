@@ -1,19 +1,18 @@
-"""Which rows a compaction keeps of some neighbouring runs of a bucket, so that no later read changes.
+"""Which rows a compaction keeps of adjacent runs of a bucket, so that no later read changes.
 
-A compaction puts one row a key into the place of several runs, without knowing what the runs below hold. Where rows
-arrived in sequence order that is simple: the row that decides the key among these runs decides it whatever lies below.
-Where they did not, and deletes go on beating late rows for a while (semantics 1.3), it may depend on the record
-that lies below, in one of two ways:
+A compaction replaces several runs by one row per key, without knowing the content of the runs below. If rows arrived in
+sequence order this is simple: the row that decides the key among these runs decides it whatever is below. If they did
+not, and deletes go on beating late rows for a while (semantics 1.3), the result may depend on the record below, in one
+of two ways:
 
-1. That record is a delete which beat the deciding row, but not the late one behind it, which came when its time was
-   over: among these runs alone the late one loses.
-2. It was superseded by a delete of these runs, which then was outlived by a late row; that row alone would not stand
+1. That record is a delete that beat the deciding row, but not the late one after it, which came when the delete's time
+   was over: among these runs alone the late one loses.
+2. It was superseded by a delete of these runs, and then a late row outlived this delete; that row alone would not win
    against it.
 
-Such keys are *contested*: the record that lies below is looked up, which is possible since what is older never changes,
-and the fold is made with it. What comes out is kept; where it would not stand by itself against what lies below, it is
-marked `_replaces_older`; where the record below stays, nothing is kept. All this is pure; the record is looked up by
-whoever calls.
+Such keys are *contested*: the record below is looked up, which is possible since older files never change, and the fold
+includes it. The result is kept. If it would not win by itself against what is below, it is marked `_replaces_older`; if
+the record below stays, nothing is kept. All this is pure; the caller looks the record up.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _NOTHING: Final = -1
 
 @dataclass(frozen=True)
 class RewriteRules:
-    """What decides between rows of one key. Picklable, hashable.
+    """Decides between rows of one key. Picklable, hashable.
 
     Args:
         key: Names of the key's columns within a bucket.
@@ -63,11 +62,11 @@ class RewriteRules:
 
 @dataclass(frozen=True)
 class RetainedRows:
-    """What is kept of some runs.
+    """The rows that are kept of some runs.
 
     Attributes:
-        rows: Positions in the concatenation of the runs, by rising key, one a key.
-        replaces_older: Which of them are to be marked so; None: none.
+        rows: Positions in the concatenation of the runs, by rising key, one per key.
+        replaces_older: Which of them get this mark; None: none.
     """
 
     rows: RowIndices
@@ -76,7 +75,7 @@ class RetainedRows:
 
 @dataclass(frozen=True)
 class ContestedKeys:
-    """Keys that the record below these runs has a say in.
+    """Keys that the record below these runs can affect.
 
     Attributes:
         rows: Positions of all their rows in the concatenation of the runs, by key, then arrival.
@@ -90,7 +89,7 @@ class ContestedKeys:
 
 
 def merge_for_rewrite(runs: Sequence[MergeRun], rules: RewriteRules) -> MergedRuns:
-    """What decides the keys of some runs among these alone. Pure."""
+    """Returns what decides the keys of some runs among these alone. Pure."""
     return merge_runs(
         runs,
         rules.key,
@@ -104,18 +103,18 @@ def merge_for_rewrite(runs: Sequence[MergeRun], rules: RewriteRules) -> MergedRu
 def find_contested(
     runs: Sequence[MergeRun], merged: MergedRuns, rules: RewriteRules, *, older_has_deletes: bool
 ) -> ContestedKeys | None:
-    """Return the keys whose row depends on what lies below the runs; None: there are none. Pure.
+    """Returns the keys whose row depends on what is below the runs; None: there are none. Pure.
 
     Args:
         runs: Oldest first.
-        merged: What `merge_for_rewrite` gives for them.
-        rules: What decides.
-        older_has_deletes: Whether a delete may lie below.
+        merged: The result of `merge_for_rewrite` for them.
+        rules: The merge rules.
+        older_has_deletes: Whether a delete may be below.
     """
     if len(merged.late) == 0:
         return None
     count = int(merged.late_keys[-1]) + 1
-    # A key of which one row replaces all that is older is not: what lies below has no say any more.
+    # A key with a row that replaces everything older is not contested: what is below has no effect any more.
     concerned = np.ones(count, bool)
     if not older_has_deletes:
         concerned = _find_outlived(runs, merged, rules, count)
@@ -132,21 +131,21 @@ def find_contested(
 def resolve(
     runs: Sequence[MergeRun], merged: MergedRuns, contested: ContestedKeys, older: MergeRun, rules: RewriteRules
 ) -> RetainedRows:
-    """Return what is kept where the records that lie below contested keys are known. Pure.
+    """Returns the kept rows, given the records below contested keys. Pure.
 
     Args:
         runs: Oldest first.
-        merged: What `merge_for_rewrite` gives for them.
-        contested: Of them.
-        older: The record below each contested key, where there is one: key and sequence columns, `_row_kind` and
+        merged: The result of `merge_for_rewrite` for them.
+        contested: Their contested keys.
+        older: The record below each contested key, if there is one: key and sequence columns, `_row_kind` and
             `_commit_timestamp`; sorted by key.
-        rules: What decides.
+        rules: The merge rules.
     """
     parts = _take_rows(runs, np.sort(contested.rows))
     together = merge_for_rewrite([older, *parts], rules)
     below = older.table.num_rows
     decides = np.sort(contested.rows)[together.rows[together.rows >= below] - below]
-    # A row decides in the place of the record below it, or marked: does it without a mark?
+    # A row decides in place of the record below it, or with a mark: does it without a mark?
     alone = _take_rows(runs, np.sort(decides))
     beaten = find_deleted_rows(
         [older, *alone],
@@ -162,7 +161,7 @@ def resolve(
 
     rows = merged.rows.copy()
     marks = np.zeros(len(rows), bool) if merged.replaces_older is None else merged.replaces_older.copy()
-    # Both hold one row a contested key, by rising key.
+    # Both hold one row per contested key, by rising key.
     places = np.flatnonzero(np.isin(rows, contested.rows))
     order = np.argsort(contested.rows)
     key_of = contested.keys[order][np.searchsorted(contested.rows[order], decides)]
@@ -175,7 +174,7 @@ def resolve(
 
 
 def _find_outlived(runs: Sequence[MergeRun], merged: MergedRuns, rules: RewriteRules, count: int) -> Mask:
-    """In which of the late keys a row came when the time of a delete of these runs was over."""
+    """In which of the late keys a row came after the time of a delete of these runs was over."""
     outlived = np.zeros(count, bool)
     found = [find_retracts(run) for run in runs]
     if all(retract is None for retract in found):

@@ -1,17 +1,17 @@
 """Merging: which rows of a bucket's runs a later row of the same key replaces.
 
 Objectives, which conflict: read and compaction cost little per row; the answer is exact for every history; memory is a
-few words a row. So the common histories (no sequence field, or rows that arrive in sequence order) cost one stable sort
-of the keys and a few vector operations, and each rarer one pays only for the keys it concerns.
+few words per row. So the common histories (no sequence field, or rows that arrive in sequence order) cost one stable
+sort of the keys and a few vector operations. Each rarer history pays only for its own keys.
 
 Invariants (semantics 1.3, 2.1, 2.4):
 
-1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins, or, for the
-   merge engine `first-row`, which knows neither sequence columns nor rows that take away, the first.
+1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins. For the
+   merge engine `first-row`, which has neither sequence columns nor deletes, the first one wins.
 2. A winning `-U` or `-D` leaves no row. With sequence columns it goes on beating later rows of lower sequence, but only
    those committed at most `delete_retention_ms` after its own commit: a left fold over the commits, in which a row
-   marked by `_replaces_older` always takes the place of what came before it.
-3. Nothing here knows where rows come from: a writer's batch, files of a commit and compacted files are runs alike.
+   marked by `_replaces_older` always replaces everything before it.
+3. Nothing here knows the source of rows: a writer's batch, files of a commit and compacted files are all runs.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class MergeRun:
         table: The key columns, the sequence columns if there are any, and optionally `_row_kind` (int8 codes; without
             it every row is an insert), `_commit_timestamp` (int64 milliseconds; NULL or absent: `commit_time_ms`), by
             which a compacted run keeps the commit times of its rows, and `_replaces_older` (boolean; NULL or absent:
-            false), by which it says that a row stays whatever older runs hold (`lakelog.format.merge.rewrite`). The
-            last two matter only with sequence columns. Other columns are not looked at.
+            false), which marks a row that stays whatever older runs hold (`lakelog.format.merge.rewrite`). The last two
+            matter only with sequence columns. Other columns are ignored.
         commit_time_ms: When the run was committed, in milliseconds; matters only with deletes and sequence columns.
-        sorted_unique: Whether the rows are sorted by key with one row a key, as in data files; False for rows in
+        sorted_unique: Whether the rows are sorted by key with one row per key, as in data files; False for rows in
             arrival order, which then all belong to one commit.
     """
 
@@ -70,7 +70,7 @@ def find_deleted_rows(
     keep_deletes: bool = False,
     keep_first: bool = False,
 ) -> list[RowIndices]:
-    """Return for each run the positions of the rows that a read must leave out. Pure, reentrant.
+    """Returns for each run the positions of the rows that a read must leave out. Pure, reentrant.
 
     Args:
         runs: Oldest first; key and sequence columns have the same types in all runs.
@@ -78,16 +78,16 @@ def find_deleted_rows(
         sequence: Names of the `sequence.field` columns, most significant first; empty: arrival alone decides.
         sequence_descending: `sequence.field.sort-order` is `desc`.
         delete_retention_ms: `sequence.delete-retention`.
-        keep_deletes: Leave winning `-U` and `-D` rows in, as for a merge whose result is stored above older runs.
+        keep_deletes: Leave winning `-U` and `-D` rows in, as for a merge whose result goes above older runs.
         keep_first: The first row of a key wins, as with the merge engine `first-row`; there is no sequence then.
 
     Returns:
-        One ascending int64 array a run: positions of rows superseded by another row of their key, and, unless
+        One ascending int64 array per run: positions of rows superseded by another row of their key, and, unless
         `keep_deletes`, of all `-U` and `-D` rows.
 
     Raises:
         InvalidArgument: A run lacks a column, a key is NULL, or types differ between the runs.
-        DataCorrupted: `_row_kind` holds something else than the four codes.
+        DataCorrupted: `_row_kind` has a value other than the four codes.
     """
     if not runs:
         return []
@@ -111,11 +111,11 @@ def find_deleted_rows(
 
 @dataclass(frozen=True)
 class MergedRuns:
-    """The rows that decide the keys of some runs, deletes among them, as positions in the concatenation of the runs.
+    """The rows that decide the keys of some runs, including deletes, as positions in the concatenation of the runs.
 
     Attributes:
-        rows: One a key, by rising key.
-        replaces_older: Which of them stay whatever older runs hold; None: none that anybody knows of.
+        rows: One per key, by rising key.
+        replaces_older: Which of them stay whatever older runs hold; None: none is known to.
         late: All rows of the keys whose rows did not come in sequence order, by key, then arrival.
         late_keys: A number for the key of each of these rows, rising.
     """
@@ -135,7 +135,7 @@ def merge_runs(
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
     keep_first: bool = False,
 ) -> MergedRuns:
-    """Return what decides the keys of some runs, in their order. Pure; arguments and errors as `find_deleted_rows`."""
+    """Returns the rows that decide the keys of some runs, by key. Pure; arguments and errors as `find_deleted_rows`."""
     if len(runs) == 1 and runs[0].sorted_unique:
         marks = _find_marks(runs) if sequence else None
         return MergedRuns(np.arange(runs[0].table.num_rows), marks, _NONE, _NONE)
@@ -157,7 +157,7 @@ def merge_batch(
     sequence_descending: bool = False,
     keep_first: bool = False,
 ) -> pa.Table | pa.RecordBatch:
-    """Return the rows of one commit's input as a sorted run: one row a key, ready to be written. Pure.
+    """Returns the rows of one commit's input as a sorted run: one row per key, ready to be written. Pure.
 
     Deletes stay, since they must hide older runs. The last row of a key wins, or the one of the highest sequence, or
     the first.
@@ -170,7 +170,7 @@ def merge_batch(
         keep_first: The first row of a key wins, as with the merge engine `first-row`; there is no sequence then.
 
     Returns:
-        The same columns; the very same object where nothing is to be done.
+        The same columns; the identical object if there is nothing to do.
     """
     order, same = _group(comparable_keys([table.column(name) for name in key]))
     if not same.any():
@@ -185,7 +185,7 @@ def merge_batch(
 
 
 def commit_times(runs: Sequence[MergeRun], rows: RowIndices) -> RowIndices:
-    """Return when each of some rows was committed, in milliseconds. Pure.
+    """Returns the commit time of each of some rows, in milliseconds. Pure.
 
     Args:
         runs: Runs of one bucket.
@@ -204,10 +204,10 @@ def commit_times(runs: Sequence[MergeRun], rows: RowIndices) -> RowIndices:
 
 
 def find_retracts(run: MergeRun) -> Mask | None:
-    """Tell for each row whether it takes away instead of adding; None where all rows are inserts. Pure.
+    """Returns for each row whether it deletes; None if all rows are inserts. Pure.
 
     Raises:
-        DataCorrupted: `_row_kind` holds something else than the four codes.
+        DataCorrupted: `_row_kind` has a value other than the four codes.
     """
     if ROW_KIND_COLUMN not in run.table.schema.names:
         return None
@@ -225,12 +225,12 @@ class _Policy:
 
 @dataclass(frozen=True)
 class _Decided:
-    """What is found of all rows.
+    """The result for all rows.
 
     Attributes:
         order: As of `_group`, and so is `same`.
-        deleted: Which are superseded.
-        marks: Which are marked by `_replaces_older`; None: none is.
+        deleted: Which rows are superseded.
+        marks: Which rows are marked by `_replaces_older`; None: none is.
         late: All rows of the keys whose rows did not come in sequence order; None: there are none.
     """
 
@@ -271,7 +271,7 @@ def _find_marks(runs: Sequence[MergeRun]) -> Mask | None:
 
 
 def _group(keys: NumpyArray) -> tuple[RowIndices, Mask]:
-    """Return the stable order of the keys, and for each place but the last whether the next one has the same key."""
+    """Returns the stable order of the keys, and for each place but the last whether the next one has the same key."""
     order = np.argsort(keys, kind="stable")
     in_order = keys[order]
     same: Mask = in_order[1:] == in_order[:-1]
@@ -287,7 +287,7 @@ def _correct_by_sequence(
     marks: Mask | None,
     policy: _Policy,
 ) -> Records | None:
-    """Change `deleted`, which holds by arrival, for the keys whose rows did not arrive in sequence order.
+    """Changes `deleted`, which is right by arrival, for the keys whose rows did not arrive in sequence order.
 
     Returns:
         All rows of these keys; None: there are none.
@@ -323,7 +323,7 @@ def _correct_by_fold(
     marks: Mask | None,
     retention_ms: int,
 ) -> None:
-    """Fold the keys in which a delete may have been outlived by a late row, or a row replaces all before it.
+    """Folds the keys in which a late row may have outlived a delete, or a row replaces everything before it.
 
     The others are right as they are.
     """
@@ -350,7 +350,7 @@ def _correct_by_fold(
 
 
 def _last_of(groups: RowIndices, rows: RowIndices) -> RowIndices:
-    """Return the last row of each group; the groups stand one behind the other in both arrays."""
+    """Returns the last row of each group; the groups are adjacent in both arrays."""
     last: RowIndices = rows[np.append(groups[1:] != groups[:-1], True)]
     return last
 

@@ -1,4 +1,4 @@
-"""Key-range sections: which files of a bucket must be merged with each other, and which stand alone."""
+"""Key-range sections: which files of a bucket must be merged with each other, and which stay alone."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class KeyRange:
 
 
 def split_sections(ranges: Sequence[KeyRange]) -> list[list[int]]:
-    """Group the files of one bucket into maximal sets whose key ranges overlap, directly or through others. Pure.
+    """Groups the files of one bucket into maximal sets whose key ranges overlap, directly or through others. Pure.
 
-    No key occurs in two sections, so that sections are merged one after the other in bounded memory, and a section of
-    one file without deletes needs no merging at all. O(n log n) in the number of files.
+    No key occurs in two sections, so sections are merged one after the other in bounded memory, and a section of one
+    file without deletes needs no merging at all. O(n log n) in the number of files.
 
     Args:
-        ranges: One range a file, in the files' order (oldest first).
+        ranges: One range per file, in the files' order (oldest first).
 
     Returns:
-        Sections in key order; each holds the indexes of its files, ascending, so oldest first. Every file stands in
-        exactly one.
+        Sections in key order; each holds the indices of its files, ascending, so oldest first. Every file is in exactly
+        one.
     """
     by_lower = sorted(range(len(ranges)), key=lambda index: ranges[index].lower or b"")
     sections: list[list[int]] = []
@@ -45,7 +45,7 @@ def split_sections(ranges: Sequence[KeyRange]) -> list[list[int]]:
 
 
 def find_depth(ranges: Sequence[KeyRange]) -> int:
-    """Return how many of some ranges meet in one key at most, at least 1. Pure; O(n log n)."""
+    """Returns the largest number of ranges that share one key, at least 1. Pure; O(n log n)."""
     begins = sorted(each.lower or b"" for each in ranges)
     ends = sorted(each.upper for each in ranges if each.upper is not None)
     deepest = 1
@@ -58,14 +58,14 @@ def find_depth(ranges: Sequence[KeyRange]) -> int:
 
 
 def do_meet(left: KeyRange, right: KeyRange) -> bool:
-    """Tell whether a key can be in both ranges. Pure."""
+    """Whether a key can be in both ranges. Pure."""
     return (left.upper is None or (right.lower or b"") <= left.upper) and (
         right.upper is None or (left.lower or b"") <= right.upper
     )
 
 
 def find_hull(ranges: Sequence[KeyRange]) -> KeyRange:
-    """Return the smallest range that holds all of some, at least one. Pure."""
+    """Returns the smallest range that contains some ranges, at least one. Pure."""
     lowers, uppers = [each.lower for each in ranges], [each.upper for each in ranges]
     return KeyRange(
         None if None in lowers else min(each for each in lowers if each is not None),

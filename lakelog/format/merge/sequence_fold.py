@@ -1,7 +1,7 @@
-"""The fold over the commits of one key after the other, where a table names sequence columns (semantics 1.3).
+"""The fold over the commits for single keys of a table with sequence columns (semantics 1.3).
 
-Merging needs it only for the few keys in which a delete may have been outlived by a late row, or a row says that it
-replaces whatever came before it; the others are decided by their sequence alone (`lakelog.format.merge.runs`).
+Merging needs it only for the few keys in which a late row may have outlived a delete, or a row replaces everything
+before it; the sequence alone decides the others (`lakelog.format.merge.runs`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Records:
     sequences: NumpyArray
 
     def select(self, choice: NumpyArray) -> Records:
-        """Some of them."""
+        """Some of the records."""
         return Records(self.rows[choice], self.groups[choice], self.sequences[choice])
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Of some rows: whether they take away, when they were committed, whether they replace all older, their runs."""
+    """For some rows: whether they delete, their commit times, whether they replace all older rows, their runs."""
 
     retract: Mask
     times: RowIndices
@@ -42,10 +42,10 @@ class Facts:
 
 
 def fold_records(records: Records, facts: Facts, retention_ms: int) -> RowIndices:
-    """Return the winning row of each key by the fold itself: one vector step a run, over all keys at once.
+    """Returns the winning row of each key by the fold itself: one vector step per run, over all keys at once.
 
-    Within one run all rows have one commit time, so its highest row decides for it; so the steps are at most as many as
-    runs, however many rows a key has.
+    Within one run all rows have one commit time, so its highest row represents it. So there are at most as many steps
+    as runs, however many rows a key has.
     """
     run_of = facts.run_of
     by_run = np.lexsort((records.sequences, run_of, records.groups))

@@ -1,16 +1,17 @@
-"""What a reader was told of rows before their commit, and what it is to be told next (semantics 4.2, `eventual`).
+"""What a reader was shown of rows before their commit, and what it should be shown next (semantics 4.2, `eventual`).
 
-Objectives, which conflict: a row is told as soon as it was sent, though nobody knows whether it will ever be committed;
-at rest, what was told, folded by key, is the table. So for each key that an open attempt has written two rows are kept:
-what was *told* last, and what is *wanted*, which is the row of the base, the last snapshot that was told of, merged
-with the rows of the open attempts behind it as their commits would be. Whatever happens, the difference is told.
+Objectives, which conflict: a row is shown as soon as it was sent, though it may never be committed; at rest, the shown
+changes, folded by key, are the table. So the overlay keeps two rows for each key that an open attempt has written: the
+row *shown* last, and the *wanted* row. The wanted row is the row of the base, which is the last snapshot that was
+shown, merged with the rows of the open attempts after it as their commits would merge them. After each event the
+difference is emitted.
 
 Invariants:
 
-1. Of a key that is not kept here, what was told is its row in the base.
+1. For a key that is not kept here, the shown row is its row in the base.
 2. A key is kept for as long as an open attempt has a row of it.
-3. What was told is what was wanted after the last event. So rows that come again tell nothing, those of an attempt that
-   is given up are taken back, and of two writers of a key it is told in the end what their commits have made of it.
+3. The shown row is the wanted row after the last event. So repeated rows emit nothing, rows of an aborted attempt are
+   taken back, and of two writers of a key the result of their commits is shown in the end.
 
 Nothing here knows of logs, files or attempts' states, and nothing loops over rows.
 """
@@ -61,8 +62,8 @@ class UncommittedOverlay:
     """The keys of one table that open attempts have written. Does no I/O; one thread uses it.
 
     Args:
-        schema: The table's columns, as far as they are read; those of the key and of the sequence are among them.
-        rules: What decides between rows of a key, and which columns make an update worth telling.
+        schema: The table's columns that are read, including those of the key and of the sequence.
+        rules: What decides between rows of a key, and which columns make an update worth emitting.
     """
 
     def __init__(self, schema: pa.Schema, rules: ChangelogRules) -> None:
@@ -71,7 +72,7 @@ class UncommittedOverlay:
         self._sent_schema = pa.schema([*self._row_schema, _KIND])
         self._base: pa.Table = self.base_schema.empty_table()
         self._emitted: pa.Table = self._row_schema.empty_table()
-        # In the order in which the attempts were first seen: so their commits are taken to come.
+        # In the order in which the attempts were first seen: their commits are assumed to come in this order.
         self._pending: dict[str, _Pending] = {}
         self._keys: pa.Array = pa.array([], _KEY.type)
 
@@ -92,27 +93,28 @@ class UncommittedOverlay:
 
     @property
     def rows(self) -> pa.Table:
-        """A row of each key that is kept, for whoever needs its columns."""
+        """A row of each kept key, for callers that need its columns."""
         return _first_of_keys(self._concat_pending())
 
     def find_unknown(self, uncommitted: Sequence[UncommittedRows]) -> pa.Table:
-        """A row of each key that is not kept yet, for whoever looks up what the base has of it."""
+        """A row of each key that is not kept yet, for a lookup in the base."""
         rows = pa.concat_tables(
             [self._sent_schema.empty_table(), *(_coerce(each.rows, self._sent_schema) for each in uncommitted)]
         )
         return _first_of_keys(rows.filter(pc.invert(_is_in(rows, self._keys))))
 
     def add(self, uncommitted: Sequence[UncommittedRows], found: pa.Table, now_ms: int) -> pa.Table:
-        """Takes rows of open attempts in.
+        """Adds rows of open attempts.
 
         Args:
             uncommitted: The rows, each of them for the first time.
-            found: Of the keys of `find_unknown` the records that decide them in the base (`base_schema`); deletes too.
+            found: For the keys of `find_unknown` the records that decide them in the base (`base_schema`); including
+                deletes.
             now_ms: When they were sent.
 
         Returns:
-            What to tell: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), by key, `-U` right before its
-            `+U`.
+            The changes to show: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), by key, `-U` right before
+            its `+U`.
         """
         records = _coerce(found, self.base_schema)
         self._base = _tidy(pa.concat_tables([self._base, records]))
@@ -125,19 +127,19 @@ class UncommittedOverlay:
         return self._emit_changes(_find_keys([each.rows for each in uncommitted]))
 
     def drop(self, attempt_ids: Collection[str]) -> pa.Table:
-        """Takes back what attempts have sent that were given up; returns what to tell, as `add`."""
+        """Takes back what aborted attempts have sent; returns the changes to show, as `add`."""
         return self._remove(attempt_ids, pa.array([], _KEY.type))
 
     def resolve(self, attempt_id: str, touched: pa.Array, found: pa.Table) -> pa.Table:
-        """Takes a snapshot for the base.
+        """Makes a snapshot the base.
 
         Args:
-            attempt_id: Of its commit; one that has sent nothing early is not known here.
-            touched: Which of `keys` it wrote; more do no harm.
-            found: The records that decide these keys there (`base_schema`), deletes too.
+            attempt_id: The attempt of its commit; one that has sent nothing early is not known here.
+            touched: Which of `keys` it wrote; additional ones do no harm.
+            found: The records that decide these keys in it (`base_schema`), including deletes.
 
         Returns:
-            What to tell of the keys that were kept, as `add`; of other keys its changelog tells.
+            The changes to show for the kept keys, as `add`; its changelog has those of other keys.
         """
         left = self._base.filter(pc.invert(_is_in(self._base, touched)))
         self._base = _tidy(pa.concat_tables([left, _coerce(found, self.base_schema)]))
@@ -152,7 +154,7 @@ class UncommittedOverlay:
         return changes
 
     def _emit_changes(self, keys: pa.Array) -> pa.Table:
-        """Makes what is wanted of some keys what was told, and returns the difference."""
+        """Marks the wanted rows of some keys as shown, and returns the difference."""
         concerns = _is_in(self._emitted, keys)
         old = self._emitted.filter(concerns)
         runs = [MergeRun(self._base.filter(_is_in(self._base, keys)))]
@@ -189,7 +191,7 @@ class UncommittedOverlay:
 
 
 def _coerce(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows in these columns, whatever was said of their nullability."""
+    """Rows with these columns, whatever their nullability."""
     return pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
 
 
@@ -209,5 +211,5 @@ def _first_of_keys(rows: pa.Table) -> pa.Table:
 
 
 def _tidy(rows: pa.Table) -> pa.Table:
-    """The same in one piece, where it has become many small ones."""
+    """The same in one chunk if it has many small ones."""
     return rows.combine_chunks() if rows.column(0).num_chunks > _MAX_CHUNKS else rows

@@ -1,4 +1,4 @@
-"""Consumers: named readers whose position in a table's history the metastore keeps."""
+"""Consumers: named readers whose position in a table's history the metastore stores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Consumer:
         table_uuid: The table.
         epoch: Rises whenever it is opened or reset.
         snapshot_id: The last snapshot that was done, 0: it begins with the first; None: none was ever done.
-        snapshot_uuid: That snapshot's uuid; empty where it is not known.
-        holder: Who reads; empty when nobody does: the reader has closed, or was not heard of for a minute.
-        used_at_ms: When its reader was heard of last, or it was reset.
+        snapshot_uuid: That snapshot's uuid; empty if it is not known.
+        holder: The reader; empty if there is none: it has closed, or did not report for a minute.
+        used_at_ms: When its reader reported last, or it was reset.
         expires_at_ms: When it expires unless it is used; 0: not known.
-        is_expired: It keeps nothing from expiring any more until it is opened again.
+        is_expired: It retains nothing any more until it is opened again.
     """
 
     consumer_id: str
@@ -34,11 +34,11 @@ class Consumer:
 
 @dataclass(frozen=True)
 class ConsumerPosition:
-    """Where a consumer is to be moved.
+    """The position to which a consumer is to be moved.
 
     Args:
         table_uuid: The table.
-        epoch: What opening it gave.
+        epoch: The epoch from opening it.
         snapshot_id: The last snapshot that was done; 0: none, and the reader begins with the first.
         snapshot_uuid: Its uuid; empty: not checked.
     """

@@ -15,11 +15,11 @@ class DroppedTable:
 
     Args:
         table_uuid: The table.
-        name: The one it had.
+        name: Its former name.
         location: Where its files are; ends with a slash.
         dropped_at_ms: When it was dropped.
         kept_until_ms: Until then it can certainly be restored.
-        is_purged: Its files are deleted, now or soon: it can no longer be restored.
+        is_purged: Its files are being deleted, or soon will be: it can no longer be restored.
     """
 
     table_uuid: str
@@ -35,9 +35,9 @@ class RestoredTable:
     """A table that was restored.
 
     Args:
-        table: As it is now.
+        table: The table in its current state.
         dropped_at_ms: When it had been dropped.
-        others: How many further dropped tables of the name that it had can be restored.
+        others: How many further dropped tables of its former name can be restored.
     """
 
     table: TableInfo
@@ -46,7 +46,7 @@ class RestoredTable:
 
 
 def dropped_error(dropped: DroppedTable) -> NotFound:
-    """What is said to those who ask for a table that was dropped. Pure."""
+    """The error for a request to a dropped table. Pure."""
     return NotFound(
         f"Table {dropped.name} ({dropped.table_uuid}) was dropped at {show_time(dropped.dropped_at_ms)}. "
         f"{how_to_restore(dropped)}",
@@ -61,7 +61,7 @@ def dropped_error(dropped: DroppedTable) -> NotFound:
 
 
 def how_to_restore(dropped: DroppedTable) -> str:
-    """A sentence on how to have a dropped table back, if it can be had. Pure."""
+    """A sentence on how to restore a dropped table, if this is possible. Pure."""
     if dropped.is_purged:
         return "It is kept no longer and cannot be restored."
     return (

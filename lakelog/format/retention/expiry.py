@@ -1,14 +1,14 @@
-"""Which snapshots and changelogs of a table expire (semantics 3.8, 7.3), and what holds the others back. Pure.
+"""Which snapshots and changelogs of a table expire (semantics 3.8, 7.3), and what retains the others. Pure.
 
-Objectives, which pull against each other: what a table keeps stays small; nobody who reads loses what is read under
-their hands (reliability C7). So a state goes with age and number, and never behind the lowest pin.
+Objectives, which conflict: the retained part of a table stays small; no reader loses what it is reading (reliability
+C7). So a state expires by age and number, and never after the lowest snapshot lease.
 
 Invariants:
 
-1. Two bounds move, and never back: states are kept from `earliest`, changes from `earliest_change`, which is not above
-   it. Below them only what a name keeps (a tag, a lease on a tagged state) can be read.
+1. Two bounds move, and never back: states are retained from `earliest`, changes from `earliest_change`, which is not
+   above it. Below them only named states (a tag, a lease on a tagged state) can be read.
 2. The newest snapshot never expires.
-3. A pin at snapshot s keeps state s and every change behind it, as far as they are still there.
+3. A lease on snapshot s retains state s and every change after it, as far as they still exist.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from lakelog.options.declared.tables import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
 
 MAX_SNAPSHOTS: Final = 1000
-"""That expire in one step; their table's commits wait for it."""
+"""Snapshots that expire in one step; their table's commits wait for it."""
 
 
 class SnapshotLeaseKind(enum.Enum):
-    """Who needs a snapshot."""
+    """What needs a snapshot."""
 
     CONSUMER = "consumer"
-    """A named reader whose position stands there."""
+    """A named reader with its position there."""
     READER = "reader"
-    """Somebody who reads it at this moment, or has asked for it to be kept for a while."""
+    """A process that reads it now, or a user that has requested to retain it for a while."""
     CHANGELOG = "changelog"
-    """A changelog that is still to be made begins with its state."""
+    """A pending changelog, which begins with its state."""
     PUBLISHER = "publisher"
-    """The external log goes on behind it."""
+    """The external log, which goes on after it."""
 
 
 @dataclass(frozen=True)
 class SnapshotLease:
-    """What keeps a snapshot and all behind it.
+    """Retains a snapshot and all later ones.
 
     Args:
-        kind: Who needs it.
-        holder: The consumer's id, who reads, or the log's topic.
-        snapshot_id: Its state, and every change behind it, are needed.
-        expires_at_ms: When the pin ends by itself, by the database's clock; 0: it does not.
+        kind: What needs it.
+        holder: The consumer's id, the reader, or the log's topic.
+        snapshot_id: Its state, and every change after it, are needed.
+        expires_at_ms: When the lease ends by itself, by the database's clock; 0: it does not.
     """
 
     kind: SnapshotLeaseKind
@@ -66,12 +66,12 @@ class SnapshotLease:
 
 @dataclass(frozen=True)
 class OverdueSnapshots:
-    """Snapshots of a table that would have expired but for a pin.
+    """Snapshots of a table that would have expired without a lease.
 
     Args:
         table: `database.table`.
-        lease: Who needs them.
-        count: How many, of states or of changes, whichever are more.
+        lease: The lease that needs them.
+        count: The number of states or changes, whichever is larger.
         since_ms: When the oldest of them was committed, in milliseconds since the epoch.
     """
 
@@ -83,12 +83,12 @@ class OverdueSnapshots:
 
 @dataclass(frozen=True)
 class Retained:
-    """How much is kept of one sort.
+    """How much of one kind (states or changes) is retained.
 
     Args:
         time_ms: How long after the next snapshot was committed.
-        least: So many of the newest at least.
-        most: So many of the newest at most; None: unlimited.
+        least: At least this many of the newest.
+        most: At most this many of the newest; None: unlimited.
     """
 
     time_ms: int
@@ -98,11 +98,11 @@ class Retained:
 
 @dataclass(frozen=True)
 class Retention:
-    """How much is kept of a table.
+    """How much of a table is retained.
 
     Args:
-        snapshots: Of its states.
-        changelogs: Of its changes, where they live longer than the states; None: as long as these.
+        snapshots: For its states.
+        changelogs: For its changes, if they live longer than the states; None: like these.
     """
 
     snapshots: Retained
@@ -111,11 +111,11 @@ class Retention:
 
 @dataclass(frozen=True)
 class ExpiryHorizon:
-    """Up to where what is kept would begin, if nobody needed more.
+    """Where the retained part would begin if nothing needed more.
 
     Args:
-        states: The earliest snapshot whose state is kept.
-        changes: The earliest snapshot whose changes are kept.
+        states: The earliest snapshot whose state is retained.
+        changes: The earliest snapshot whose changes are retained.
     """
 
     states: int
@@ -124,12 +124,12 @@ class ExpiryHorizon:
 
 @dataclass(frozen=True)
 class ExpiryPlan:
-    """Where what is kept begins from now on.
+    """Where the retained part begins from now on.
 
     Args:
-        earliest: The earliest snapshot whose state is kept.
-        earliest_change: The earliest snapshot whose changes are kept; not above `earliest`.
-        held_by: The pins but for which more would expire, the lowest first.
+        earliest: The earliest snapshot whose state is retained.
+        earliest_change: The earliest snapshot whose changes are retained; not above `earliest`.
+        held_by: The leases without which more would expire, the lowest first.
         is_cut: More could expire, but not in this step.
     """
 
@@ -140,7 +140,7 @@ class ExpiryPlan:
 
 
 def to_retention(options: TableOptions) -> Retention:
-    """What a table's options say. Pure."""
+    """Returns the retention of a table's options. Pure."""
     snapshots = Retained(
         options.get(SNAPSHOT_TIME_RETAINED),
         options.get(SNAPSHOT_NUM_RETAINED_MIN),
@@ -157,20 +157,20 @@ def to_retention(options: TableOptions) -> Retention:
         Retained(
             snapshots.time_ms if time_ms is None else time_ms,
             snapshots.least if least is None else least,
-            # A bound on states is none on changelogs, which are to live longer.
+            # A bound on states does not bound changelogs, which should live longer.
             most,
         ),
     )
 
 
 def find_bound(head: TableHead, retained: Retained, newest_old: int) -> int:
-    """The earliest snapshot that is kept by number and age. Pure.
+    """Returns the earliest snapshot that is retained by number and age. Pure.
 
     Args:
-        head: Of the table.
-        retained: How much is kept.
-        newest_old: The newest snapshot that was committed so long ago, or longer; 0: none was. What was there before it
-            was replaced at least so long ago.
+        head: The table's head.
+        retained: How much is retained.
+        newest_old: The newest snapshot that was committed this long ago, or longer; 0: none was. The state before it
+            was replaced at least this long ago.
     """
     latest = head.latest_snapshot_id
     by_number = 0 if retained.most is None else latest - retained.most + 1
@@ -180,13 +180,13 @@ def find_bound(head: TableHead, retained: Retained, newest_old: int) -> int:
 def plan_expiry(
     head: TableHead, horizon: ExpiryHorizon, leases: Sequence[SnapshotLease], *, limit: int = MAX_SNAPSHOTS
 ) -> ExpiryPlan:
-    """Where what is kept begins from now on. Pure.
+    """Returns where the retained part begins from now on. Pure.
 
     Args:
-        head: Of the table.
-        horizon: Where it would begin if nobody needed more.
-        leases: That have not expired.
-        limit: Each bound moves by so many snapshots at most.
+        head: The table's head.
+        horizon: Where it would begin if nothing needed more.
+        leases: Leases that have not expired.
+        limit: Each bound moves by this many snapshots at most.
     """
     wanted = max(min(horizon.states, head.latest_snapshot_id), head.earliest_snapshot_id)
     wanted_change = max(min(horizon.changes, wanted), head.earliest_change_id)
@@ -195,7 +195,7 @@ def plan_expiry(
     for lease in sorted(leases, key=lambda each: (each.snapshot_id, each.kind.value, each.holder)):
         first_change = lease.snapshot_id + 1
         if first_change < head.earliest_change_id:
-            # What it needs next is gone: to keep the rest for it would help nobody.
+            # What it needs next is gone, so retaining the rest would not help it.
             continue
         state_bound = max(lease.snapshot_id, head.earliest_snapshot_id)
         if state_bound < wanted or first_change < wanted_change:
@@ -208,7 +208,7 @@ def plan_expiry(
 
 
 def count_overdue(head: TableHead, horizon: ExpiryHorizon, lease: SnapshotLease) -> int:
-    """How many snapshots would have expired but for a pin of those in `ExpiryPlan.held_by`. Pure."""
+    """How many snapshots would have expired without a lease of `ExpiryPlan.held_by`. Pure."""
     wanted = min(horizon.states, head.latest_snapshot_id)
     states = wanted - max(lease.snapshot_id, head.earliest_snapshot_id)
     changes = min(horizon.changes, wanted) - (lease.snapshot_id + 1)
@@ -217,18 +217,18 @@ def count_overdue(head: TableHead, horizon: ExpiryHorizon, lease: SnapshotLease)
 
 @dataclass(frozen=True)
 class ExpiryStep:
-    """What one step of expiring a table has done, or would do in all.
+    """The result of one step of expiring a table, or of all steps in a dry run.
 
     Args:
-        earliest_before: The earliest snapshot whose state was kept before it; 0: the table has none.
-        earliest: The same afterwards.
-        earliest_change_before: The earliest snapshot whose changes were kept before it.
-        earliest_change: The same afterwards.
-        files: That nothing refers to any more, to be deleted.
-        size_bytes: Of the data and changelog files among them.
-        held_by: The pins but for which more would have expired.
-        named: Snapshots that tags keep, of those that have expired otherwise.
-        is_done: There is nothing left to do now.
+        earliest_before: The earliest snapshot whose state was retained before it; 0: the table has none.
+        earliest: The same after it.
+        earliest_change_before: The earliest snapshot whose changes were retained before it.
+        earliest_change: The same after it.
+        files: Files that nothing refers to any more, to be deleted.
+        size_bytes: The size of the data and changelog files among them.
+        held_by: The leases without which more would have expired.
+        named: Expired snapshots that tags retain.
+        is_done: Nothing is left to do now.
     """
 
     earliest_before: int = 0

@@ -30,9 +30,9 @@ class PartitionFiles:
 
     Args:
         partition: As `lakelog.format.keys.encoding` encodes it.
-        files: How many are live.
-        rows: In these, as stored.
-        size_bytes: Of these.
+        files: The number of live files.
+        rows: The rows in these, as stored.
+        size_bytes: The size of these.
         updated_at_ms: The last time at which a commit other than a compaction wrote one of them.
     """
 
@@ -49,9 +49,9 @@ class PartitionPage:
 
     Args:
         partitions: In rising order.
-        snapshot_id: The table's newest snapshot then; 0: none.
-        now_ms: The database's time then.
-        is_last: There are none behind these.
+        snapshot_id: The table's newest snapshot at this time; 0: none.
+        now_ms: The database's time.
+        is_last: There are none after these.
     """
 
     partitions: tuple[PartitionFiles, ...]
@@ -62,7 +62,7 @@ class PartitionPage:
 
 @dataclass(frozen=True)
 class PartitionAges:
-    """What becomes of some partitions.
+    """Which of some partitions have expired.
 
     Args:
         expired: Those that are old enough, each with its time in milliseconds.
@@ -76,13 +76,13 @@ class PartitionAges:
 def find_expired(
     partitions: Sequence[PartitionFiles], schema: TableSchema, options: TableOptions, before_ms: int
 ) -> PartitionAges:
-    """Sorts out which partitions have expired. Pure.
+    """Finds which partitions have expired. Pure.
 
     Args:
-        partitions: Of a table with partition columns.
-        schema: The table's.
-        options: The table's.
-        before_ms: Those whose time lies before it have expired.
+        partitions: Partitions of a table with partition columns.
+        schema: The table's schema.
+        options: The table's options.
+        before_ms: Partitions with a time before this have expired.
     """
     expired, unknown = [], []
     by_update = options.get(PARTITION_EXPIRATION_STRATEGY) == UPDATE_TIME
@@ -96,7 +96,7 @@ def find_expired(
 
 
 def read_time_ms(partition: bytes, schema: TableSchema, options: TableOptions) -> int | None:
-    """The time that a partition's values say, in milliseconds since the epoch and UTC; None: they say none. Pure."""
+    """The time in a partition's values, in milliseconds since the epoch and UTC; None: they have none. Pure."""
     columns = schema.partition_by
     types = [schema.arrow.field(name).type for name in columns]
     values = decode_partition(partition, types)
@@ -131,7 +131,7 @@ def _to_ms(value: pa.Scalar) -> int | None:
 
 
 def _to_text(value: pa.Scalar) -> str:
-    """A value as patterns have it; NULL is the empty text, which is no time."""
+    """A value as text for patterns; NULL is the empty text, which is no time."""
     if not value.is_valid:
         return ""
     if pt.is_date(value.type):

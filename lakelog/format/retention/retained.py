@@ -9,20 +9,20 @@ from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.commit.facts import TableHead
 
 _NAMED: Final = 5
-"""Snapshots with a tag that a message names, the newest."""
+"""Tagged snapshots that a message names, the newest ones."""
 
 
 def check_retained(head: TableHead, snapshot_id: int, *, tagged: bool = False) -> None:
-    """Check that a snapshot can be read.
+    """Checks that a snapshot can be read.
 
     Args:
-        head: Of its table.
+        head: The table's head.
         snapshot_id: The snapshot.
-        tagged: Whether it has a tag, which keeps it when those around it expire (semantics 7.3).
+        tagged: Whether it has a tag, which retains it when those around it expire (semantics 7.3).
 
     Raises:
         NotFound: It was not committed yet.
-        SnapshotExpired: It was, and is not kept any more.
+        SnapshotExpired: It has expired.
     """
     latest, earliest = head.latest_snapshot_id, head.earliest_snapshot_id
     if snapshot_id > latest:
@@ -37,12 +37,12 @@ def check_retained(head: TableHead, snapshot_id: int, *, tagged: bool = False) -
 
 
 def to_expired(head: TableHead, snapshot_id: int, tagged: Collection[int] = ()) -> SnapshotExpired:
-    """The error for a snapshot that is not kept any more.
+    """The error for an expired snapshot.
 
     Args:
-        head: Of its table.
+        head: The table's head.
         snapshot_id: The snapshot.
-        tagged: Snapshots with a tag, kept for all or not.
+        tagged: Snapshots with a tag, expired ones included.
     """
     alone = sorted(each for each in set(tagged) if each < head.earliest_snapshot_id)
     named = ", ".join(map(str, alone[-_NAMED:]))

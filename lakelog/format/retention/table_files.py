@@ -1,8 +1,8 @@
-"""The files below a table's location: what refers to them, whose they are, and which of them may be deleted.
+"""The files below a table's location: what refers to them, their attempts, and which of them may be deleted.
 
-A file stands in the folder of its attempt, `data/<attempt id>/`. Nothing refers to it before its attempt is committed,
-and what an attempt has left when it is over nothing will ever refer to: so the state of the attempt decides, provided
-that it was asked for BEFORE what refers to the file (reliability C4).
+A file is in the folder of its attempt, `data/<attempt id>/`. Nothing refers to it before its attempt is committed, and
+nothing will ever refer to files that an attempt has left over at its end. So the state of the attempt decides, provided
+that it was read BEFORE the references to the file (reliability C4).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 from lakelog.format.commit.facts import AttemptState
 
 MAX_FILES_A_CALL: Final = 10_000
-"""Files, or attempts, that one call to the metastore is about."""
+"""Files, or attempts, in one call to the metastore."""
 
 ABANDONED_MS: Final = 3 * 86_400_000
-"""An attempt that has been open for so long is given up by itself: no write takes three days, and what a dead one has
-left costs only room."""
+"""An attempt that has been open for this long is aborted: no write takes three days, and files of a dead one only cost
+space."""
 
 SETTLED_MS: Final = 3_600_000
-"""An attempt that was aborted, and opened so long ago, is cleared away: who was writing under it knows by then, or is
-gone. Whoever dooms one deletes its files by himself, unless he dies."""
+"""Files of an attempt that was aborted, and opened this long ago, are deleted: its writer knows by then, or is gone. A
+process that aborts an attempt deletes the files itself, unless it dies."""
 
 _IN_ATTEMPT: Final = re.compile(r"data/([0-9a-f]{32})/.+")
 
@@ -33,11 +33,11 @@ class FileUse(enum.Enum):
     """What refers to a file."""
 
     DATA = "data"
-    """A snapshot that is kept, or a tag, has it as a data file."""
+    """A retained snapshot, or a tag, has it as a data file."""
     CHANGELOG = "changelog"
-    """A changelog that is kept has it."""
+    """A retained changelog has it."""
     DELETION_VECTORS = "deletion vectors"
-    """A data file names it for its deletion vectors."""
+    """A data file refers to it as its deletion vectors."""
     EXPIRED = "expired"
     """Nothing any more: expiry has listed it, and deletes it."""
 
@@ -49,7 +49,7 @@ class UsedFile:
     Args:
         path: Relative to the table's location.
         use: What refers to it.
-        size_bytes: As it was committed; None: not known.
+        size_bytes: The committed size; None: not known.
     """
 
     path: str
@@ -63,7 +63,7 @@ class AttemptAge:
 
     Args:
         attempt_id: The attempt.
-        state: Where it is in its life.
+        state: Its state.
         age_ms: How long ago it was opened, by the database's clock.
     """
 
@@ -74,12 +74,11 @@ class AttemptAge:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """What is known of some paths.
+    """The known facts about some paths.
 
     Args:
-        files: Those that something refers to, or that are queued, in any order.
-        attempts: Those of the attempts in whose folders the paths are that are known, as they were before the files
-            were looked up.
+        files: Files that something refers to, or that are queued, in any order.
+        attempts: The known attempts in whose folders the paths are, in their state before the files were looked up.
     """
 
     files: tuple[UsedFile, ...]
@@ -88,7 +87,7 @@ class FoundFiles:
 
 @dataclass(frozen=True)
 class UsedPage:
-    """Some of the files that a table refers to, and where the next ones are found; empty: there are none."""
+    """Some of the files that a table refers to, and the place of the next ones; empty: there are none."""
 
     files: tuple[UsedFile, ...]
     cursor: str
@@ -98,24 +97,24 @@ class OrphanReason(enum.Enum):
     """Why nothing refers to a file."""
 
     OPEN = "open attempt"
-    """Its attempt is open: somebody writes it, or died."""
+    """Its attempt is open: a writer writes it, or died."""
     ABORTED = "aborted attempt"
-    """Its attempt was given up."""
+    """Its attempt was aborted."""
     LEFT = "left by a commit"
-    """Its attempt is committed, but not with this file: a part of a compaction that was dropped, or a task's that came
-    too late."""
+    """Its attempt is committed, but not with this file: it belongs to a dropped part of a compaction, or to a task that
+    was too late."""
     UNKNOWN = "unknown"
-    """No attempt of this table is known that could have written it."""
+    """No known attempt of this table could have written it."""
 
 
 def find_attempt(path: str) -> str:
-    """The attempt in whose folder a path is; empty: in none. Pure."""
+    """The attempt in whose folder a path is; empty: none. Pure."""
     found = _IN_ATTEMPT.fullmatch(path)
     return found[1] if found else ""
 
 
 def find_reason(attempt: AttemptAge | None) -> OrphanReason:
-    """Why nothing refers to a file of an attempt; None: of one that is not known. Pure."""
+    """Why nothing refers to a file of an attempt; None: the attempt is not known. Pure."""
     if attempt is None:
         return OrphanReason.UNKNOWN
     return _REASONS[attempt.state]
@@ -126,9 +125,9 @@ def may_delete(reason: OrphanReason, *, is_aborted: bool, age_ms: int, older_tha
 
     Args:
         reason: Why nothing refers to it.
-        is_aborted: Whether its attempt was aborted since it was looked up, so that it can never be committed.
+        is_aborted: Whether its attempt was aborted since the lookup, so it can never be committed.
         age_ms: How long ago the file was written, by the clocks of its store and of the caller.
-        older_than_ms: From which age on files are deleted of whose attempts nothing is known.
+        older_than_ms: The age from which on files of unknown attempts are deleted.
     """
     if reason is OrphanReason.OPEN:
         return is_aborted

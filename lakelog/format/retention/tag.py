@@ -1,4 +1,4 @@
-"""Tags: names of snapshots, which are kept for as long as they have one."""
+"""Tags: names of snapshots, which are retained while they have one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tag:
         snapshot_id: The snapshot.
         created_at_ms: When the tag was made.
         committed_at_ms: When the snapshot was committed.
-        total_rows: In the files that are live at the snapshot, those that merging hides included.
+        total_rows: The rows in live files of the snapshot, including rows that merging hides.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Tag:
 
 
 def to_unknown_tag(table: str, name: str, known: Sequence[str]) -> NotFound:
-    """The error for a tag that a table does not have. Pure.
+    """The error for an unknown tag of a table. Pure.
 
     Args:
         table: Its full name.
-        name: What was asked for.
+        name: The requested name.
         known: The names of its tags.
     """
     near = difflib.get_close_matches(name[:200], known, n=_MAX_NAMED) or known[:_MAX_NAMED]

@@ -1,4 +1,4 @@
-"""Data files: what a commit says of each file it adds, and the columns in which a plan lists the live ones."""
+"""Data files: a commit's entry for each file it adds, and the columns in which a plan lists the live ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is known of one column of one file.
+    """The statistics of one column of one file.
 
     Args:
         field_id: The column.
@@ -35,16 +35,16 @@ class DataFile:
         path: Relative to the table's location: `data/<attempt id>/<name>.parquet`.
         partition: Encoded partition values (`lakelog.format.keys.encoding.encode_partition`); empty without partitions.
         bucket: From 0; 0 in a table without buckets.
-        level: 0 for what writers write.
+        level: 0 for files of writers.
         row_count: All rows.
         delete_count: Rows of kind -U or -D.
         size_bytes: The file's size.
         min_key: Encoded lower bound of the trimmed primary key; None: unbounded.
         max_key: Encoded upper bound; None: unbounded.
         schema_id: The schema it was written with.
-        statistics: Of single columns, for leaving the file out of plans.
-        deletion_vector_path: Where the positions stand of all rows of the bucket that its commit's rows supersede, and
-            of those of its own that no read shows; empty: there are none; None: not known, so that readers find them.
+        statistics: Statistics of single columns, for excluding the file from plans.
+        deletion_vector_path: The file with the positions of all rows of the bucket that its commit's rows supersede,
+            and of its own rows that no read shows; empty: there are none; None: not known, so readers find them.
     """
 
     path: str
@@ -63,7 +63,7 @@ class DataFile:
 
 FILE_SCHEMA: Final = pa.schema(
     [
-        # 0 for changelog files, which are known by their paths alone.
+        # 0 for changelog files, which are identified by their paths alone.
         pa.field("file_id", pa.int64(), nullable=False),
         pa.field("path", pa.string(), nullable=False),
         pa.field("partition", pa.binary(), nullable=False),
@@ -84,4 +84,4 @@ FILE_SCHEMA: Final = pa.schema(
         pa.field("deletion_vector_path", pa.string()),
     ]
 )
-"""The columns of a plan: one row a live file, or one a changelog file of its snapshot (`added_snapshot`)."""
+"""The columns of a plan: one row per live file, or one per changelog file of its snapshot (`added_snapshot`)."""

@@ -1,4 +1,4 @@
-"""What is asked for a plan and what a plan holds."""
+"""The request for a plan, and the plan."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class AtTime:
 
 @dataclass(frozen=True)
 class AtTag:
-    """The state at the snapshot that has this tag."""
+    """The state at the snapshot with this tag."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class InRange:
-    """What the snapshots behind `after` up to and with `until` added."""
+    """What the snapshots after `after` up to and including `until` added."""
 
     after: int
     until: int
@@ -49,21 +49,20 @@ class PlanRequest:
     Args:
         table_uuid: The table.
         at: A state or a range; None: the newest snapshot.
-        predicate: Leave out files that surely hold no match.
+        predicate: Exclude files that surely hold no match.
         buckets: Only these; empty: all.
         partitions: Only these, encoded, all columns; empty: all.
         first_key: Only files with keys at or above it; None: unbounded.
         last_key: Only files with keys at or below it; None: unbounded.
         changelog: With a range: list the changelog files of its snapshots instead of their data files. Each of their
-            rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
+            rows is independent, so the predicate may then be on any column, also if there is a primary key.
         below_bytes: With a state: only files smaller than this; 0: of any size.
         added_after: With a state: only files that a later snapshot than this one added.
-        baseline: With a state, or none: list the files of what streams have been shown by then, on which later changes
-            lead on. It is the state itself but where full compactions emit changes (semantics 3.6): there it is what
-            they have emitted, of files that may not be live any more.
-        log: With a range: list the files that hold what its snapshots bring to the external log (`Snapshot.log`),
-            instead of their data files. Those of a snapshot whose log is its changelog, while that is open, are not
-            there.
+        baseline: With a state, or none: list the files of what streams have shown by then, to which later changes
+            apply. It is the state itself, unless full compactions emit changes (semantics 3.6): then it is what they
+            have emitted, in files that may no longer be live.
+        log: With a range: list the files with the rows that its snapshots bring to the external log (`Snapshot.log`),
+            instead of their data files. A snapshot whose log is its changelog has no files while that is pending.
     """
 
     table_uuid: str
@@ -82,14 +81,14 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class Plan:
-    """The files a read must look at.
+    """The files that a read must consider.
 
     Args:
-        table: The table, as it is now.
-        schema: What to read with.
+        table: The table as it is now.
+        schema: The schema to read with.
         file_schemas: Every schema that a file was written with, by id.
-        snapshot: What is read, or the last of the range; None for a table without snapshots.
-        files: One row a file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
+        snapshot: The snapshot to read, or the last of the range; None for a table without snapshots.
+        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
             bucket, order snapshot, order ordinal).
         range_snapshots: With a range: its snapshots in rising order.
     """

@@ -1,7 +1,7 @@
-"""Conditions on single columns that leave out partitions and files which surely hold no match.
+"""Conditions on single columns that exclude partitions and files without a match.
 
-A predicate is weaker than the filter it was made from: whatever it cannot say is left out of a conjunction, so pruning
-with it never loses a row.
+A predicate is weaker than its filter: parts that it cannot express are left out of a conjunction, so pruning with it
+never loses a row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Operator(enum.Enum):
-    """What must hold of a row's value. All but IS_NULL are false for NULL."""
+    """What must be true of a row's value. All except IS_NULL are false for NULL."""
 
     IN = "IN"
     LESS = "<"
@@ -34,14 +34,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class AllOf:
-    """All operands must hold."""
+    """All operands must be true."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one operand must hold."""
+    """At least one operand must be true."""
 
     operands: tuple[Predicate, ...]
 

@@ -1,10 +1,10 @@
-"""Which of many files may hold a row that a predicate wants, from bounds of their columns.
+"""Which of many files may hold a row that matches a predicate, from bounds of their columns.
 
-Objectives, which pull against each other: no row that matches is ever lost; as few files as possible remain; a million
-files are judged in milliseconds. So bounds are compared as bytes (`lakelog.format.keys.encoding` orders them as the
-values), in columns, and whatever is not known counts as a possible match.
+Objectives, which conflict: no row that matches is ever lost; as few files as possible remain; a million files are
+judged in milliseconds. So bounds are compared as bytes (`lakelog.format.keys.encoding` orders them like the values), in
+columns, and anything unknown counts as a possible match.
 
-A predicate has no NOT, so that one question is enough for each node: may there be a row for which this is true? For a
+A predicate has no NOT, so one question is enough for each node: may there be a row for which this is true? For a
 conjunction of single columns the answer is the conjunction of the answers: too many files may remain, never too few.
 """
 
@@ -25,12 +25,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """What is known of one column of many files; arrays of one value a file.
+    """The bounds of one column in many files; arrays of one value per file.
 
     Args:
         min_value: Binary: every value that is not NULL is at least this; NULL: unbounded, or no such value.
         max_value: Binary: every value that is not NULL is at most this; NULL: unbounded, or no such value.
-        null_count: Int64: how many values are NULL; NULL: nothing is known of the column.
+        null_count: Int64: how many values are NULL; NULL: nothing is known about the column.
     """
 
     min_value: pa.Array
@@ -39,15 +39,15 @@ class ColumnBounds:
 
 
 def may_match(predicate: Predicate, columns: Mapping[int, ColumnBounds], row_count: pa.Array) -> Mask:
-    """Tell for each file whether it may hold a row for which the predicate is true. Pure.
+    """Returns for each file whether it may hold a row for which the predicate is true. Pure.
 
     Args:
         predicate: Conditions on columns by their field ids.
-        columns: What is known, by field id; a comparison of a column that is missing may hold in every file.
+        columns: The known bounds, by field id; a comparison of a missing column may be true in every file.
         row_count: Int64, rows of each file.
 
     Returns:
-        One boolean a file; False: surely no match.
+        One boolean per file; False: surely no match.
     """
     if isinstance(predicate, AllOf):
         masks = [may_match(operand, columns, row_count) for operand in predicate.operands]
@@ -86,7 +86,7 @@ def _may_hold(operator: Operator, value: bytes, bounds: ColumnBounds) -> Mask:
         case Operator.GREATER_OR_EQUAL:
             return _or_unknown(pc.greater_equal(bounds.max_value, constant))
         case Operator.NOT_EQUAL:
-            # Only where both bounds are the constant is every value equal to it.
+            # Only if both bounds are the constant, every value is equal to it.
             below = _or_unknown(pc.not_equal(bounds.min_value, constant))
             return below | _or_unknown(pc.not_equal(bounds.max_value, constant))
     raise AssertionError(f"{operator} compares no values")

@@ -13,45 +13,45 @@ class SnapshotKind(enum.Enum):
     APPEND = "APPEND"
     """Added rows of any row kind and removed no file."""
     OVERWRITE = "OVERWRITE"
-    """Took files away and may have added others."""
+    """Removed files and may have added others."""
     COMPACT = "COMPACT"
     """Rewrote files without changing what a read returns."""
 
 
 class ChangelogState(enum.Enum):
-    """Whether a snapshot tells its changes in files of their own (semantics 3)."""
+    """Whether a snapshot has changelog files for its changes (semantics 3)."""
 
     NONE = "none"
-    """Nobody made a changelog; a reader finds the changes from the data files."""
+    """It has no changelog; a reader finds the changes from the data files."""
     PENDING = "pending"
-    """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
+    """A compactor still has to make its changelog; until then streams show neither it nor later snapshots."""
     ATTACHED = "attached"
-    """Its changelog files tell all of its changes; where it has none, nothing has changed. Of a COMPACT: they tell what
-    has changed in its buckets since they were compacted as a whole the time before (3.6)."""
+    """Its changelog files have all of its changes; without any, nothing has changed. For a COMPACT: they have what has
+    changed in its buckets since their previous full compaction (3.6)."""
     LATER = "later"
-    """The changelog producer was `full-compaction`: what it changed is told with the next full compaction."""
+    """The changelog producer was `full-compaction`: the next full compaction emits its changes."""
 
 
 class LogContent(enum.Enum):
     """Which files hold the rows that a snapshot brings to the table's external log (semantics 4)."""
 
     NONE = "none"
-    """The table had no log, or the snapshot brings nothing to it, as compactions and overwrites do."""
+    """The table had no log, or the snapshot brings nothing to it, as with compactions and overwrites."""
     DATA = "data"
-    """Its data files: of append tables these are the rows as they came in."""
+    """Its data files: in append tables these are the rows as they arrived."""
     CHANGELOG = "changelog"
-    """Its changelog files: of the producer `input`, or with `log.content` = `changelog`."""
+    """Its changelog files: with the producer `input`, or with `log.content` = `changelog`."""
     SEGMENTS = "segments"
-    """Its log segments: files that hold the rows as they came in, written for the log alone."""
+    """Its log segments: files with the rows as they arrived, written for the log alone."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """One committed change of one table. Times are in milliseconds since the epoch by the database's clock.
 
-    `total_*` count what is live at the snapshot, rows that merging hides included; `added_*` and `removed_files` what
-    the snapshot itself brought and took; a file that only gets another level is among both. Changelog files are in none
-    of these counts.
+    `total_*` count what is live at the snapshot, including rows that merging hides; `added_*` and `removed_files` count
+    what the snapshot itself added and removed; a file that only gets another level is in both. Changelog files are in
+    none of these counts.
     """
 
     snapshot_id: int
@@ -73,18 +73,18 @@ class Snapshot:
     changelog: ChangelogState = ChangelogState.NONE
     log: LogContent = LogContent.NONE
     co_committed: Mapping[str, int] = field(default_factory=dict)
-    """What the same commit made of other tables: their snapshots' ids by table uuid."""
+    """The snapshots that the same commit made of other tables: their ids by table uuid."""
     attempt_id: str = ""
-    """Of a table with an external log: the attempt that made it, by which records are known that were sent early."""
+    """For a table with an external log: the attempt that made it, which identifies records that were sent early."""
     sent_offsets: Mapping[int, int] | None = None
-    """All that it brings to the log was sent before it was committed: by partition the offset behind the last record;
-    None: it was not."""
+    """All its rows for the log were sent before the commit: by partition the offset after the last record; None: they
+    were not."""
 
     @property
     def is_changelog_deferred(self) -> bool:
         """Whether it was committed under the changelog producer `full-compaction`.
 
-        What streams have shown up to it is then no state of the table, but what full compactions have told.
+        What streams have shown up to it is then no state of the table, but what full compactions have emitted.
         """
         return self.changelog is ChangelogState.LATER or (
             self.kind is SnapshotKind.COMPACT and self.changelog is ChangelogState.ATTACHED

@@ -1,4 +1,4 @@
-"""Column statistics of a data file: what a plan needs to leave the file out without opening it."""
+"""Column statistics of a data file: what a plan needs to exclude the file without opening it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MAX_STATISTICS_COLUMNS: Final = 64
 """Columns that get statistics, the first ones of the table: an entry of a plan stays below 4 KB however wide it is."""
 
 BOUND_LENGTH: Final = 16
-"""Bytes of a string's or binary's bound, marker included: tells most values apart, and many fit into a plan."""
+"""Bytes of a string's or binary's bound, marker included: distinguishes most values, and many fit into a plan."""
 
 _MIN_MAX: Final = pc.get_function("min_max")
-"""Called without its options, which are the usual ones: of a small file making them takes as long as the values."""
+"""Called without its options, which are the usual ones: for a small file making them takes as long as the values."""
 
 
 class StatisticsCollector:
-    """Gathers the statistics of one file while it is written; holds two values a column, whatever the file's size.
+    """Collects the statistics of one file while it is written; holds two values per column, whatever the file's size.
 
     Args:
-        fields: Field id by name of the table's top-level columns, in the table's order. Nested columns are passed
-            over; of the others the first `MAX_STATISTICS_COLUMNS` are taken.
+        fields: Field id by name of the table's top-level columns, in the table's order. Nested columns are skipped; of
+            the others the first `MAX_STATISTICS_COLUMNS` are used.
     """
 
     def __init__(self, fields: Mapping[str, int]) -> None:
@@ -38,7 +38,7 @@ class StatisticsCollector:
         self._columns: dict[str, _Column] | None = None
 
     def update(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take the next rows of the file into account. Linear, without a loop over rows.
+        """Adds the next rows of the file. Linear, without a loop over rows.
 
         Raises:
             InvalidArgument: The batch lacks one of the columns.
@@ -49,11 +49,11 @@ class StatisticsCollector:
             column.update(batch.column(name))
 
     def finish(self) -> tuple[ColumnStatistics, ...]:
-        """Return the statistics of all rows so far, in the order of the fields; none if there was no batch."""
+        """Returns the statistics of all rows so far, in the order of the fields; none if there was no batch."""
         return tuple(column.finish() for column in (self._columns or {}).values())
 
     def _choose_columns(self, schema: pa.Schema) -> dict[str, _Column]:
-        # SUBTLE: each look at `schema.names` makes a new list of all of them.
+        # SUBTLE: each access to `schema.names` makes a new list of all of them.
         types = dict(zip(schema.names, schema.types, strict=True))
         missing = [name for name in self._fields if name not in types]
         if missing:
@@ -79,7 +79,7 @@ class _Column:
         if self._is_floating and pc.any(pc.is_nan(column)).as_py():
             # NaN is above all numbers, as in filters (semantics 1.5).
             self._take(pa.scalar(float("nan"), column.type))
-        # Arrow leaves NaN and NULL out here.
+        # Arrow ignores NaN and NULL here.
         for bound in _MIN_MAX.call([column]).values():
             if bound.is_valid and not (self._is_floating and bound.as_py() != bound.as_py()):
                 self._take(bound)

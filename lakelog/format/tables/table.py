@@ -1,4 +1,4 @@
-"""What the catalog knows of a table."""
+"""The catalog's record of a table."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class TableName:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table as it was when the metastore was asked.
+    """A table in its state at the answer of the metastore.
 
     Args:
         table_uuid: 32 hexadecimal digits; another one after drop and re-creation.
         name: Its full name.
         location: Absolute URI that ends with a slash.
-        schema: What new commits must be written with.
-        options: Given options by key, as text.
-        latest_snapshot_id: 0 when the table has no snapshot.
+        schema: The schema that new commits must be written with.
+        options: Options that were set, by key, as text.
+        latest_snapshot_id: 0 if the table has no snapshot.
         created_at_ms: Milliseconds since the epoch.
         comment: May be empty.
     """
@@ -52,7 +52,7 @@ class DatabaseInfo:
         name: Its name.
         comment: What it is for; may be empty.
         table_count: How many tables it has.
-        size_bytes: Of the files that their newest snapshots show.
+        size_bytes: The size of the files of their newest snapshots.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Bringing input to a table's schema, where nothing is lost.
+"""Casts input to a table's schema if nothing is lost.
 
-Two steps. First the schemas are compared and everything that can never fit is reported at once, a line a column. Then
-the values are cast; a value that would change stops the cast and is named with its column and row. Text is never
-parsed into numbers or dates: what a text means is the user's to say.
+There are two steps. First the schemas are compared, and everything that can never fit is reported at once, a line for
+each column. Then the values are cast; a value that would change stops the cast and is named with its column and row.
+Text is never parsed into numbers or dates: the user decides what a text means.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.time_text import to_time_texts
 
 _MAX_REPORTED: Final = 50
-"""Lines of a difference; more of them help nobody."""
+"""Lines of a difference; more of them do not help."""
 
 _MAX_GUESSED: Final = 10
 """Unknown columns for which the nearest name is looked for: with 5000 columns that takes 10 ms for each."""
@@ -32,25 +32,25 @@ _MAX_GUESSED: Final = 10
 def cast_batch(
     batch: pa.RecordBatch | pa.Table, schema: pa.Schema, *, fill_missing: bool = False
 ) -> pa.RecordBatch | pa.Table:
-    """Return the rows with the table's columns, order and types (semantics 1.5). Pure.
+    """Returns the rows with the table's columns, order and types (semantics 1.5). Pure.
 
-    Columns are matched by name, children of structs too. Values are cast where they stay the same: widths of integers
-    and floats, whole floats to integers, integers to decimals, floats and decimals to each other where they are written
-    alike (0.1), units of timestamps, dictionaries to their values. A delete by key alone passes a schema in which the
-    other columns are nullable.
+    Columns are matched by name, children of structs too. Values are cast if they stay the same: widths of integers and
+    floats, whole floats to integers, integers to decimals, floats and decimals to each other if they are written alike
+    (0.1), units of timestamps, dictionaries to their values. A delete by key alone passes a schema in which the other
+    columns are nullable.
 
     Args:
         batch: The input, with any Arrow types.
         schema: The table's columns with canonical types (`lakelog.format.types.types`).
-        fill_missing: Nullable columns that the input leaves out become NULL; else they are a mismatch.
+        fill_missing: Nullable columns that the input leaves out become NULL; else they are an error.
 
     Returns:
         A batch or table, as given, of exactly `schema`; columns that fit are not copied.
 
     Raises:
-        InvalidArgument: The schemas do not fit: all problems together, a line a column. Or a value does not: the first
-            such value of a column with its row number, counted from 0 in this batch; among these are NULL in a column
-            that is NOT NULL and text that is not UTF-8.
+        InvalidArgument: The schemas do not fit: all problems together, a line for each column. Or a value does not: the
+            first such value of a column with its row number, counted from 0 in this batch; this includes NULL in a NOT
+            NULL column and text that is not UTF-8.
     """
     if _fits_as_it_is(batch, schema):
         return type(batch).from_arrays(batch.columns, schema=schema)
@@ -74,19 +74,19 @@ def cast_batch(
 def check_schema(
     given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False, fill_option: str = "fill_missing"
 ) -> None:
-    """Check that rows of a schema can be cast to a table's schema, as far as the types tell.
+    """Checks that rows of a schema can be cast to a table's schema, as far as the types show.
 
     Args:
         given: The rows' columns.
         expected: The table's columns.
         fill_missing: As of `cast_batch`.
-        fill_option: What the caller's users call `fill_missing`; the error names it.
+        fill_option: The caller's name for `fill_missing`, for the error.
 
     Raises:
-        InvalidArgument: With the difference: one line a column, with what is expected, what came and what to do.
+        InvalidArgument: With the difference: one line per column, with the expected type, the given one and what to do.
     """
     counts = Counter(given.names)
-    # SUBTLE: each look at `given.names` makes a new list of all of them, and each search by name reads all fields.
+    # SUBTLE: each access to `given.names` makes a new list of all of them, and each search by name reads all fields.
     types = dict(zip(given.names, given.types, strict=True))
     lines = [
         (name, "one column", f"{count} columns of this name", "rename or drop all but one")
@@ -108,7 +108,7 @@ def check_schema(
                 lines.append((field.name, _type_text(field), _shorten(str(got)), remedy))
     known = set(expected.names)
     unknown = [name for name in counts if name not in known]
-    # Columns that the input has already are not what was meant.
+    # Columns that the input has already cannot be the intended ones.
     free = [name for name in expected.names if name not in counts]
     by_case = {name.casefold(): name for name in free}
     meant: set[str] = set()
@@ -127,7 +127,7 @@ def check_schema(
 
 
 def show_value(value: pa.Scalar) -> str:
-    """A value for messages: as Python writes it, but times and decimals as people do; cut where it is long. Pure."""
+    """A value for messages: as Python writes it, but times and decimals in plain form; cut if it is long. Pure."""
     try:
         shown = value.as_py()
         if isinstance(shown, dt.date):
@@ -143,8 +143,8 @@ def show_value(value: pa.Scalar) -> str:
 def _fits_as_it_is(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> bool:
     """Whether names, order, types and values are the table's already.
 
-    Most input is, and the long way is a tenth of a small write. What does not fit goes the long way, which says why;
-    nested columns, too, since their fields may be NOT NULL.
+    Most input is, and the full cast takes a tenth of a small write. What does not fit takes the full cast, which says
+    why; so do nested columns, since their fields may be NOT NULL.
     """
     given, types = batch.schema, schema.types
     if given.names != schema.names or given.types != types or any(map(pt.is_nested, types)):
@@ -152,7 +152,7 @@ def _fits_as_it_is(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> bool:
     if any(not field.nullable and batch.column(place).null_count for place, field in enumerate(schema)):
         return False
     try:
-        # As `convert_values`.
+        # As in `convert_values`.
         batch.validate(full=True)
     except pa.ArrowException:
         return False
@@ -197,7 +197,7 @@ def _cast_array(array: pa.Array, field: pa.Field, start: int) -> pa.Array:
 
 
 def _first_offence(array: pa.Array, field: pa.Field) -> tuple[int, ValueLost]:
-    """Return the first row that cannot be cast, by halving: as costly as one more cast, on the way to an error only."""
+    """Returns the first row that cannot be cast, by halving: costs as much as one more cast, only before an error."""
     first, last = 0, len(array)
     lost: ValueLost | None = None
     while lost is None or last - first > 1:

@@ -1,7 +1,7 @@
-"""Casting the values of one array to a canonical type without changing any of them.
+"""Casts the values of one array to a canonical type without changing any of them.
 
 `find_mismatch` says from the types alone what can never work, `convert_values` does the rest and raises `ValueLost`
-for a value that does not fit. Both walk nested types; the messages for users are made in `cast.py`.
+for a value that does not fit. Both handle nested types; `cast.py` makes the messages for users.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ValueLost(Exception):
 
 
 def find_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
-    """Return why values of a type cannot become the expected one and what to do, or None if they may.
+    """Returns why values of a type cannot become the expected one and what to do, or None if they may.
 
     Args:
         given: Any Arrow type.
@@ -63,22 +63,22 @@ def find_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
 
 
 def convert_values(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Return the values with the field's type. Pure; linear, without a loop over rows.
+    """Returns the values with the field's type. Pure; linear, without a loop over rows.
 
     Args:
         array: Values of a type in which `find_mismatch` finds nothing.
-        field: Canonical type and nullability; the name is not looked at.
+        field: Canonical type and nullability; the name is ignored.
 
     Raises:
         ValueLost: A value would change, is NULL where NULL is not allowed, or is text that is not UTF-8.
     """
     try:
         converted = _convert(array, field.type)
-        # Finds text that is not UTF-8 and offsets that point nowhere; 8 ns a row for strings, nothing for numbers.
+        # Finds text that is not UTF-8 and invalid offsets; 8 ns per row for strings, nothing for numbers.
         converted.validate(full=True)
     except pa.ArrowException as error:
         raise ValueLost(_reason(error, field.type)) from error
-    # SUBTLE: what came of the values tells, since a dictionary may hold NULL without the array counting one.
+    # SUBTLE: check the converted values, since a dictionary may hold NULL without the array counting one.
     if not field.nullable and converted.null_count:
         raise ValueLost("the column is NOT NULL")
     return converted
@@ -101,7 +101,7 @@ def _convert(array: pa.Array, expected: pa.DataType) -> pa.Array:
     if given == expected:
         return array
     if pt.is_integer(given) and pt.is_decimal(expected):
-        # Arrow wants room for every integer of the width; 256 bits have it, and the second step looks at the values.
+        # Arrow requires room for every integer of the width; 256 bits have it, and the second step checks the values.
         return array.cast(pa.decimal256(20 + expected.scale, expected.scale)).cast(expected)
     if pt.is_decimal(given) and pt.is_floating(expected):
         return _decimals_to_floats(array, expected)
@@ -140,7 +140,7 @@ def _convert_struct(array: pa.Array, expected: pa.DataType) -> pa.Array:
 def _convert_list(array: pa.Array, expected: pa.DataType) -> pa.Array:
     if array.type == expected and pt.is_primitive(expected.value_type) and expected.value_field.nullable:
         return array
-    # flatten() leaves out what stands behind NULL lists and outside of a slice, for all kinds of lists.
+    # flatten() leaves out entries of NULL lists and outside a slice, for all kinds of lists.
     elements = array.flatten()
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
     if len(elements) >= 2**31:
@@ -178,7 +178,7 @@ def _narrow_floats(array: pa.Array) -> pa.Array:
 
 
 def _decimals_to_floats(array: pa.Array, expected: pa.DataType) -> pa.Array:
-    """The nearest floats, where they tell the decimals: by their value, or by the shortest text that means them."""
+    """The nearest floats, if they represent the decimals: by their value, or by the shortest text for them."""
     # SUBTLE: through text, because Arrow's own cast of decimals with many digits does not give the nearest float.
     floats = array.cast(pa.string()).cast(expected)
     wide = pa.decimal128(38, array.type.scale)

@@ -1,4 +1,4 @@
-"""Row kinds: what a row does to its key, as text (`+I -U +U -D`) and as the code that is stored."""
+"""Row kinds: what a row does to its key, as text (`+I -U +U -D`) and as the stored code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RETRACTS: Final = np.array([False, True, False, True])
 
 
 def encode_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the codes of kinds given as text. Pure; linear without a loop over rows.
+    """Returns the codes of kinds given as text. Pure; linear without a loop over rows.
 
     Args:
         kinds: Strings (any width) or a dictionary of strings, each one of `+I -U +U -D`.
@@ -68,13 +68,13 @@ def encode_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def decode_kinds(codes: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the text of stored codes, the inverse of `encode_kinds`. Pure.
+    """Returns the text of stored codes, the inverse of `encode_kinds`. Pure.
 
     Args:
         codes: Int8 array of codes.
 
     Raises:
-        DataCorrupted: A code that is none of the four, or NULL: the file that held it is damaged.
+        DataCorrupted: A code that is none of the four, or NULL: the file with it is damaged.
     """
     values = _single_array(codes)
     numbers = _codes_to_numpy(values)
@@ -91,7 +91,7 @@ def concat_kinds(
 
 
 def is_retract(codes: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Tell for each code whether the row takes away (`-U`, `-D`) instead of adding.
+    """Returns for each code whether the row deletes (`-U`, `-D`) instead of adding.
 
     Raises:
         DataCorrupted: As `decode_kinds`.

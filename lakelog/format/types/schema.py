@@ -1,7 +1,7 @@
 """A table's schema: Arrow fields with ids that are never used twice, the primary key and the partition columns.
 
-Field ids travel in Arrow field metadata under `PARQUET:field_id`, the key that Parquet writers and readers use as
-well, so that one schema object serves the wire, the files and memory.
+Field ids are in Arrow field metadata under `PARQUET:field_id`, the key that Parquet writers and readers use as well, so
+one schema object serves the wire, the files and memory.
 """
 
 from __future__ import annotations

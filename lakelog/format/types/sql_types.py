@@ -1,7 +1,7 @@
-"""How table types are written in SQL: Spark's names, and the synonyms that Flink, Hive and ANSI users expect.
+"""The SQL form of table types: Spark's names, and the synonyms that Flink, Hive and ANSI users expect.
 
-A parser of its own instead of sqlglot's: sqlglot reads `INT INT` as INT and `INT8` as one byte, knows no BYTES, loses
-NOT NULL inside nested types, and its import alone (0.36 s) would break the budget of `import lakelog`.
+The parser is not sqlglot's: sqlglot reads `INT INT` as INT and `INT8` as one byte, knows no BYTES, loses NOT NULL
+inside nested types, and its import alone (0.36 s) would exceed the budget of `import lakelog`.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def to_sql_type(data_type: pa.DataType) -> str:
-    """Return a canonical type as SQL text that `from_sql_type` reads back to an equal type. Pure.
+    """Returns a canonical type as SQL text that `from_sql_type` reads back to an equal type. Pure.
 
-    Nested fields that cannot be NULL carry `NOT NULL`; names that are no plain words are put in back-quotes.
+    Nested fields that cannot be NULL have `NOT NULL`; names that are no plain words are in back-quotes.
 
     Raises:
         InvalidArgument: The type is not canonical (`lakelog.format.types.types.canonical_type`).
@@ -96,7 +96,7 @@ def to_sql_type(data_type: pa.DataType) -> str:
 
 
 def from_sql_type(text: str) -> pa.DataType:
-    """Return the canonical type that an SQL type names. Pure; upper and lower case are the same.
+    """Returns the canonical type of an SQL type name. Pure; ignores case.
 
     TIMESTAMP is an instant and TIMESTAMP_NTZ a wall-clock time, as in Spark. Lengths of VARCHAR(n), CHAR(n) and
     BINARY(n) are read and not enforced, as in Spark's own tables. `STRUCT<a: INT NOT NULL, b STRING>` and `ROW<...>`
@@ -106,7 +106,7 @@ def from_sql_type(text: str) -> pa.DataType:
         text: One type and nothing else, for instance `MAP<STRING, DECIMAL(10, 2)>`.
 
     Raises:
-        InvalidArgument: Not such a type; says at which character, what stands there and what was expected.
+        InvalidArgument: It is not such a type; says at which character, what is there and what was expected.
     """
     if len(text) > MAX_SQL_TYPE_LENGTH:
         raise InvalidArgument(
@@ -248,7 +248,7 @@ class _Parser:
         return LOCAL_TIMESTAMP if without else INSTANT
 
     def _parse_numbers(self, most: int) -> tuple[int, ...]:
-        """Read `(n)` or `(n, m)` if there is one."""
+        """Reads `(n)` or `(n, m)` if there is one."""
         if not self._accept("("):
             return ()
         numbers: list[int] = []

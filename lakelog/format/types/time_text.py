@@ -18,7 +18,7 @@ _UNITS: Final = {"s": ("s", 1), "ms": ("ms", 10**3), "us": ("µs", 10**6), "ns":
 def to_time_texts(column: pa.Array) -> pa.Array:
     """Returns dates and timestamps in ISO 8601, like `2013-01-01T10:00:00.000000`, with a Z for instants. Pure.
 
-    Beyond the years -32767 to 32767 it is the number behind the value and its unit.
+    Beyond the years -32767 to 32767 the text is the stored number and its unit.
 
     Args:
         column: A date or timestamp array.

@@ -1,9 +1,8 @@
 """Which Arrow types a table may have, and the one canonical form of each.
 
-What belongs here: the types that Parquet, Arrow and Spark share without loss. `canonical_type` maps every variant that
-holds exactly the same values (large strings, dictionaries, coarser timestamps ...) to its canonical type and refuses
-the rest with the type to use instead. How types are written in SQL stands in `sql_types.py`, how values are brought to
-a table's types in `cast.py`.
+What belongs here: the types that Parquet, Arrow and Spark share without loss. `canonical_type` maps every variant with
+exactly the same values (large strings, dictionaries, coarser timestamps ...) to its canonical type and refuses the rest
+with the type to use instead. `sql_types.py` has the SQL form of types, and `cast.py` casts values to a table's types.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MAX_FIELDS: Final = 10_000
 """Fields of a schema, nested ones counted; planning and Spark's own analysis are linear or worse in it."""
 
 MAX_TYPE_DEPTH: Final = 32
-"""Levels of nesting; Parquet readers recurse over them, so that a hostile type could exhaust a thread's stack."""
+"""Levels of nesting; Parquet readers recurse over them, so a hostile type could exhaust a thread's stack."""
 
 MAX_NAME_LENGTH: Final = 255
 """Characters of the name of a column or nested field; longer ones are mistakes, and fit into no list or message."""
@@ -53,7 +52,7 @@ _CANONICAL_PRIMITIVES: Final[frozenset[pa.DataType]] = frozenset(
 )
 
 HARMLESS_EXTENSIONS: Final = frozenset({"arrow.json", "arrow.uuid"})
-"""Extension types whose storage means the same without the name; all others would silently change their meaning."""
+"""Extension types whose storage has the same meaning without the name; all others would silently change it."""
 
 _REFUSED: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
     (lambda t: t == pa.uint8(), "cast it to int16"),
@@ -72,7 +71,7 @@ _REFUSED: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
 
 
 def canonical_type(data_type: pa.DataType, path: str) -> pa.DataType:
-    """Return the canonical table type that holds exactly the values of `data_type`. Pure.
+    """Returns the canonical table type with exactly the values of `data_type`. Pure.
 
     Args:
         data_type: Any Arrow type, nested ones included.
@@ -90,7 +89,7 @@ def canonical_type(data_type: pa.DataType, path: str) -> pa.DataType:
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """Return `schema` with every column's canonical type; names, order, nullability and schema metadata are kept.
+    """Returns `schema` with every column's canonical type; names, order, nullability and schema metadata are kept.
 
     Raises:
         InvalidArgument: Lists every column that is refused, not only the first; also for no columns, names that are
@@ -117,20 +116,20 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def count_fields(data_type: pa.DataType) -> int:
-    """Return the number of fields of a column of this type: 1 for itself plus all nested ones.
+    """Returns the number of fields of a column of this type: 1 for itself plus all nested ones.
 
-    The depth must be bounded, as that of a canonical type is.
+    The depth must be bounded, like that of a canonical type.
     """
     return 1 + sum(count_fields(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 def is_primitive(data_type: pa.DataType) -> bool:
-    """Tell whether a canonical type holds single values: everything but list, struct and map."""
+    """Whether a canonical type holds single values: everything except list, struct and map."""
     return not pt.is_nested(data_type)
 
 
 def check_key_type(data_type: pa.DataType, path: str) -> None:
-    """Check that a canonical type may be part of a primary key, bucket key or partition (semantics 1.5).
+    """Checks that a canonical type may be part of a primary key, bucket key or partition (semantics 1.5).
 
     Raises:
         InvalidArgument: Floats, because NaN and -0.0 make equality a matter of opinion, and nested types.

@@ -1,4 +1,4 @@
-"""How many bytes a value takes in memory, about: what columns of keys cost to read and merge."""
+"""The approximate number of bytes of a value in memory: what key columns cost to read and merge."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 import pyarrow as pa
 
 ASSUMED_TEXT_BYTES: Final = 40
-"""Of a value whose length its type does not tell."""
+"""The size of a value whose type does not define its length."""
 
 
 def row_bytes(schema: pa.Schema, names: Iterable[str]) -> int:
-    """About how many bytes a row takes in some columns. Pure."""
+    """The approximate size of a row in some columns, in bytes. Pure."""
     return sum(_width(schema.field(name).type) for name in names)
 
 

@@ -1,1 +1,1 @@
-"""Reading changes out of a table's external log."""
+"""Reading changes from a table's external log."""

@@ -1,4 +1,4 @@
-"""What records of a table's log show: as the files would, row for row and in their order."""
+"""Turns records of a table's log into changes: the same rows in the same order as the files would show."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ LoggedCommits = Sequence[tuple[Snapshot, FetchedRecords]]
 
 @dataclass(frozen=True)
 class LogChanges:
-    """Turns records into the changes that they are. Immutable but for the caches.
+    """Turns records into changes. Immutable except for the caches.
 
     Args:
-        table: The table; its schema is what is read with.
-        names: The columns to return, `_snapshot_id` and perhaps `_row_kind` among them.
-        condition: Of the rows to return; None: all.
+        table: The table; rows are read with its schema.
+        names: The columns to return, including `_snapshot_id` and perhaps `_row_kind`.
+        condition: The condition of the rows to return; None: all.
         store: Where the table's files are.
-        states: Which files the states before hold, to look old rows up in.
-        caches: Of this process.
+        states: Returns the files of the states before, to look old rows up.
+        caches: The caches of this process.
     """
 
     table: TableInfo
@@ -56,19 +56,19 @@ class LogChanges:
     caches: Caches | None = field(repr=False)
 
     def emit(self, source: ChangeSource, logged: LoggedCommits, *, topic: str) -> Iterator[pa.RecordBatch]:
-        """The changes of some snapshots that follow each other, of all of whose records that are in some buckets.
+        """Emits the changes of successive snapshots, given all their records in some buckets.
 
         Args:
-            source: Theirs; AS_LOGGED, NORMALIZED or LOOKED_UP.
-            logged: At least one.
-            topic: For messages.
+            source: The snapshots' change source: AS_LOGGED, NORMALIZED or LOOKED_UP.
+            logged: The snapshots with their records, at least one.
+            topic: The topic's name, for messages.
 
         Yields:
-            Batches, none of them empty, the rows of each of one snapshot.
+            Batches, none of them empty; all rows of a batch belong to one snapshot.
 
         Raises:
-            DataCorrupted: A record cannot be read, or a file of a state before is damaged or missing; named.
-            SnapshotExpired: The state before the first one is no longer kept.
+            DataCorrupted: A record cannot be read, or a file of an earlier state is damaged or missing; named.
+            SnapshotExpired: The state before the first snapshot has expired.
         """
         if source is ChangeSource.AS_LOGGED:
             for _, records in logged:
@@ -86,7 +86,7 @@ class LogChanges:
         yield from self._normalize(changes, part, topic)
 
     def show(self, records: FetchedRecords, *, topic: str) -> Iterator[pa.RecordBatch]:
-        """Records as they are, by snapshot and then in the order of its files.
+        """Returns records as they are, by snapshot and then in the order of its files.
 
         Yields:
             Batches, none of them empty.
@@ -146,7 +146,7 @@ class LogChanges:
         options = TableOptions(self.table.options)
         columns = to_scan_columns(self.names, schema, self.condition)
         if looked_up:
-            # Whether an update is told depends on columns that nobody may have asked for.
+            # Whether an update is emitted depends on columns that the reader may not have requested.
             columns = dataclasses.replace(columns, read=tuple(schema.arrow))
         return NormalizedChanges(
             self.states,
@@ -163,7 +163,7 @@ class LogChanges:
     def _in_order(self, decoded: DecodedRecords, records: FetchedRecords) -> pa.Table:
         """The rows by snapshot, partition, bucket and place, each old row right before its new one.
 
-        Behind them `_row_kind` and `_snapshot_id`.
+        `_row_kind` and `_snapshot_id` are the last columns.
         """
         places = records.indexes.to_numpy(zero_copy_only=False)
         ids = records.snapshot_ids.to_numpy(zero_copy_only=False)
@@ -174,7 +174,7 @@ class LogChanges:
         order = np.lexsort((places, ranks, ids))
         rows, kinds = decoded.rows, decoded.kinds
         if decoded.before is not None:
-            # Behind all rows stand the old ones; those that there are go right before theirs.
+            # Old rows come after all other rows; those that exist move right before their new rows.
             rows = pa.concat_tables([rows, decoded.before])
             kinds = np.concatenate([kinds, np.full(len(order), RowKind.UPDATE_BEFORE, np.int8)])
             ids = np.concatenate([ids, ids])

@@ -1,8 +1,7 @@
 """What snapshots bring to the external log, in the order in which it is published (reliability R4).
 
-The order is a function of the files alone, so that a publisher that begins again finds each row at the same place: by
-snapshot, then bucket, then partition, then place in the commit. A row's index is its number in this order within its
-snapshot.
+The order depends only on the files, so a publisher that restarts finds each row at the same place: by snapshot, then
+bucket, then partition, then place in the commit. A row's index is its number in this order within its snapshot.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _ORDER: Final = [
 class LogChunk:
     """The rows that a snapshot brings to one bucket.
 
-    Those of a key stand in the order of arrival. Each file is ordered by key; rows of a key may stand in several. Of
-    append tables they are as they came.
+    Rows of a key are in the order of arrival. Each file is ordered by key; rows of a key can be in several files. Rows
+    of append tables are in the order in which they arrived.
 
     Args:
         snapshot: The snapshot.
-        bucket: Of all partitions alike; 0 in a table without buckets.
-        files: Each with a row-kind column where a row of it may be another than +I.
+        bucket: The bucket's number, for all partitions together; 0 in a table without buckets.
+        files: The files, each with a row-kind column if it can have rows other than +I.
         first_index: The index of the first row.
-        row_count: Rows of the files together.
+        row_count: The number of rows in the files.
     """
 
     snapshot: Snapshot
@@ -57,10 +56,10 @@ class LogPlan:
 
     Args:
         table: The table, as it is now.
-        schema: What to read with.
+        schema: The schema to read with.
         file_schemas: Every schema that a file may have been written with, by id.
-        snapshots: Those that were asked for, up to the first one whose log is its changelog, while that is open.
-        chunks: In the order of the log; none for a snapshot that brings nothing.
+        snapshots: The requested ones, up to the first one that waits for the changelog that is its log.
+        chunks: The chunks in the order of the log; none for a snapshot that brings nothing.
     """
 
     table: TableInfo
@@ -71,11 +70,11 @@ class LogPlan:
 
 
 def plan_log(metastore: Metastore, table_uuid: str, after: int, until: int) -> LogPlan:
-    """Plans the log of the snapshots behind `after` up to and with `until`, at most 10,000, by one call.
+    """Plans the log of the snapshots after `after` up to and including `until`, at most 10,000, by one call.
 
     Raises:
         NotFound: No such table or snapshot.
-        SnapshotExpired: A part of the range is not kept any more.
+        SnapshotExpired: A part of the range has expired.
     """
     plan = metastore.plan(PlanRequest(table_uuid, InRange(after, until), log=True))
     first_pending = next((place for place, each in enumerate(plan.range_snapshots) if _is_pending(each)), None)
@@ -86,17 +85,17 @@ def plan_log(metastore: Metastore, table_uuid: str, after: int, until: int) -> L
 
 
 def has_topic_buckets(table: TableInfo) -> bool:
-    """Whether a bucket of a table is the topic's partition of its number; else any will do (semantics 4.3). Pure."""
+    """Whether a bucket's rows go to the topic partition of its number; else to any partition (semantics 4.3). Pure."""
     return bool(table.schema.primary_key) or TableOptions(table.options).bucket_count(False) > 0
 
 
 def to_topic_partition(file: LiveFile, partitions: int, *, has_buckets: bool) -> int:
-    """The topic's partition that a file's rows go to; those without buckets are spread file by file. Pure."""
+    """The topic partition for a file's rows; rows without buckets are spread file by file. Pure."""
     return file.bucket if has_buckets else (file.added_snapshot + file.order_ordinal) % partitions
 
 
 def _to_chunks(files: list[LiveFile], snapshots: Mapping[int, Snapshot]) -> tuple[LogChunk, ...]:
-    """Neighbours of one snapshot and bucket become one piece."""
+    """Makes one chunk of adjacent files of one snapshot and bucket."""
     if not files:
         return ()
     places = np.array([(file.added_snapshot, file.bucket) for file in files], np.int64)

@@ -1,4 +1,4 @@
-"""What all who read a table's log snapshot by snapshot ask of its records."""
+"""Questions about log records that all readers by snapshot share."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from lakelog.errors import HistoryDiverged
 from lakelog.log.records import FetchedRecords
 
 PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions whether a snapshot is published by now: mostly it is within some milliseconds."""
+"""Pauses between polls for a snapshot to be published: mostly it takes some milliseconds."""
 
 NO_SNAPSHOT: Final = -1
 
 
 def to_snapshot_ids(records: FetchedRecords) -> npt.NDArray[np.int64]:
-    """The snapshot of each record; `NO_SNAPSHOT`: it was sent before its commit, or is somebody else's. Pure."""
+    """The snapshot of each record; `NO_SNAPSHOT`: sent before its commit, or not from this table. Pure."""
     ids: npt.NDArray[np.int64] = records.snapshot_ids.fill_null(NO_SNAPSHOT).to_numpy(zero_copy_only=False)
     return ids
 
 
 def check_history(records: FetchedRecords, uuids: pa.Array | pa.Scalar, topic: str) -> None:
-    """Checks that records are of the snapshots that the table has. Pure.
+    """Checks that records belong to the snapshots that the table has. Pure.
 
     Args:
-        records: Each of a snapshot.
-        uuids: Binary: that of its snapshot for each record, or one for all, as the metastore has them.
-        topic: Where they stand, for messages.
+        records: Records that each have a snapshot.
+        uuids: Binary: the metastore's uuid of each record's snapshot, or one for all records.
+        topic: Their topic, for messages.
 
     Raises:
-        HistoryDiverged: One is of another snapshot of the same number.
+        HistoryDiverged: A record belongs to another snapshot with the same id.
     """
     is_same = pc.equal(records.uuids, uuids).fill_null(False)
     if pc.all(is_same).as_py():

@@ -1,6 +1,6 @@
-"""Which snapshots' changes come out of the table's log, and which out of its files (semantics 4). Pure.
+"""Which snapshots' changes come from the table's log, and which from its files (semantics 4). Pure.
 
-Both show the same, so that whoever reads may take either, and go from one to the other between snapshots.
+Both show the same, so a reader can use either, and can switch between them from one snapshot to the next.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.changes import EMITTED_ROWS
 
 LOG_TOO_SHORT: Final = "LOG_TOO_SHORT"
-"""Why a log that does not hold what is to be read of it (any more) cannot be used."""
+"""The reason when a log does not hold (any more) what should be read from it."""
 
 _CLOCKS_MS: Final = 300_000
-"""By so much the clocks of brokers, of the metastore's database and of readers may differ."""
+"""How far the clocks of brokers, of the metastore's database and of readers may differ."""
 
 
 class ChangeSource(enum.Enum):
-    """How a snapshot's changes are known."""
+    """How a reader gets a snapshot's changes."""
 
     NOTHING = "nothing"
-    """It shows none."""
+    """The snapshot shows no changes."""
     FILES = "files"
     AS_LOGGED = "as logged"
-    """The records are what is shown."""
+    """The records are shown as they are."""
     NORMALIZED = "normalized"
-    """Of the records and the rows that were there before, without updates that change nothing."""
+    """From the records and the rows before them, without updates that change nothing."""
     LOOKED_UP = "looked up"
-    """Of both, as the table's changelog has it."""
+    """From both, with the rules of the table's changelog."""
 
 
 @dataclass(frozen=True)
 class ChangeSources:
-    """The ways of one table with a log.
+    """The change sources of one table with a log.
 
     Args:
-        schema: What is read with.
-        is_upsert: Values that were replaced are not in the log.
+        schema: The schema to read with.
+        is_upsert: Whether the log leaves out values that were replaced.
         is_lookup: The changelog producer is `lookup`.
     """
 
@@ -56,12 +56,12 @@ class ChangeSources:
 
     @staticmethod
     def of(table: TableInfo) -> ChangeSources:
-        """Those of a table as it is."""
+        """The sources of a table in its current state."""
         is_lookup = TableOptions(table.options).get(CHANGELOG_PRODUCER) == "lookup"
         return ChangeSources(table.schema, load_log_settings(table).is_upsert, is_lookup)
 
     def find(self, snapshot: Snapshot) -> ChangeSource:
-        """How the changes of a snapshot are known."""
+        """Returns the source of a snapshot's changes."""
         content, changelog = snapshot.log, snapshot.changelog
         if snapshot.kind is SnapshotKind.COMPACT and changelog is not ChangelogState.ATTACHED:
             return ChangeSource.NOTHING
@@ -70,7 +70,7 @@ class ChangeSources:
         if not self.schema.primary_key:
             return ChangeSource.AS_LOGGED
         if snapshot.added_rows > EMITTED_ROWS:
-            # All of a snapshot is in memory here; of files some ranges of keys are.
+            # All of a snapshot is in memory here; with files only some key ranges are.
             return ChangeSource.FILES
         if content is LogContent.CHANGELOG:
             if not self.is_upsert:
@@ -79,17 +79,17 @@ class ChangeSources:
         return ChangeSource.NORMALIZED if changelog is ChangelogState.NONE else ChangeSource.LOOKED_UP
 
     def check_age(self, snapshot: Snapshot, now_ms: int) -> None:
-        """Checks that no record of a snapshot can have been compacted away; once all that there are have been read.
+        """Checks that no record of a snapshot can have been compacted away; call it after all existing ones are read.
 
-        Of a key that changes again Kafka forgets records that are old enough, which leaves no trace: the old row of its
-        next change would be one that nobody was told of.
+        When a key changes again, Kafka may delete its older records without a trace. The old row of the next change
+        would then be a row that readers have never seen.
 
         Args:
-            snapshot: The oldest one that is read.
+            snapshot: The oldest snapshot that is read.
             now_ms: The time now.
 
         Raises:
-            SnapshotExpired: One may have been; reason `LOG_TOO_SHORT`.
+            SnapshotExpired: A record may be missing; reason `LOG_TOO_SHORT`.
         """
         if self.is_upsert and now_ms - snapshot.committed_at_ms > UNCOMPACTED_MS - _CLOCKS_MS:
             raise SnapshotExpired(
@@ -100,17 +100,17 @@ class ChangeSources:
 
 
 def can_do_without_log(error: LakelogError, *, requires_log: bool) -> bool:
-    """Whether a stream goes on without a log that failed so. Pure.
+    """Whether a stream can go on without a log that failed with this error. Pure.
 
     Args:
         error: What happened.
-        requires_log: The log was asked for.
+        requires_log: Whether the user requested the log.
     """
     if isinstance(error, SnapshotExpired):
         return error.reason == LOG_TOO_SHORT
     if isinstance(error, NotFound):
         return error.reason != "TABLE_NOT_FOUND"
     if isinstance(error, PermissionDenied | InvalidArgument):
-        # Who reads may have no credentials of the brokers, or no client for them, but all files.
+        # A reader may lack credentials for the brokers, or a client for them, but can read all files.
         return not requires_log
     return isinstance(error, Unavailable)

@@ -1,4 +1,4 @@
-"""How long who reads a log waits for what should be there, before the files are read in its place."""
+"""How long a reader of a log waits for missing records before it reads the files instead."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import time
 from typing import Final
 
 STALL_S: Final = 10.0
-"""So long nothing may happen: else the publisher or the brokers stand still, and the files are there."""
+"""Without any progress for this long, the publisher or the brokers are stuck, and the files are there."""
 
 
 class LogStallTimer:
-    """Counts from the last time that something happened, so that neither slow brokers nor busy readers end it.
+    """Measures the time since the last progress, so that neither slow brokers nor busy readers end the wait.
 
-    Something has happened when records have come, when offsets without any were passed, and when what was handed out
-    has been taken: who takes it may have been busy with it for as long.
+    Progress means: records arrived, offsets without records were passed, or the caller took what it was handed, because
+    the caller may have been busy with that.
     """
 
     def __init__(self) -> None:
         self._since_s = time.monotonic()
 
     def renew(self) -> None:
-        """Something has happened."""
+        """Notes progress."""
         self._since_s = time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing has happened for too long."""
+        """Whether there was no progress for too long."""
         return time.monotonic() - self._since_s > STALL_S

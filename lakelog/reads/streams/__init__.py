@@ -1,1 +1,1 @@
-"""Following tables: subscriptions that read by themselves or through the reader service, and their consumers."""
+"""Following tables: subscriptions that read directly or through the reader service, and their consumers."""

@@ -1,4 +1,4 @@
-"""What subscriptions hand out, and where their readers are."""
+"""The batches of subscriptions, and the positions of their readers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 import pyarrow as pa
 
 NO_SNAPSHOT: Final = 0
-"""In place of a snapshot's id: the rows were told before their commit."""
+"""Stands for a snapshot's id: the rows were shown before their commit."""
 
 
 @dataclass(frozen=True)
 class StreamBatch:
-    """The rows that one snapshot changed, all buckets together, or some of them where they are many.
+    """The rows that one snapshot changed, of all buckets, or some of these rows if they are many.
 
-    Or some of the rows that were there when the subscription began.
+    It can also hold some of the rows that existed when the subscription began.
 
     Attributes:
-        data: The rows; of a table with a primary key the last column, `_row_kind`, says what became of each.
+        data: The rows; in a table with a primary key the last column, `_row_kind`, says what happened to each.
         snapshot_id: The snapshot that changed them, or whose state they are; 0: no snapshot has them yet (`is_early`).
         table: `database.table`.
     """
@@ -30,10 +30,10 @@ class StreamBatch:
 
     @property
     def is_early(self) -> bool:
-        """Whether the rows came before their commit, or are taken back because it never comes.
+        """Whether the rows came before their commit, or are taken back because the commit never comes.
 
-        This happens with `log.consistency` = `eventual` only. Such rows belong to no position: a reader that begins
-        again at a position gets them again.
+        This happens only with `log.consistency` = `eventual`. Such rows belong to no position: a reader that restarts
+        at a position gets them again.
         """
         return self.snapshot_id == NO_SNAPSHOT
 
@@ -54,17 +54,17 @@ class SnapshotChanges:
 
     @property
     def data(self) -> pa.Table:
-        """The rows as one table; nothing is copied."""
+        """The rows as one table, without a copy."""
         return pa.Table.from_batches(self.batches)
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reader of a table is: all up to and with this snapshot is done.
+    """The position of a reader in a table: everything up to and including this snapshot is done.
 
     Attributes:
-        snapshot_id: 0: nothing is done, and what comes next is the first snapshot.
-        snapshot_uuid: Its uuid; empty where there is none.
+        snapshot_id: The snapshot; 0: nothing is done, and the first snapshot comes next.
+        snapshot_uuid: Its uuid; empty if there is none.
     """
 
     snapshot_id: int
@@ -73,13 +73,13 @@ class Position:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a source of changes hands out: a batch, how far its reader is when it is done, or both.
+    """An item from a source of changes: a batch, the reader's position when it is done, or both.
 
     Args:
         batch: Rows; None: only the position moves.
-        done: Where the reader is when it is done with all of it, by table (`database.table`), of those in which it gets
-            ahead; None: still inside of a commit.
-        skipped: Which of the snapshots that `done` moves behind overwrote rows and show nothing, by table; rising.
+        done: The reader's position when all of it is done, by table (`database.table`), for tables in which it
+            advances; None: still inside a commit.
+        skipped: Which of the snapshots that `done` passes overwrote rows and show nothing, by table; rising.
     """
 
     batch: StreamBatch | None

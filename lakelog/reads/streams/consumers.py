@@ -1,4 +1,4 @@
-"""The consumers of a table: named readers whose position the metastore keeps."""
+"""The consumers of a table: named readers whose positions the metastore stores."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Consumers:
     """The consumers of a table; `Table.consumers` makes it.
 
     Args:
-        metastore: Who keeps them.
+        metastore: Stores the consumers.
         table_uuid: The table.
-        request: Asks the metastore in the name of the table's handle.
+        request: Calls the metastore on behalf of the table's handle.
     """
 
     def __init__(self, metastore: Metastore, table_uuid: str, request: Callable[[Callable[[], Any]], Any]) -> None:
@@ -37,12 +37,12 @@ class Consumers:
         self._request = request
 
     def list(self) -> pa.Table:
-        """Lists them by id.
+        """Lists the consumers by id.
 
         Returns:
-            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (its reader; NULL: none),
-            used_at (when the reader was heard of last), expires_at (unless it is used), expired (it keeps nothing any
-            more until a subscription uses its id again).
+            Columns id, snapshot_id (the last one that is done; NULL: none), holder (its reader; NULL: none), used_at
+            (when the reader reported last), expires_at (unless it is used), expired (whether it retains nothing until a
+            subscription uses its id again).
         """
         found = self._request(lambda: self._metastore.list_consumers(self._table_uuid))
         columns = [
@@ -56,14 +56,14 @@ class Consumers:
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
 
     def reset(self, consumer_id: str, snapshot_id: int) -> None:
-        """Lets a consumer go on after a snapshot, back or forth. Its reader is fenced.
+        """Moves a consumer to a position after a snapshot, back or forth. Its reader is fenced.
 
         Args:
             consumer_id: The consumer.
             snapshot_id: At most the newest; 0: it begins with the first.
 
         Raises:
-            NotFound: There is no such consumer; names those there are.
+            NotFound: There is no such consumer; names the existing ones.
             InvalidArgument: The table has no such snapshot, or an argument is not possible; named.
         """
         check_text(consumer_id, "consumer_id", "reports")
@@ -71,11 +71,11 @@ class Consumers:
         self._request(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
 
     def delete(self, consumer_id: str) -> None:
-        """Forgets a consumer, and what was kept for it. Its reader is fenced.
+        """Deletes a consumer, and releases what it retained. Its reader is fenced.
 
         Raises:
-            NotFound: There is none; names those there are.
-            InvalidArgument: It is no consumer's id.
+            NotFound: There is no such consumer; names the existing ones.
+            InvalidArgument: It is not a valid consumer id.
         """
         check_text(consumer_id, "consumer_id", "reports")
         self._request(lambda: self._metastore.delete_consumer(self._table_uuid, consumer_id))

@@ -1,4 +1,4 @@
-"""Following tables: the rows they begin with, then what each commit changes, as the metastore tells of it."""
+"""Follows tables: the rows they begin with, then the changes of each commit, as the metastore reports it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 
 _MAX_ROWS: Final = 1 << 17
 _MAX_BYTES: Final = 32 << 20
-"""A snapshot of at most so much is one batch."""
+"""A snapshot of at most this size is one batch."""
 
 
 class TablesFollower:
     """Implements `lakelog.reads.streams.subscription.Follower` for one table or several.
 
-    Commits are put in order by `CommitOrder`. Of each answer of it, the snapshots of a table are planned and read
-    together, and what they show is handed out commit by commit.
+    `CommitOrder` orders the commits. The snapshots of a table in one of its answers are planned and read together, and
+    shown commit by commit.
 
     Args:
-        metastore: Who tells of commits.
-        tables: What to show of each table, and where to begin with it.
-        counts: Of what the tables read.
+        metastore: Reports commits.
+        tables: What to show of each table, and where to begin.
+        counts: Counts what the tables read.
         last_watermark_ms: A table ends before the first snapshot with a greater watermark; None: it does not end.
-        expired: What happens when the next change is no longer kept: fail, earliest or full.
+        expired: What happens when the next change has expired: fail, earliest or full.
         complete: Show a snapshot once its changelog and those before it are attached; rows as they were written need
             none.
-        on_begin: Told where the tables begin anew, when that happened.
-        on_close: Told when it is closed, perhaps more than once.
+        on_begin: Called with the new beginnings if the tables begin again.
+        on_close: Called when it is closed, perhaps more than once.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class TablesFollower:
         self._complete = complete
         self._on_begin = on_begin
         self._on_close = on_close
-        # Rows of what comes next that the reader has already.
+        # The number of the next rows that the reader already has.
         self._to_skip: dict[str, int] = {}
-        # What was handed out, some of it perhaps of a commit that is not whole yet.
+        # Snapshots that were handed out, perhaps including parts of an unfinished commit.
         self._shown: dict[str, Position] = {}
-        # Snapshots that were passed over since the position was told last, by table: what is told with it comes once,
-        # also to a reader whose connection breaks in between.
+        # Snapshots that were skipped since the last reported position, by table: each is reported once, also to a
+        # reader whose connection breaks in between.
         self._skipped: dict[str, list[int]] = {}
         self._closed = threading.Event()
         self._watch: Watch | None = None
@@ -80,7 +80,7 @@ class TablesFollower:
         return self._counts.metrics
 
     def follow(self) -> Iterator[Progress]:
-        """Hands out the rows to begin with, then each commit; blocks; ends when closed."""
+        """Yields the initial rows, then each commit; blocks; ends when closed."""
         try:
             yield from self._follow_on()
         finally:
@@ -97,11 +97,11 @@ class TablesFollower:
                     raise self._explain_expired() or error from error
                 self._starts = self._start_over()
                 if self._starts == begun:
-                    # It would fail again: what the oldest snapshot replaced is no longer known, for instance.
+                    # It would fail again, for instance if rows that the oldest snapshot replaced are no longer known.
                     raise
                 self._on_begin(list(self._starts.values()))
             except NotFound as error:
-                # Dropped before the watch was open, or while a plan was asked for.
+                # A table was dropped before the watch was open, or during planning.
                 raise (self._to_dropped(error) or error) from error
             else:
                 return
@@ -117,7 +117,7 @@ class TablesFollower:
         self._on_close()
 
     def _explain_expired(self) -> SnapshotExpired | None:
-        """The error for the table that was left behind; None: none was, so something else has expired."""
+        """The error for the table whose position expired; None: no table's, so something else has expired."""
         tables = list(self._tables.values())
         found = self._metastore.list_latest([table.info.table_uuid for table in tables])
         for table, kept in zip(tables, found, strict=True):
@@ -168,13 +168,13 @@ class TablesFollower:
                 raise self._tables[event.table_uuid].to_dropped()
 
     def _listen(self, watch: Watch) -> Generator[WatchEvent | Progress]:
-        """What the watch tells, and what is to be shown in between; asked for the next once all of one was shown."""
+        """Events of the watch, and what is shown in between; reads the next one when all of one was shown."""
         yield from watch
 
     def _show_states(self, order: CommitOrder, positions: dict[str, Position]) -> Iterator[Progress]:
-        """Hands out the rows to begin with. The position moves when those of all tables are done.
+        """Yields the initial rows. The position moves when those of all tables are done.
 
-        A table whose watermark is beyond the end is told to have ended.
+        A table whose watermark is beyond the end is reported as ended.
         """
         held: StreamBatch | None = None
         bound = self._last_watermark_ms
@@ -190,7 +190,7 @@ class TablesFollower:
                 if bound is not None and state.watermark_ms is not None and state.watermark_ms > bound:
                     order.end(uuid)
             self._shown[uuid] = positions[uuid]
-        # Where a reader has a part of what comes next already, its position would take that back.
+        # If a reader already has a part of what comes next, its position would undo that.
         reached = {self._tables[uuid].name: at for uuid, at in positions.items() if uuid not in self._to_skip}
         if held is not None or reached:
             yield Progress(held, reached)
@@ -236,7 +236,7 @@ class TablesFollower:
                         if held is not None:
                             yield Progress(held, None)
                         elif done:
-                            # So that a position always stands right before what a reader has a part of.
+                            # So a position is always right before a commit of which the reader has a part.
                             yield self._to_done(None, done)
                             done = {}
                         held = batch
@@ -248,7 +248,7 @@ class TablesFollower:
                 if held is not None:
                     yield self._to_done(held, done)
                     done = {}
-        # Of commits that show nothing only the last is told, since a position is kept by a call.
+        # Among commits that show nothing, only the last position is reported, since each stored position costs a call.
         if done:
             yield self._to_done(None, done)
 
@@ -263,7 +263,7 @@ class TablesFollower:
         return Progress(batch, done, skipped)
 
     def _without_received(self, uuid: str, batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
-        """Leaves out the rows that the reader has already: they come in the same order each time."""
+        """Leaves out rows that the reader already has: they come in the same order each time."""
         for batch in batches:
             skipped = min(self._to_skip.get(uuid, 0), batch.data.num_rows)
             if skipped:
@@ -280,7 +280,7 @@ class TablesFollower:
         return _Cursor(self._tables[uuid].read_changes(shown))
 
     def _start_over(self) -> dict[str, StreamStart]:
-        """Where to go on when a next change is no longer kept: as far as something was shown, nothing comes again."""
+        """Where to go on after a next change has expired: nothing that was shown comes again."""
         starts = start_over(self._metastore, [table.info for table in self._tables.values()], self._expired)
         if self._expired == "full":
             return dict(zip(self._tables, starts, strict=True))
@@ -304,14 +304,14 @@ class TablesFollower:
 
 
 class _Cursor:
-    """Hands out what a range of snapshots changed, snapshot by snapshot."""
+    """Reads the changes of a range of snapshots, snapshot by snapshot."""
 
     def __init__(self, batches: Iterator[StreamBatch]) -> None:
         self._batches = batches
         self._next: StreamBatch | None = None
 
     def read_snapshot(self, snapshot_id: int) -> Iterator[StreamBatch]:
-        """The batches of a snapshot; those before it were asked for."""
+        """The batches of a snapshot; the earlier ones were read before."""
         while True:
             if self._next is None:
                 self._next = next(self._batches, None)
@@ -328,7 +328,7 @@ class _Cursor:
 
 
 def _join_small(batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
-    """The batches of a snapshot as one, all buckets together, where it is small."""
+    """Joins the batches of a small snapshot, of all buckets, into one."""
     first = next(batches, None)
     if first is not None:
         whole = itertools.chain([first], batches)
@@ -337,6 +337,6 @@ def _join_small(batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
 
 
 def _is_before(snapshot: Snapshot, start: StreamStart) -> bool:
-    """Whether a snapshot's changes are passed over."""
+    """Whether a snapshot's changes are skipped."""
     early = start.first_time_ms is not None and snapshot.committed_at_ms < start.first_time_ms
     return early or snapshot.snapshot_id < start.first_snapshot

@@ -1,4 +1,4 @@
-"""What a consumer begins with is held until it has a position, which keeps what comes next (semantics 5.5)."""
+"""Leases the beginning of a consumer until it has a position, which retains what comes next (semantics 5.5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakelog.reads.stream_start import StreamStart
 
 
 class LeasedStart:
-    """Holds the snapshots with which a consumer begins, and all behind them, as a read that lasts does. Thread-safe.
+    """Leases the snapshots with which a consumer begins, and all later ones, like a long read. Thread-safe.
 
-    The rows to begin with are held while they are read. But their reader is done with them later than that, and only
-    then is its position kept: in between nothing else would keep the changes that follow.
+    The initial rows are leased while they are read. But their reader finishes later, and only then is its position
+    stored: in between nothing else would retain the changes that follow.
 
     Args:
-        reads: Holds them, once they last.
+        reads: Leases long reads.
     """
 
     def __init__(self, reads: LeasedReads) -> None:
@@ -27,14 +27,14 @@ class LeasedStart:
         self._leased = ExitStack()
 
     def begin(self, starts: Iterable[tuple[TableInfo, StreamStart]]) -> None:
-        """Holds where a consumer begins, by table."""
+        """Leases the beginning of a consumer, by table."""
         for table, start in starts:
             first = start.full_at or start.after
             if first:
                 self._leased.enter_context(self._reads.reading(table, first))
 
     def end(self) -> None:
-        """Holds nothing any more: the consumer has a position, or nobody reads. Idempotent."""
+        """Releases the leases: the consumer has a position, or its reader is gone. Idempotent."""
         with self._lock:
             leased = self._leased.pop_all()
         leased.close()

@@ -1,4 +1,4 @@
-"""Opening a stream of tables: what is asked is checked, the consumer is opened, the beginning is found."""
+"""Opens a stream of tables: checks the request, opens the consumer, finds the beginning."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ from lakelog.reads.streams.uncommitted.table import UncommittedStreamTable
 from lakelog.storage.parquet.read_counts import ReadCounts
 
 _KEEP_EVERY_MS: Final = 15_000
-"""How often a reader that waits says that it is there."""
+"""How often a waiting reader reports its presence."""
 
 _LEAVE_S: Final = 2.0
-"""A reader that closes waits so long for the metastore to hear of it."""
+"""How long a closing reader waits for the metastore's answer."""
 
 
 @dataclass(frozen=True)
 class OpenStream:
-    """A stream that may be followed.
+    """A stream that can be followed.
 
     Args:
-        follower: What is to come.
-        points: Where it begins, of each table.
-        positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
-        keep: Keeps positions of the consumer; without any it says that the reader is there. Does nothing where there
-            is no consumer.
+        follower: The source of its changes.
+        points: Where it begins, for each table.
+        positions: The consumer's positions, by table (`database.table`); tables without one are missing.
+        keep: Stores positions of the consumer; called without positions it reports the reader's presence. Does nothing
+            without a consumer.
         keep_every_s: See `lakelog.reads.streams.subscription.Subscription`.
     """
 
@@ -83,16 +83,17 @@ def open_stream(
     """Opens a stream of tables, each named once; blocks on the metastore.
 
     Args:
-        context: Where the tables are.
+        context: The metastore, stores, caches and clock.
         tables: At least one.
         request: What to show.
-        holder: Who reads, for whoever looks at the consumer.
-        points: Where a reader is that goes on, one for each table in their order; none: it begins.
-        on_begin: Told, from the thread that follows, where it begins anew when a position has expired; None: nobody.
+        holder: The reader's name, for people who look at the consumer.
+        points: The places of a reader that goes on, one for each table in their order; none: it begins.
+        on_begin: Called, from the thread that follows, with the new beginnings when a position has expired; None: no
+            call.
 
     Raises:
         InvalidArgument: Something is not possible; named.
-        Fenced: Another has opened the consumer since the reader began.
+        Fenced: Another reader has opened the consumer since this reader began.
     """
     parsed = StreamOptions(request.options)
     names = [str(table.name) for table in tables]
@@ -111,7 +112,7 @@ def open_stream(
     try:
         return _begin(context, tables, parsed, views, consumers, points, leased, saver, close, on_begin)
     except BaseException:
-        # Nobody reads then: the consumer is not to be shown as if somebody did.
+        # There is no reader then, and the consumer should not be shown with one.
         close()
         raise
 
@@ -128,7 +129,7 @@ def _begin(
     close: Callable[[], None],
     on_begin: Callable[[Sequence[ResumePoint]], None] | None,
 ) -> OpenStream:
-    """As `open_stream`, behind what is checked and opened there: finds the beginning, and what follows it."""
+    """Does the second part of `open_stream`, after checks and opening: finds the beginning, and what follows it."""
     names = [str(table.name) for table in tables]
     positions = {
         name: Position(each.snapshot_id, each.snapshot_uuid)
@@ -158,11 +159,12 @@ def _begin(
         if name in positions and not points and start.full_at is None and start.after > positions[name].snapshot_id
     }
     if moved:
-        # What lay between has expired. From here on all is kept again, also if nobody ever gets so far.
+        # Changes in between have expired. From here on all are retained again, even if the reader never gets so far.
         positions |= moved
         keep(moved)
     if is_new and not points and parsed.mode == "latest":
-        # What is the newest by now is not the newest when its reader comes back: it would miss what it did not finish.
+        # The newest snapshot now is not the newest when the reader returns, which would then miss what it did not
+        # finish.
         positions = {name: Position(at.after, at.after_uuid) for name, at in zip(names, starts, strict=True)}
         keep(positions)
 
@@ -179,7 +181,7 @@ def _begin(
             on_begin(to_points(begins))
 
     counts = ReadCounts()
-    # Several tables are shown commit by commit, and a reader that goes on within one counts its rows.
+    # Several tables are shown commit by commit, and a reader that resumes within one counts its rows.
     shows_uncommitted = len(tables) == 1 and on_begin is None and not points
     opened = [
         _open_table(context, table, view, counts, parsed, start, shows_uncommitted=shows_uncommitted)
@@ -206,9 +208,9 @@ def _begin(
 
 
 def _find_log(table: TableInfo, view: StreamView, options: StreamOptions) -> LogSettings | None:
-    """The log out of which a table's changes are to come; None: its files tell them. Pure."""
+    """The log that a table's changes should come from; None: they come from its files. Pure."""
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
-    # Rows as they were written are those of the files.
+    # Rows as they were written are in the files.
     if not choose_log(options, settings) or (view.raw and table.schema.primary_key):
         return None
     return settings
@@ -230,7 +232,7 @@ def _open_table(
     requires_log = options.get(STREAM_READ_MODE) is not None
     if not settings.is_eventual:
         return LogStreamTable(context, table, view, counts, requires_log=requires_log, since_ms=start.first_record_ms)
-    # Records that were sent before their commit name no snapshot. Those behind an end that a commit sets are not shown.
+    # Uncommitted records name no snapshot. Those after an end that a commit sets are not shown.
     if not shows_uncommitted or options.get(SCAN_BOUNDED_WATERMARK) is not None:
         return StreamTable(context, table, view, counts)
     return open_uncommitted_table(context, table, view, counts, requires_log=requires_log)
@@ -246,7 +248,7 @@ def _place_in_log(
 ) -> list[StreamStart]:
     """Where a stream of one table begins or goes on by its log.
 
-    Several begin at one moment, which no log knows, and records that were sent before their commit at no snapshot.
+    Several tables begin at one moment, which no log knows; and uncommitted records belong to no snapshot.
     """
     if len(tables) > 1:
         return starts
@@ -273,7 +275,7 @@ def _open_consumers(
         known = {each.consumer_id: each for each in metastore.list_consumers(table.table_uuid)}
         consumer = known.get(consumer_id)
         if consumer is None or consumer.epoch != point.epoch:
-            # Not opened anew: whoever has taken over meanwhile is to stay.
+            # The consumer is not opened again: another reader that has taken over meanwhile keeps it.
             what = "was deleted" if consumer is None else f"is read by '{consumer.holder}' by now"
             raise Fenced(
                 f"Consumer '{consumer_id}' of table {table.name} {what}, so this reader does not go on with it. "
@@ -286,7 +288,7 @@ def _open_consumers(
 
 
 def _go_on(point: ResumePoint, options: StreamOptions) -> StreamStart:
-    """Where a reader goes on that knows where it is. Pure; what its options pass over is passed over still."""
+    """Where a reader with a known place goes on. Pure; what its options skip is still skipped."""
     start = StreamStart(point.snapshot_id, point.snapshot_uuid, skip_rows=point.received_rows)
     if point.from_state:
         since_ms = options.get(STREAM_FILE_CREATION_TIME_MILLIS)
@@ -299,13 +301,13 @@ def _go_on(point: ResumePoint, options: StreamOptions) -> StreamStart:
 
 
 class _PositionSaver:
-    """Keeps a reader's positions in the metastore.
+    """Stores a reader's positions in the metastore.
 
     Args:
-        metastore: Which keeps them.
-        consumers: By the table's name.
-        leased: What they begin with; not any more once they have positions.
-        holder: Who reads.
+        metastore: Stores them.
+        consumers: The consumers by the table's name.
+        leased: Leases on their beginning, which end once they have positions.
+        holder: The reader's name.
     """
 
     def __init__(
@@ -318,7 +320,7 @@ class _PositionSaver:
         self._is_closed = False
 
     def __call__(self, positions: Mapping[str, Position]) -> None:
-        """Keeps positions; without any it says that the reader is there."""
+        """Stores positions; without any it reports the reader's presence."""
         moved = [
             ConsumerPosition(
                 self._consumers[name].table_uuid, self._consumers[name].epoch, at.snapshot_id, at.snapshot_uuid
@@ -332,7 +334,7 @@ class _PositionSaver:
                 return
             self._metastore.advance_consumer(consumer_id, moved)
         except NotFound as error:
-            # The metastore no longer knows more of it than its uuid.
+            # The metastore knows only its uuid now.
             names = {each.table_uuid: name for name, each in self._consumers.items()}
             name = names.get(error.metadata.get("table_uuid", ""))
             if name is None or error.reason != "TABLE_NOT_FOUND":
@@ -341,13 +343,14 @@ class _PositionSaver:
         self._leased.end()
 
     def close(self) -> None:
-        """Holds nothing any more, and says that nobody reads. Idempotent; waits for no metastore that is away."""
+        """Releases the leases and reports that the reader left. Idempotent; waits for no unavailable metastore."""
         self._leased.end()
         if self._is_closed:
             return
         self._is_closed = True
         leaving = threading.Thread(target=self._leave, name="lakelog-leave", daemon=True)
-        # At the end of the interpreter no thread can be started; that nobody reads is then found out by itself.
+        # No thread can start at the end of the interpreter; the metastore then notices by itself that the reader is
+        # gone.
         with contextlib.suppress(RuntimeError):
             leaving.start()
             leaving.join(_LEAVE_S)
@@ -363,7 +366,7 @@ class _PositionSaver:
 
 
 def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:
-    """Raises InvalidArgument where a consumer has a position in some of its tables only."""
+    """Raises InvalidArgument if a consumer has a position in only some of its tables."""
     nowhere = [name for name, each in zip(names, consumers, strict=True) if each.snapshot_id is None]
     if nowhere:
         known = ", ".join(
@@ -381,13 +384,13 @@ def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> Non
 
 
 def _keep_every_s(consumer: Consumer) -> float:
-    """Several times in the span after which an unused consumer expires."""
+    """Reports several times in the span after which an unused consumer expires."""
     lives_ms = consumer.expires_at_ms - consumer.used_at_ms
     return max(min(lives_ms / 4, _KEEP_EVERY_MS) / 1000, 0.05)
 
 
 def _forget(positions: Mapping[str, Position]) -> None:
-    """A reader without a name keeps its position itself."""
+    """A reader without a name stores its position itself."""
 
 
 def _to_view(
@@ -411,6 +414,6 @@ def _to_view(
                 reason="CONTRADICTING_OPTIONS",
                 metadata={"option": SCAN_REMOVE_NORMALIZE.key, "other_option": STREAM_READ_OVERWRITE.key},
             )
-        # The table's option is for those who read its changes.
+        # The table's option is for readers of its changes.
         overwrites = False
     return StreamView(names, condition, raw=raw, overwrites=overwrites)

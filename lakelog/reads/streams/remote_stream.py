@@ -1,15 +1,15 @@
-"""A stream that a reader service reads for us, and that goes on at another of its replicas when one goes away.
+"""A stream that a reader service reads for the client, and that goes on at another replica when one goes away.
 
-The client counts what it has: after a break it says where it is, down to the row, and the next server goes on there. A
-thread of its own reads what comes, so that the answer to a kept position is heard also while nobody takes rows; what it
-may hold is bounded by what the server may send before we say that we took it.
+The client counts what it has: after a break it reports its place, down to the row, and the next server goes on there. A
+thread of its own receives messages, so the answer to a stored position arrives also while the user takes no rows. What
+this thread may hold is bounded by what the server may send before the client acknowledges it.
 
 Invariants:
 
-1. What was handed out is counted before anything else happens to the connection, and only what the connection in use
-   brought is handed out: so nothing is lost or doubled over a break.
-2. A stream with a consumer goes on under the epoch under which it was opened. Who was taken over is told so and never
-   takes over again by itself.
+1. What was handed out is counted before anything else happens to the connection, and only data of the connection in use
+   is handed out: so a break loses and doubles nothing.
+2. A stream with a consumer goes on under the epoch under which it was opened. A reader that was fenced gets an error
+   and never takes over again by itself.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 _log = logging.getLogger(__name__)
 
 _FIRST_ANSWER_S: Final = 30.0
-"""Until a server has opened a stream, which takes several questions to the metastore."""
+"""Until a server has opened a stream, which takes several calls to the metastore."""
 
 _FIRST_CONNECT_S: Final = 5.0
-"""How long it is tried to reach any server the first time."""
+"""How long the first connection to any server is tried."""
 
 _SAVED_WITHIN_S: Final = 10.0
-"""How long a server may take to say that it kept a position; behind that another one is asked. It takes milliseconds,
-but a server that hangs, or whose metastore is away, says nothing at all."""
+"""How long a server may take to confirm a stored position; after that another one is tried. It takes milliseconds,
+but a server that hangs, or whose metastore is away, does not answer at all."""
 
 _MAX_MESSAGE_BYTES: Final = 64 << 20
 
 _CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-    # A server that vanished without closing, or hangs, is noticed after 20 + 10 seconds: of the two timeouts gRPC takes
-    # the longer one.
+    # A server that vanished without closing, or hangs, is noticed after 20 + 10 seconds: gRPC uses the longer of its
+    # two timeouts.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
-    # Also while nothing comes for long: of its own accord gRPC would ask more seldom then.
+    # Also while nothing comes for long: by default gRPC would ping more seldom then.
     ("grpc.http2.max_pings_without_data", 0),
-    # One that is connected to, but does not say a word, is given up after so long, and another one is tried.
+    # A connected server that sends nothing is given up after this long, and another one is tried.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", "lakelog-python"),
@@ -92,7 +92,7 @@ def open_remote_stream(
     Raises:
         InvalidArgument: Something is not possible; as `lakelog.reads.streams.open_stream.open_stream`.
         Unavailable: No replica answers.
-        ResourceExhausted: All replicas have as many subscriptions as they take.
+        ResourceExhausted: All replicas have as many subscriptions as they accept.
     """
     start = build(
         reader_pb2.SubscribeStart,
@@ -115,7 +115,7 @@ def open_remote_stream(
         tuple(map(from_proto_resume_point, opened.tables)),
         from_proto_positions(opened.positions),
         follower.keep,
-        # The server says that the consumer is used.
+        # The server reports that the consumer is used.
         None,
     )
 
@@ -129,8 +129,8 @@ class RemoteFollower:
 
     Args:
         reader: Its replicas.
-        start: What to ask for, without where to go on.
-        policy: For how long, and in which steps, it is tried to come back.
+        start: The request, without the place to go on.
+        policy: For how long, and in which steps, reconnecting is tried.
         clock: For the time.
         rng: A random number in [0, 1).
     """
@@ -154,10 +154,10 @@ class RemoteFollower:
         self._counts = ReadCounts()
         self._next = int(rng() * len(reader.targets))
         self._call: _Call | None = None
-        # One that is being opened, which may take as long as the metastore does.
+        # A call that is being opened, which may take as long as the metastore does.
         self._opening: _Call | None = None
         self._closed = threading.Event()
-        # Whoever holds it may change the call in use, and what is counted.
+        # Only the thread that holds this lock may change the call in use, and what is counted.
         self._lock = threading.RLock()
 
     def open(self) -> reader_pb2.SubscribeOpened:
@@ -171,11 +171,11 @@ class RemoteFollower:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """The snapshots that were passed over; the reader service reads, and has metrics of its own."""
+        """The skipped snapshots; the reader service reads, and has its own metrics."""
         return self._counts.metrics
 
     def follow(self) -> Iterator[Progress]:
-        """Hands out what the service sends; blocks; ends when closed."""
+        """Yields what the service sends; blocks; ends when closed."""
         while not self._closed.is_set():
             call = self._call
             assert call is not None, "it was opened"
@@ -187,7 +187,7 @@ class RemoteFollower:
                 continue
             with self._lock:
                 if call is not self._call:
-                    # Another thread has come back already, from before this message.
+                    # Another thread has reconnected since this message.
                     continue
                 progress = self._count(call, message)
             if progress is None:
@@ -196,11 +196,11 @@ class RemoteFollower:
             call.send(reader_pb2.SubscribeRequest(taken=reader_pb2.TakenProgress(sequence=message.progress.sequence)))
 
     def keep(self, positions: Mapping[str, Position]) -> None:
-        """Keeps positions of the consumer, where there is one. Repeated over breaks: idempotent.
+        """Stores positions of the consumer, if there is one. Repeated over breaks: idempotent.
 
         Raises:
             Fenced: Another reader has taken over.
-            Unavailable: No replica could be reached in time, or it was closed.
+            Unavailable: No replica was reached in time, or the stream was closed.
         """
         if not any(point.epoch for point in self._points.values()):
             return
@@ -232,7 +232,7 @@ class RemoteFollower:
 
     def _count(self, call: _Call, message: reader_pb2.SubscribeResponse) -> Progress | None:
         if message.WhichOneof("response") == "opened":
-            # A position had expired, and the server begins anew.
+            # A position had expired, and the server begins again.
             self._points = {point.table_uuid: from_proto_resume_point(point) for point in message.opened.tables}
             return None
         sent = message.progress
@@ -254,19 +254,19 @@ class RemoteFollower:
         return Progress(batch, done or None, skipped)
 
     def _come_back(self, broken: _Call, failure: LakelogError) -> None:
-        """Goes on at another replica, unless another thread has done so; raises what cannot pass."""
+        """Goes on at another replica, unless another thread has done so; raises lasting errors."""
         if not isinstance(failure, Unavailable):
             broken.close()
             raise failure
         with self._lock:
             if self._call is broken:
                 broken.close()
-                # Not the same again: one that hangs would take its time once more.
+                # Not the same server again: one that hangs would cost its time once more.
                 self._next += 1
                 self._connect(self._clock.monotonic_s() + self._policy.watch_total_s)
 
     def _connect(self, give_up_s: float) -> reader_pb2.SubscribeOpened | None:
-        """Opens the stream at the first replica that takes it; None where it was closed meanwhile."""
+        """Opens the stream at the first replica that accepts it; None if it was closed meanwhile."""
         start = reader_pb2.SubscribeStart()
         start.CopyFrom(self._start)
         start.resume.extend(
@@ -301,7 +301,7 @@ class RemoteFollower:
 
 
 def _is_full(error: LakelogError, points: Mapping[str, ResumePoint]) -> bool:
-    """Whether to say at once that there is no room: not to who was served already, for whom another is to come back."""
+    """Whether to report at once that there is no room: not to a reader served before, since others will return."""
     return isinstance(error, ResourceExhausted) and not points
 
 
@@ -329,7 +329,7 @@ class _Call:
         self._thread.start()
 
     def open(self) -> reader_pb2.SubscribeOpened | LakelogError:
-        """Waits until the stream is open, or the reason why it is not."""
+        """Waits until the stream is open, or for the reason why it is not."""
         try:
             first = self._received.get(timeout=_FIRST_ANSWER_S)
         except queue.Empty:
@@ -347,17 +347,17 @@ class _Call:
         return self._received.get()
 
     def send(self, request: reader_pb2.SubscribeRequest) -> None:
-        """Sends; where the stream has ended, nothing happens."""
+        """Sends; does nothing if the stream has ended."""
         self._requests.put(request)
 
     def save(self, request: reader_pb2.SubscribeRequest, timeout_s: float) -> LakelogError | None:
-        """Has a position kept; returns why it was not."""
+        """Has the server store a position; returns the error, if any."""
         with self._asking:
             if self._failure is not None:
                 return self._failure
             self.send(request)
             if not self._kept.acquire(timeout=max(timeout_s, 0.05)):
-                # An answer that comes late would be taken for that of the next question.
+                # A late answer would be taken for that of the next request.
                 self._failure = Unavailable(f"The reader service at {self._target} did not answer in time.")
                 self.close()
             return self._failure
@@ -388,7 +388,7 @@ class _Call:
             self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason=CLOSED))
 
     def _fail(self, failure: LakelogError) -> None:
-        # What broke it first: that it was closed because of that tells nobody why.
+        # Keep the first reason: a later close says nothing about the cause.
         self._failure = self._failure or failure
         self._received.put(self._failure)
         self._requests.put(None)

@@ -1,4 +1,4 @@
-"""What is asked of a subscription, and where a reader is that goes on with one."""
+"""The request for a subscription, and the place of a reader that resumes one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StreamRequest:
     """What to show.
 
     Args:
-        options: Of subscriptions, by key; not yet checked.
+        options: Options of subscriptions, by key; not yet checked.
         columns: Names by table; tables that are missing show all.
         filters: SQL conditions by table.
     """
@@ -32,16 +32,16 @@ class StreamRequest:
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where a reader is in a table.
+    """The place of a reader in a table.
 
     Args:
         table_uuid: The table.
-        snapshot_id: The last snapshot of which it has everything; 0: none. With `from_state`: the one whose rows it is
+        snapshot_id: The last snapshot that it has completely; 0: none. With `from_state`: the one whose rows it is
             being shown.
         snapshot_uuid: Its uuid; empty: not checked.
-        from_state: It has not yet all rows that the subscription begins with.
+        from_state: Whether it does not yet have all initial rows.
         received_rows: How many rows it already has of what comes next.
-        epoch: Its consumer's; 0: it has none.
+        epoch: Its consumer's epoch; 0: it has none.
     """
 
     table_uuid: str
@@ -60,10 +60,10 @@ def to_request(
     filters: Mapping[str, str],
     options: Mapping[str, Any] | None,
 ) -> StreamRequest:
-    """Puts the arguments of `subscribe` together. Pure.
+    """Combines the arguments of `subscribe`. Pure.
 
     Raises:
-        InvalidArgument: One is no text, or two say the same.
+        InvalidArgument: One is not a text, or two say the same.
     """
     given = to_option_texts({} if options is None else options)
     for option, name, value in ((SCAN_MODE, "scan_mode", scan_mode), (CONSUMER_ID, "consumer_id", consumer_id)):
@@ -72,10 +72,10 @@ def to_request(
 
 
 def check_together(names: Sequence[TableName], by_table: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Checks the tables of one subscription, and arguments that say something of each.
+    """Checks the tables of one subscription, and the arguments by table.
 
     Raises:
-        InvalidArgument: None or one twice, or an argument names another table.
+        InvalidArgument: There is no table or one twice, or an argument names another table.
     """
     texts = [str(name) for name in names]
     if not texts:

@@ -1,4 +1,4 @@
-"""Making a subscription, which reads here or has a reader service read."""
+"""Makes a subscription, which reads in this process or through a reader service."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def subscribe(
     """Subscribes to tables, each named once.
 
     Args:
-        context: Where they are.
+        context: The metastore, stores, caches and clock.
         tables: At least one.
         scan_mode: As of `lakelog.Table.subscribe`, and so are the others.
-        consumer_id: Of all tables together.
+        consumer_id: The consumer of all tables together.
         auto_commit: Whether the position moves by itself.
-        columns: By the table's name; those that are missing show all.
+        columns: Columns by the table's name; tables that are missing here show all.
         filters: Conditions by the table's name.
-        options: Of the subscription.
-        reader: Who reads for us; None: we do.
+        options: Options of the subscription.
+        reader: The reader service that reads; None: this process reads.
     """
     check_flag(auto_commit, "auto_commit")
     request = to_request(

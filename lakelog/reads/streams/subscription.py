@@ -1,8 +1,8 @@
-"""Subscriptions: the changes of tables, pushed to whoever iterates, from where it stopped last time.
+"""Subscriptions: the changes of tables, pushed to a reader that iterates, from its last position.
 
 A thread follows the tables' history and puts batches into a short queue, which the iterating thread empties: a slow
-reader stops it, and nothing else. With each batch comes where its reader is when it is done with it, so that a position
-never stands inside of a commit.
+reader stops only this thread. Each batch comes with its reader's position when it is done, so a position is never
+inside a commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QUEUED: Final = 2
 """Batches that wait for their reader."""
 
 _POLL_S: Final = 0.1
-"""How often a thread whose queue is full looks whether it is to end."""
+"""How often a thread with a full queue checks whether it should end."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
 
@@ -37,11 +37,11 @@ class Follower(Protocol):
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was read so far by this process."""
+        """What this process has read so far."""
         ...
 
     def follow(self) -> Iterator[Progress]:
-        """Hands out changes as they come; blocks; ends when closed. A generator."""
+        """Yields changes as they come; blocks; ends when closed. A generator."""
         ...
 
     def close(self) -> None:
@@ -52,21 +52,21 @@ class Follower(Protocol):
 class Subscription:
     """The changes of tables as they come; `Table.subscribe` makes it for one table, `Catalog.subscribe` for several.
 
-    One thread iterates, any may close it.
+    One thread iterates, any thread may close it.
 
     Iterating blocks until there is something, and ends when it is closed, or at the end that the options set. The
-    position moves when the next batch is asked for: a reader that dies before that gets the same batch again. Without
-    `auto_commit` it moves by `commit` only.
+    position moves when the next batch is requested: a reader that dies before that gets the same batch again. Without
+    `auto_commit` it moves only by `commit`.
 
     Args:
         name: What is subscribed to, for people.
-        follower: Where changes come from.
-        positions: Where the reader is now, by table (`database.table`); those where it is nowhere yet are missing.
-        keep: Told of each new position, of all tables together in which it moves, to keep it; without any, that the
-            reader is there. Raises Fenced where another reader has taken over.
-        auto_commit: The position moves by itself.
-        keep_every_s: How often `keep` is called while the reader waits: so the reader counts as one that uses its
-            consumer, and learns that another has taken over. None: never.
+        follower: The source of changes.
+        positions: The reader's current positions, by table (`database.table`); tables without one are missing.
+        keep: Called to store new positions, those of all tables that move together; called without any, it reports that
+            the reader is there. Raises Fenced if another reader has taken over.
+        auto_commit: Whether the position moves by itself.
+        keep_every_s: How often `keep` is called while the reader waits: this shows that the consumer is used, and finds
+            out when another reader has taken over. None: never.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Subscription:
         self._ended = False
         self._failure: BaseException | None = None
         self._whole = False
-        # That it was closed was told to whoever reads: reading on would be told nothing for ever.
+        # The reader was informed of the close once; a further read would wait for ever.
         self._over = False
         self._reader: int | None = None
 
@@ -114,11 +114,11 @@ class Subscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        # Another thread that reads is still to be told of the end, as by `close`.
+        # Another thread that reads must still see the end, as by `close`.
         self._over = self._over or self._reader in (None, threading.get_ident())
 
     def __del__(self) -> None:
-        # Of one that was forgotten the thread shall not go on for ever.
+        # The thread of a forgotten subscription must not go on for ever.
         self._closed.set()
         self._follower.close()
 
@@ -136,7 +136,7 @@ class Subscription:
         """The last snapshot that is done; 0: none, and the first one comes next. None: not known yet.
 
         Raises:
-            InvalidArgument: There are several tables: `positions` names each.
+            InvalidArgument: There are several tables: `positions` has each.
         """
         if len(self._positions) > 1:
             raise InvalidArgument(
@@ -151,27 +151,27 @@ class Subscription:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was read so far, and what could be left out.
+        """What was read so far, and what was skipped.
 
-        Where a reader service reads, it has metrics of its own, and only `snapshots_skipped` is counted here.
+        If a reader service reads, it has its own metrics, and only `snapshots_skipped` is counted here.
         """
         return self._follower.metrics
 
     def read(self, timeout: float | None = None) -> StreamBatch | None:
-        """The next batch.
+        """Returns the next batch.
 
         Args:
             timeout: Seconds to wait for it; None: for ever.
 
         Returns:
-            None when there was none in time, or when the subscription has ended (`ended` says which). What ended it
-            otherwise is raised again each time.
+            None if there was none in time, or if the subscription has ended (`ended` says which). Any other error that
+            ended it is raised again each time.
 
         Raises:
-            InvalidArgument: It is closed, as the read before has said by None; or its `with` block was left.
+            InvalidArgument: It is closed, and an earlier read returned None for that; or its `with` block was left.
             Fenced: Another reader has taken over the consumer, or it was reset or deleted.
-            SnapshotExpired: The next change is no longer kept, and the options do not say what to do then.
-            HistoryDiverged: The table's history is no longer the one that was read.
+            SnapshotExpired: The next change has expired, and the options do not say what to do then.
+            HistoryDiverged: The table's history differs from the one that was read.
             NotFound: The table was dropped.
         """
         if timeout is not None and not _is_a_wait(timeout):
@@ -191,7 +191,7 @@ class Subscription:
     def _read(self, timeout: float | None) -> StreamBatch | None:
         self._keeping.check()
         if self._failure is not None and not self._closed.is_set():
-            # Told again: whoever only looks whether something came would wait for ever.
+            # Report it again: a caller that only polls would wait for ever.
             raise self._failure
         if self._auto_commit:
             self._move_by_itself()
@@ -204,7 +204,7 @@ class Subscription:
             self._thread.start()
         end_s = None if timeout is None else time.monotonic() + timeout
         while True:
-            # Of snapshots that show nothing there may be many, one behind the other.
+            # Many snapshots in sequence may show nothing.
             left_s = None if end_s is None else max(end_s - time.monotonic(), 0.0)
             try:
                 found = self._queue.get(left_s != 0.0, left_s)
@@ -228,11 +228,11 @@ class Subscription:
                 return None
 
     def snapshots(self, timeout: float | None = None) -> Iterator[SnapshotChanges]:
-        """The snapshots that come, each whole: all buckets of a table together. For readers that keep state.
+        """Yields whole snapshots: all buckets of a table together. For readers that keep state.
 
-        A snapshot is held in memory as a whole; iterate the subscription itself where one may be too large. Snapshots
-        without rows to show are passed over. Of a commit to several tables each table's part comes by itself. The
-        position moves when the snapshot after a whole commit is asked for, or by `commit`.
+        A whole snapshot is held in memory; iterate the subscription itself if one may be too large. Snapshots without
+        rows to show are skipped. For a commit to several tables, each table's part comes separately. The position moves
+        when the snapshot after a whole commit is requested, or by `commit`.
 
         Args:
             timeout: How many seconds to wait for each batch; the iteration ends when none comes. None: for ever.
@@ -247,7 +247,7 @@ class Subscription:
                 yield from (SnapshotChanges(table, number, data) for (table, number), data in parts.items())
                 parts = {}
         if parts and not self.ended:
-            # Its rest is on the way: nothing of it may be left out of what comes next.
+            # The rest of it is on the way and must not be left out of the next snapshot.
             raise Unavailable(
                 f"Part of a snapshot of {self._name} came, but not its end within {timeout} s. Subscribe again, with a "
                 "longer timeout: it comes again as a whole."
@@ -255,12 +255,12 @@ class Subscription:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the batch handed out last ends a commit, so that `commit` would move past it."""
+        """Whether the last batch ends a commit, so that `commit` would move past it."""
         return self._whole
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no more batches will come."""
         return self._ended or self._closed.is_set() or self._keeping.is_over
 
     @property
@@ -269,12 +269,12 @@ class Subscription:
         return self._closed.is_set()
 
     def commit(self) -> None:
-        """Moves the position past the batches handed out so far, as far as they are whole commits.
+        """Moves the position past the batches handed out so far, up to the last whole commit.
 
         Raises:
             Fenced: As `read`.
             InvalidArgument: It is closed; the position stays where it is.
-            Unavailable: It could not be kept, or it was closed meanwhile; a later call tries again where it can.
+            Unavailable: It could not be stored, or it was closed meanwhile; a later call tries again if possible.
         """
         self._keeping.check()
         if self._closed.is_set():
@@ -285,7 +285,7 @@ class Subscription:
         try:
             self._move()
         except Unavailable as error:
-            # Who reads learns that it is closed by the end, and nothing was promised: the batch comes again.
+            # The reader learns of the close from the end, and nothing was promised: the batch comes again.
             if error.reason != CLOSED or not self._closed.is_set():
                 raise
 
@@ -294,7 +294,7 @@ class Subscription:
         if reached:
             self._keeping.move(reached)
             self._positions |= reached
-        # Not before: where it could not be kept, it is still to be.
+        # Not earlier: a position that could not be stored must still be stored later.
         self._reached = {}
 
     def _closed_error(self, so: str) -> InvalidArgument:
@@ -306,15 +306,15 @@ class Subscription:
         self._follower.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_TIMEOUT_S)
-        # Whoever waits in another thread wakes up.
+        # Wakes up a reader that waits in another thread.
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait(None)
 
 
 class _Keeping:
-    """A reader's positions, kept whenever it moves. Threads may share it.
+    """A reader's positions, stored whenever it moves. Threads may share it.
 
-    Whoever was fenced stays so: what it handed out afterwards would be handled twice.
+    A fenced reader stays fenced: what it handed out afterwards would be handled twice.
     """
 
     def __init__(self, keep: Callable[[Mapping[str, Position]], None]) -> None:
@@ -324,16 +324,16 @@ class _Keeping:
 
     @property
     def is_over(self) -> bool:
-        """Whether no position can be kept any more."""
+        """Whether no position can be stored any more."""
         return self._failure is not None
 
     def check(self) -> None:
-        """Raises what ended the keeping: another has taken over, or the table is gone."""
+        """Raises the error that ended the storing: another reader has taken over, or the table is gone."""
         if self._failure is not None:
             raise self._failure
 
     def move(self, positions: Mapping[str, Position]) -> None:
-        """Keeps new positions of some tables, all or none."""
+        """Stores new positions of some tables, all or none."""
         with self._lock:
             try:
                 self._keep(positions)
@@ -344,14 +344,14 @@ class _Keeping:
     def run(
         self, every_s: float, closed: threading.Event, waiting: queue.Queue[Progress | BaseException | None]
     ) -> None:
-        """Says that the reader is there, until closed or fenced, which is told to whoever waits for the next batch."""
+        """Reports the reader's presence until closed or fenced; a reader that waits for a batch then gets the error."""
         while not closed.wait(every_s) and self._failure is None:
             with self._lock, contextlib.suppress(LakelogError):
                 try:
                     self._keep({})
                 except (Fenced, NotFound) as error:
                     self._failure = error
-                    # Where it is full nobody waits: the next call finds out.
+                    # If the queue is full, no reader waits: the next call finds out.
                     with contextlib.suppress(queue.Full):
                         waiting.put_nowait(error)
 
@@ -361,7 +361,7 @@ def _is_a_wait(timeout: object) -> bool:
 
 
 def _run(follower: Follower, target: queue.Queue[Progress | BaseException | None], closed: threading.Event) -> None:
-    """What the thread does; it holds no reference to the subscription, so that one can be forgotten."""
+    """Runs in the thread; it holds no reference to the subscription, so that one can be forgotten."""
     end: BaseException | None = None
     try:
         with closing(follower.follow()) as changes:  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""What a subscription reads of one table: the rows it begins with, and the changes of snapshots."""
+"""What a subscription reads of one table: the initial rows, and the changes of snapshots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StreamView:
         columns: Names of the columns; None: all.
         filter: An SQL condition that each row shown fulfils; None: none.
         raw: Rows as they were written, without looking up old ones.
-        overwrites: What overwrites changed, too.
+        overwrites: Whether to show what overwrites changed.
     """
 
     columns: tuple[str, ...] | None
@@ -46,9 +46,9 @@ class ShownState:
     """The rows of a state.
 
     Args:
-        snapshot_uuid: Of the snapshot whose state it is.
-        watermark_ms: Of the table by then.
-        batches: The rows; read as they are asked for.
+        snapshot_uuid: The uuid of the state's snapshot.
+        watermark_ms: The table's watermark at this snapshot.
+        batches: The rows; read on demand.
     """
 
     snapshot_uuid: str
@@ -60,10 +60,10 @@ class StreamTable:
     """One table as a subscription shows it.
 
     Args:
-        context: Where the table is.
+        context: The metastore, stores, caches and clock.
         table: The table.
         view: What to show.
-        counts: Told of what is read.
+        counts: Counts what is read.
     """
 
     def __init__(self, context: Context, table: TableInfo, view: StreamView, counts: ReadCounts) -> None:
@@ -79,17 +79,17 @@ class StreamTable:
 
     @property
     def info(self) -> TableInfo:
-        """The table as it was when it was subscribed to."""
+        """The table as it was at the subscription."""
         return self._table
 
     def read_state(self, snapshot_id: int, files_since_ms: int | None) -> ShownState:
-        """The rows on which the changes behind a snapshot lead on; blocks.
+        """Returns the rows to which the changes after a snapshot apply; blocks.
 
-        They are those at the snapshot, but where full compactions tell changes: there they are what these have told.
+        They are the rows at the snapshot. But if full compactions emit changes, they are what these have emitted.
 
         Args:
             snapshot_id: The snapshot.
-            files_since_ms: Of files committed at or after this time; None: of all.
+            files_since_ms: Only of files committed at or after this time; None: of all.
         """
         scan = plan_scan(
             self._context,
@@ -109,10 +109,10 @@ class StreamTable:
         return ShownState(scan.snapshot_uuid, scan.watermark_ms, batches)
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
-        """What some snapshots, which have one schema, changed, one after the other; blocks.
+        """Yields the changes of successive snapshots with one schema; blocks.
 
         Args:
-            snapshots: At least one, each right behind the one before.
+            snapshots: At least one, each right after the one before.
 
         Yields:
             Batches of rising snapshots, the rows of each of one snapshot; none of a snapshot that shows nothing.
@@ -122,7 +122,7 @@ class StreamTable:
             yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
 
     def _read_files(self, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What some snapshots changed by their files, in these columns, with the snapshot's id."""
+        """The changes of some snapshots by their files, in these columns, with the snapshot's id."""
         scan = plan_changes(
             self._context,
             self._table,
@@ -139,17 +139,17 @@ class StreamTable:
         yield from scan.to_batches()
 
     def close(self) -> None:
-        """Ends what a read waits for, from any thread; idempotent."""
+        """Ends the waiting of a read, from any thread; idempotent."""
 
     def release(self) -> None:
-        """Closes what reading has opened, by the thread that reads; a later read opens it anew. Idempotent."""
+        """Closes what reading has opened, in the thread that reads; a later read opens it again. Idempotent."""
 
     def is_skipped(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot overwrote rows, and nothing of that is shown."""
+        """Whether a snapshot overwrote rows, and the stream does not show it."""
         return is_overwrite(snapshot) and not self._view.overwrites
 
     def to_dropped(self) -> NotFound:
-        """What is said when the table is no longer there."""
+        """The error when the table no longer exists."""
         return to_dropped(self.name)
 
     def _columns(self) -> list[str]:
@@ -161,7 +161,7 @@ class StreamTable:
         if not self._table.schema.primary_key:
             return batch
         if batch.num_columns and (self._view.raw or has_changelog_producer(self._table)):
-            # As the changes behind them have it, where deletes may know only their key.
+            # Like the changes after them, where deletes may know only their key.
             stored = plan_file_schema(self._table.schema, with_row_kind=False)
             fields = [each.with_nullable(stored.field(each.name).nullable) for each in batch.schema]
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
@@ -170,7 +170,7 @@ class StreamTable:
 
 
 def to_dropped(name: str) -> NotFound:
-    """What is said where a table that is read is no longer there. Pure."""
+    """The error when a table that is read no longer exists. Pure."""
     return NotFound(
         f"Table {name} was dropped, so no change will come any more.",
         reason="TABLE_NOT_FOUND",

@@ -1,4 +1,4 @@
-"""Streams on the wire of the reader service: rows as Arrow IPC messages of bounded size, positions."""
+"""Streams on the wire of the reader service: positions, and rows as Arrow IPC messages of bounded size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakelog.rpc.v1 import reader_pb2
 
 
 def to_proto_resume_point(point: ResumePoint) -> reader_pb2.ResumePoint:
-    """Translates where a reader is."""
+    """Translates the place of a reader."""
     return build(
         reader_pb2.ResumePoint,
         table_uuid=point.table_uuid,
@@ -27,7 +27,7 @@ def to_proto_resume_point(point: ResumePoint) -> reader_pb2.ResumePoint:
 
 
 def from_proto_resume_point(message: reader_pb2.ResumePoint) -> ResumePoint:
-    """Translates where a reader is back."""
+    """Translates the place of a reader back."""
     return ResumePoint(
         message.table_uuid,
         message.snapshot_id,
@@ -62,10 +62,10 @@ def from_proto_skipped(messages: Iterable[reader_pb2.SkippedSnapshots]) -> dict[
 
 
 class RowsEncoder:
-    """Makes messages of the batches of one stream; the schema of a table is sent when it is another than before.
+    """Makes messages of the batches of one stream; sends the schema of a table when it changes.
 
     Args:
-        max_bytes: The largest Arrow message; larger batches become several.
+        max_bytes: The size of the largest Arrow message; larger batches become several.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -73,7 +73,7 @@ class RowsEncoder:
         self._schemas: dict[str, pa.Schema] = {}
 
     def encode(self, batch: StreamBatch) -> Iterator[reader_pb2.StreamRows]:
-        """The messages of a batch, in the order of its rows.
+        """Returns the messages of a batch, in the order of its rows.
 
         Raises:
             ResourceExhausted: A single row is larger than a message may be.
@@ -88,7 +88,7 @@ class RowsEncoder:
             schema = b""
 
     def _split(self, data: pa.RecordBatch, batch: StreamBatch) -> Iterator[bytes]:
-        # What lies outside of a slice is not sent, so that its own size decides.
+        # Rows outside a slice are not sent, so only its own size counts.
         if data.num_rows > 1 and data.get_total_buffer_size() > self._max_bytes and data.nbytes > self._max_bytes:
             parts: tuple[pa.RecordBatch, ...] = _halves(data)
         else:
@@ -116,7 +116,7 @@ class RowsDecoder:
         self._schemas: dict[str, pa.Schema] = {}
 
     def decode(self, rows: reader_pb2.StreamRows) -> StreamBatch:
-        """The batch of a message."""
+        """Returns the batch of a message."""
         if rows.schema:
             self._schemas[rows.table] = pa.ipc.read_schema(pa.py_buffer(rows.schema))
         data = pa.ipc.read_record_batch(pa.py_buffer(rows.batch), self._schemas[rows.table])
@@ -129,7 +129,7 @@ def _halves(data: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
 
 
 def _without_dictionaries(data: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionaries would be messages of their own."""
+    """Decodes dictionaries, which would need messages of their own."""
     if not any(pa.types.is_dictionary(field.type) for field in data.schema):
         return data
     fields = [

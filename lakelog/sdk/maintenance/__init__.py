@@ -1,1 +1,1 @@
-"""Looking after tables: compactions asked for, expiry, tags, files that belong to nobody, dropped tables."""
+"""Maintenance of tables: requested compactions, expiry, tags, orphan files, dropped tables."""

@@ -1,4 +1,4 @@
-"""Which partitions a compaction is asked for: named by values, or by a condition on partition columns."""
+"""Which partitions a requested compaction covers: named by values, or by a condition on partition columns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lakelog.writes.overwrite import StaticPartition, to_static_partition
 
 @dataclass(frozen=True)
 class PartitionChoice:
-    """Partitions of a table: those that have the values of one of the named ones, and fulfil the condition.
+    """Partitions of a table that have the values of a named partition and fulfil the condition.
 
     Args:
         info: The table.
         named: Values of some or all partition columns; empty: all partitions.
-        condition: Uses no other columns; None: all partitions.
+        condition: Uses only partition columns; None: all partitions.
     """
 
     info: TableInfo
@@ -33,7 +33,7 @@ class PartitionChoice:
     condition: Filter | None
 
     def to_request(self) -> PlanRequest:
-        """What lists at least the files of these partitions. Pure."""
+        """A request that lists at least the files of these partitions. Pure."""
         columns = self.info.schema.partition_by
         whole = [part for part in self.named if len(part.encoded) == len(columns)]
         partitions: tuple[bytes, ...] = ()
@@ -43,13 +43,13 @@ class PartitionChoice:
         return PlanRequest(self.info.table_uuid, predicate=predicate, partitions=partitions)
 
     def pick(self, partitions: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
-        """Those of the partitions that are chosen, with the values of their columns. Pure.
+        """Returns the chosen partitions with the values of their columns. Pure.
 
         Args:
-            partitions: Encoded, each once: all that have files.
+            partitions: All partitions that have files, encoded, each once.
 
         Raises:
-            NotFound: None of them is one that is named.
+            NotFound: A named partition is not among them.
         """
         schema = self.info.schema
         fields = [schema.arrow.field(name) for name in schema.partition_by]
@@ -63,7 +63,7 @@ class PartitionChoice:
                 for part in self.named
             ]
             for part, found in zip(self.named, matches, strict=True):
-                # With a condition it may only be that which leaves the partition out.
+                # With a condition, the condition alone may have left the partition out.
                 if not found and self.condition is None:
                     raise _no_such_partition(part)
             chosen = [partition for partition in chosen if any(partition in found for found in matches)]
@@ -89,11 +89,11 @@ def read_partition(text: str, called: str, otherwise: str) -> dict[str, str]:
 
     Args:
         text: As a user wrote it.
-        called: What users know it as, for the message.
-        otherwise: By what they name values that cannot be written so, for the message.
+        called: The user's name for this argument, for the message.
+        otherwise: How users name values that cannot be written in this form, for the message.
 
     Raises:
-        InvalidArgument: It is not of this form.
+        InvalidArgument: The text does not have this form.
     """
     values: dict[str, str] = {}
     for part in text.split(","):
@@ -109,7 +109,7 @@ def read_partition(text: str, called: str, otherwise: str) -> dict[str, str]:
 
 
 def to_choice(info: TableInfo, partitions: Any, where: Any) -> PartitionChoice:
-    """Reads which partitions are meant. Pure.
+    """Reads which partitions a user means. Pure.
 
     Args:
         info: The table.
@@ -118,7 +118,7 @@ def to_choice(info: TableInfo, partitions: Any, where: Any) -> PartitionChoice:
 
     Raises:
         InvalidArgument: The table has no partitions, a column is no partition column, a value does not fit its column,
-            or there is no such condition; names the argument, the value and the remedy.
+            or the condition is not possible; names the argument, the value and the remedy.
     """
     columns = info.schema.partition_by
     given = {"partitions": partitions, "where": where}

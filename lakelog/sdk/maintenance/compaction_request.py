@@ -1,12 +1,12 @@
-"""Compaction on demand: what is to be done is found out here, jobs are made of it, and compactors do them.
+"""Compaction on demand: this module plans the work and requests jobs for it; compactors do the jobs.
 
-    choice of partitions -> plan of the newest snapshot -> each bucket planned (pure) -> jobs -> waiting for their ends
+    choice of partitions -> plan of the newest snapshot -> each bucket planned (pure) -> jobs -> wait until they end
 
-Nothing here compacts. The plan only tells which buckets are worth a job, and what people want to know: whoever takes a
-job plans anew on what is live then.
+Nothing here compacts. The plan only says which buckets are worth a job, and why, for people. A compactor that takes a
+job plans again with the files that are live then.
 
-Why each step may be repeated: planning changes nothing, and asking for a job that is due already changes nothing but
-that it may be asked for more. What was asked for stays so when the caller goes away; who waits for it again asks again.
+Why each step can be repeated: planning changes nothing, and a second request for a job that is due already only raises
+its number of requests. A request stays when its caller goes away; a caller that waits again requests again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakelog.sdk.maintenance.compaction_choice import PartitionChoice, to_choice
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
 
 _MAX_REQUESTED: Final = 4000
-"""Jobs that the metastore makes due at once."""
+"""Jobs that one call to the metastore makes due."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PlannedCompaction:
         info: The table.
         strategy: `full` or `minor`.
         result: The buckets, `nothing` or `planned`.
-        scopes: Of the job of each of the buckets.
+        scopes: The scope of each bucket's job.
     """
 
     info: TableInfo
@@ -54,12 +54,12 @@ class PlannedCompaction:
 
 @dataclass(frozen=True)
 class RequestedCompaction:
-    """What was asked for.
+    """A compaction that was requested.
 
     Args:
         info: The table.
         result: The buckets, `nothing` or `requested`.
-        jobs: By place among the buckets, as they were when they were asked for.
+        jobs: The jobs as they were at the request, by index of the bucket.
     """
 
     info: TableInfo
@@ -73,11 +73,11 @@ def plan_compaction(
     """Finds out what a compaction of a table would do; blocks on the metastore and changes nothing.
 
     Args:
-        metastore: Who lists the files.
+        metastore: Lists the files.
         info: The table.
         full: Everything, whatever its sizes; else what is due or at level 0.
         partitions: As of `lakelog.sdk.maintenance.compaction_choice.to_choice`.
-        where: The same.
+        where: As of `to_choice`.
 
     Raises:
         InvalidArgument: An argument does not fit the table.
@@ -97,7 +97,7 @@ def plan_compaction(
 
 
 def request_compaction(metastore: Metastore, planned: PlannedCompaction) -> RequestedCompaction:
-    """Makes jobs due for the buckets in which something is to be done. Idempotent but for the work.
+    """Makes jobs due for the buckets that need work. Idempotent, except that the work is done again.
 
     Raises:
         NotFound: The table was dropped.
@@ -122,7 +122,7 @@ def request_compaction(metastore: Metastore, planned: PlannedCompaction) -> Requ
 
 
 def _list_gone(metastore: Metastore, plan: Plan, choice: PartitionChoice) -> pa.Table:
-    """The files that streams have been shown and that were replaced since: full compactions tell of them (3.6)."""
+    """Files that streams have shown and that were replaced since; full compactions emit their changes (3.6)."""
     if plan.snapshot is None or TableOptions(plan.table.options).get(CHANGELOG_PRODUCER) != FULL_COMPACTION:
         return plan.files.slice(0, 0)
     at = AtSnapshot(plan.snapshot.snapshot_id)
@@ -133,12 +133,12 @@ def _list_gone(metastore: Metastore, plan: Plan, choice: PartitionChoice) -> pa.
 def _plan_buckets(
     plan: Plan, gone: pa.Table, choice: PartitionChoice, full: bool
 ) -> list[tuple[str, BucketCompaction]]:
-    """The scope of each chosen bucket, and what is to be done with it, by partition and number. Pure.
+    """Returns the scope of each chosen bucket and the work on it, by partition and number. Pure.
 
     Args:
         plan: All live files.
-        gone: Files that are not live, but are to be told of by a compaction of their bucket.
-        choice: Of the partitions.
+        gone: Files that are not live, but whose changes a compaction of their bucket still emits.
+        choice: The chosen partitions.
         full: As of `plan_compaction`.
     """
     every = plan.files
@@ -181,7 +181,7 @@ def _plan_buckets(
 
 
 def _split_buckets(partitions: np.ndarray[Any, Any], buckets: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
-    """Where the files of each bucket begin and end; they stand beside each other in a plan."""
+    """Where the files of each bucket begin and end; in a plan they stand next to each other."""
     changes = np.flatnonzero((partitions[1:] != partitions[:-1]) | (buckets[1:] != buckets[:-1])) + 1
     bounds = [0, *changes.tolist(), len(partitions)]
     yield from pairwise(bounds)

@@ -11,20 +11,20 @@ import pyarrow as pa
 
 
 class CompactionState(enum.Enum):
-    """What became of the compaction of a bucket that was asked for."""
+    """What became of the requested compaction of a bucket."""
 
     NOTHING = "nothing"
     """There is nothing to do."""
     PLANNED = "planned"
-    """Something would be done; it was only asked what."""
+    """There is work, but the caller asked only for the plan."""
     REQUESTED = "requested"
-    """A compactor is to do it, and nobody waits here for its end."""
+    """A compactor will do it; the caller does not wait for its end."""
     DONE = "done"
     """A compactor has done it."""
     FAILED = "failed"
-    """A compactor has tried it in vain."""
+    """A compactor tried it and failed."""
     WAITING = "waiting"
-    """Nobody has done it in the time for which it was waited."""
+    """No compactor has done it in the time that the caller waited."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class BucketCompaction:
         partition: Values by partition column; empty in a table without partitions.
         bucket: Its number; 0 in a table without buckets.
         files: How many files it had before.
-        size_bytes: Of these.
+        size_bytes: The size of these files.
         state: What became of it.
-        outcome: Why it is to be done, or is not; what was done; why it failed. For people.
-        job_id: The job; None: there is none for it.
+        outcome: Why it should be done, or not; what was done; why it failed. For people.
+        job_id: The job; None: it has none.
     """
 
     partition: Mapping[str, Any]
@@ -57,13 +57,13 @@ class BucketCompaction:
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """What became of a compaction that was asked for.
+    """What became of a requested compaction.
 
     Args:
         table: The table's full name.
-        snapshot_id: The snapshot on which it was planned; None: the table has none.
+        snapshot_id: The snapshot that was planned; None: the table has none.
         partition_schema: The partition columns.
-        buckets: Each bucket that was asked for and has files, by partition and number.
+        buckets: Each requested bucket that has files, by partition and number.
     """
 
     table: str
@@ -73,11 +73,11 @@ class CompactionResult:
 
     @property
     def job_ids(self) -> tuple[int, ...]:
-        """The jobs that do it; `lakelog jobs` shows them."""
+        """The jobs that do the work; `lakelog jobs` shows them."""
         return tuple(each.job_id for each in self.buckets if each.job_id is not None)
 
     def to_arrow(self) -> pa.Table:
-        """One row a bucket.
+        """Returns one row per bucket.
 
         Columns partition (a struct of the partition columns; NULL without any), bucket, files and bytes (before), state
         (`nothing`, `planned`, `requested`, `done`), outcome (a text) and job_id.

@@ -1,7 +1,7 @@
-"""Waiting for compactions that were asked for, and saying what became of them.
+"""Waits for requested compactions, and reports what became of them.
 
-The metastore is asked in pauses that grow; a job is done once the epoch under which it last went well is above the one
-that it had when it was asked for, whoever has asked for more since.
+The metastore is polled in pauses that grow. A job is done when the epoch of its last success is above its epoch at the
+time of the request, even if others have requested more since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
 
 DEFAULT_TIMEOUT_S: Final = 600.0
-"""Without any progress: longer than the longest pause of a job that failed, so that it is tried again meanwhile."""
+"""Without any progress: longer than the longest pause of a failed job, so that a retry falls into this time."""
 
 COMPACTION_FAILED: Final = "COMPACTION_FAILED"
 COMPACTION_WAITS: Final = "COMPACTION_WAITS"
@@ -27,7 +27,7 @@ COMPACTION_WAITS: Final = "COMPACTION_WAITS"
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _PAUSE_GROWTH: Final = 1.5
-"""A small compaction is told of at once, and one of hours costs half a question a second."""
+"""The end of a small compaction is seen at once, and one that takes hours costs half a call a second."""
 
 _SHOWN: Final = 5
 """Jobs that an error names; `lakelog jobs` shows all."""
@@ -35,12 +35,12 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class CompactionProgress:
-    """How far those have come that are waited for.
+    """How far the awaited jobs have come.
 
     Args:
         jobs: All of them.
-        ended: Done, or failed.
-        running: A compactor does them now.
+        ended: Those that are done or have failed.
+        running: Those that a compactor works on now.
     """
 
     jobs: int
@@ -49,7 +49,7 @@ class CompactionProgress:
 
 
 def check_timeout(timeout: Any) -> float:
-    """Seconds to wait while nothing goes on; InvalidArgument for what is none."""
+    """Returns the seconds to wait while nothing makes progress; raises InvalidArgument if it is not a duration."""
     if timeout is None:
         return DEFAULT_TIMEOUT_S
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= 1e6:
@@ -68,14 +68,14 @@ def wait_for_compactions(
     clock: Clock,
     report: Callable[[CompactionProgress], None] = lambda progress: None,
 ) -> list[CompactionResult]:
-    """Waits until compactors have done all that was asked for; blocks. Arguments as of `watch_compactions`.
+    """Waits until compactors have done all requested work; blocks. Arguments as of `watch_compactions`.
 
     Returns:
-        The buckets of each, `nothing` or `done`.
+        The buckets of each request, `nothing` or `done`.
 
     Raises:
-        JobFailed: Some have failed; names jobs and reasons. All others have ended.
-        Unavailable: Nobody did some in time.
+        JobFailed: Some jobs have failed; names jobs and reasons. All others have ended.
+        Unavailable: Some jobs found no compactor in time.
         NotFound: A table was dropped.
     """
     results = watch_compactions(metastore, requested, timeout_s=timeout_s, clock=clock, report=report)
@@ -91,17 +91,17 @@ def watch_compactions(
     clock: Clock,
     report: Callable[[CompactionProgress], None] = lambda progress: None,
 ) -> list[CompactionResult]:
-    """Waits until nothing that was asked for goes on any more, however it has ended; blocks.
+    """Waits until no requested job makes progress any more, however it has ended; blocks.
 
     Args:
-        metastore: Who knows.
-        requested: Of some tables.
-        timeout_s: How long to wait while nothing goes on: no job ends, and no compactor does one.
+        metastore: Knows the jobs.
+        requested: The requested compactions, of one or more tables.
+        timeout_s: How long to wait without progress, that is while no job ends and no compactor works on one.
         clock: For the time.
-        report: Called with how far they have come, each time they are looked at.
+        report: Called with the progress at each poll.
 
     Returns:
-        The buckets of each and what became of them; `check_ends` raises where that is not `nothing` or `done`.
+        The buckets of each request and what became of them; `check_ends` raises if that is not `nothing` or `done`.
 
     Raises:
         NotFound: A table was dropped.
@@ -133,7 +133,7 @@ def watch_compactions(
 
 
 class _Wait:
-    """The jobs of one table that are waited for."""
+    """The awaited jobs of one table."""
 
     def __init__(self, requested: RequestedCompaction) -> None:
         self._requested = requested
@@ -144,11 +144,11 @@ class _Wait:
 
     @property
     def ended(self) -> int:
-        """How many need not be waited for any more."""
+        """How many jobs need no more waiting."""
         return len(self._jobs) - len(self.open)
 
     def look(self, metastore: Metastore) -> None:
-        """Looks what has become of those that are open."""
+        """Polls the state of the open jobs."""
         self.running = 0
         if not self.open:
             return
@@ -158,7 +158,7 @@ class _Wait:
             asked = self._requested.jobs[place]
             job = found.get(asked.job_id)
             if job is None:
-                # Jobs go with their table: this raises.
+                # Jobs are deleted with their table, so this raises.
                 metastore.get_table_by_uuid(uuid)
                 raise AssertionError(f"job {asked.job_id} of a table that exists is gone")
             self._jobs[place] = job
@@ -170,7 +170,7 @@ class _Wait:
                 self.running += 1
 
     def to_result(self) -> CompactionResult:
-        """What has become of all of them."""
+        """What has become of all jobs."""
         buckets = list(self._requested.result.buckets)
         for place, job in self._jobs.items():
             state = self._states.get(place, CompactionState.WAITING)
@@ -180,20 +180,20 @@ class _Wait:
 
 
 def _find_end(asked: Job, job: Job) -> CompactionState | None:
-    """How what was asked for has ended; None: it has not. Pure."""
+    """How a requested job has ended; None: it has not. Pure."""
     if job.done_epoch > asked.epoch:
         return CompactionState.DONE
-    # It was taken since, so that this is no failure of what was asked for before.
+    # It was requested again since, so this failure does not count for the earlier request.
     if job.state is JobState.FAILED and job.epoch > asked.epoch:
         return CompactionState.FAILED
-    # What may pass is tried for ever, but whoever waits is to hear of it.
+    # Passing errors are retried for ever, but a caller that waits should hear of them.
     if job.state is JobState.DUE and job.remaining_ms and job.attempts >= MAX_ATTEMPTS:
         return CompactionState.FAILED
     return None
 
 
 def check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeout_s: float) -> None:
-    """Raises, as `wait_for_compactions` says, where not all was done."""
+    """Raises as `wait_for_compactions` documents, unless all was done."""
     buckets = [(each.table, bucket) for each in results for bucket in each.buckets]
     counts = Counter(bucket.state for _, bucket in buckets)
     failed, waiting = counts[CompactionState.FAILED], counts[CompactionState.WAITING]
@@ -224,7 +224,7 @@ def _buckets(count: int) -> str:
 
 
 def _blame(metastore: Metastore) -> str:
-    """Why nothing goes on, and what to do."""
+    """Why nothing makes progress, and what to do."""
     try:
         held = sum(job.state is JobState.LEASED and job.remaining_ms > 0 for job in metastore.list_jobs())
     except LakelogError:

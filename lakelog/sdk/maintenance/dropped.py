@@ -35,7 +35,7 @@ def restore_table(metastore: Metastore, name: str, uuid: str | None, as_name: st
 
 
 def to_dropped_table(dropped: Sequence[DroppedTable]) -> pa.Table:
-    """One row a dropped table, in their order. Pure."""
+    """Returns one row per dropped table, in the given order. Pure."""
     columns = [
         [str(each.name) for each in dropped],
         [each.table_uuid for each in dropped],

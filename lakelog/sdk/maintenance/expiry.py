@@ -1,4 +1,4 @@
-"""Expiring a table's snapshots because somebody asks for it, and what comes of it."""
+"""Expiry of a table's snapshots at a user's request, and its result."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class ExpiryResult:
 
     Args:
         table: The table's full name.
-        dry_run: Nothing was changed.
-        first_kept: The earliest snapshot that can still be read, but for those with a tag; None: the table has none.
-        snapshots: How many snapshots cannot be read any more that could before; those with a tag still can.
-        changelogs: How many of them changes cannot be read any more either; earlier ones may be among these.
-        files: How many files nothing refers to any more; a compactor deletes them. Of a dry run, where a file stands in
-            several snapshots, an upper bound.
-        size_bytes: Of data and changelog files among them.
-        tagged: Expired snapshots that tags or readers keep, rising.
-        held_by: Who needs what would have expired otherwise, the earliest first.
+        dry_run: Whether nothing was changed.
+        first_kept: The earliest snapshot that can still be read, apart from tagged ones; None: the table has none.
+        snapshots: How many snapshots can no longer be read; tagged ones still can.
+        changelogs: How many snapshots lost their changes as well; this may include snapshots that expired earlier.
+        files: How many files nothing refers to any more; a compactor deletes them. In a dry run this is an upper bound
+            if a file belongs to several snapshots.
+        size_bytes: The size of the data and changelog files among them.
+        tagged: Expired snapshots that tags or readers retain, rising.
+        held_by: The leases on snapshots that would have expired otherwise, the earliest first.
     """
 
     table: str
@@ -45,7 +45,7 @@ class ExpiryResult:
     held_by: tuple[SnapshotLease, ...] = ()
 
     def to_arrow(self) -> pa.Table:
-        """One row, with the columns first_kept, snapshots, changelogs, files, bytes, tagged and held_by (texts)."""
+        """One row with the columns first_kept, snapshots, changelogs, files, bytes, tagged and held_by (texts)."""
         return pa.table(
             {
                 "first_kept": pa.array([self.first_kept], pa.int64()),
@@ -62,7 +62,7 @@ class ExpiryResult:
 
 
 def describe_snapshot_lease(lease: SnapshotLease) -> str:
-    """Who needs which snapshot, for people. Pure."""
+    """Describes for people what needs which snapshot. Pure."""
     who = "a changelog to be made" if lease.kind.value == "changelog" else f"{lease.kind.value} '{lease.holder}'"
     return f"{who} needs snapshot {lease.snapshot_id}" if lease.snapshot_id else f"{who} begins with the first snapshot"
 

@@ -1,19 +1,19 @@
-"""Checking a table's files: what lies below its location and nothing refers to, and what is referred to and missing.
+"""Checks a table's files: which files below its location are orphans, and which referenced files are missing.
 
-    listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: doomed, deleted
-                                                           -> of another size -> looked at once more -> broken
-    references listed in pages -> not seen in the store -> looked at once more -> missing
+    listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: aborted, deleted
+                                                           -> of another size -> checked a second time -> broken
+    references listed in pages -> not seen in the store -> checked a second time -> missing
 
 Rules that keep a file that is, or will be, part of the table (reliability C4):
 
-1. What refers to a file is asked behind the state of its attempt. An attempt that is over has put its files into the
+1. References to a file are read after the state of its attempt. An attempt that is over has put its files into the
    table by then, or never will.
-2. Of an attempt that is open nothing is deleted before the metastore has doomed it, which it does only with those that
-   are old enough. Whoever still writes is refused when it commits.
-3. What expiry has queued is expiry's to delete: it may be queued and deleted while this goes on.
-4. Files of whose attempts nothing is known are deleted when they are old, by the clock of their store.
+2. No file of an open attempt is deleted before the metastore has aborted the attempt, which it does only if the attempt
+   is old enough. A program that still writes to it is refused when it commits.
+3. Only expiry deletes the files that it has queued; it can queue and delete files while a check runs.
+4. Files of unknown attempts are deleted when they are old, by the clock of their store.
 
-Memory: a page, 16 bytes for each file, and what is told of at most `MAX_REPORTED` attempts and missing files.
+Memory: one page, 16 bytes for each file, and the reports on at most `MAX_REPORTED` attempts and missing files.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck, Orp
 from lakelog.storage.objects.store import ObjectStore, StoredObject
 
 MAX_REPORTED: Final = 10_000
-"""Attempts, and missing files, that a check tells of one by one; of those beyond it only how many there are."""
+"""Attempts and missing files that a check reports one by one; the rest are only counted."""
 
 DEFAULT_OLDER_THAN_MS: Final = 86_400_000
-"""Few writes take a day."""
+"""A day: few writes take longer."""
 
 
 @dataclass
 class _Found:
-    """What was found so far."""
+    """What a check has found so far."""
 
     files: int = 0
     size_bytes: int = 0
@@ -86,19 +86,19 @@ def check_files(
     Safe to repeat, and to end at any moment.
 
     Args:
-        metastore: Who knows what refers to files.
+        metastore: Knows what refers to files.
         store: Where the files are.
         info: The table.
         repair: Delete what may be deleted.
-        older_than_ms: Attempts that have been open for so long are aborted, and files of unknown origin that are so old
-            deleted; younger ones are left alone.
+        older_than_ms: Attempts that have been open for longer are aborted, and older files of unknown origin are
+            deleted; younger ones stay.
         clock: For the age of files of unknown origin.
-        report: Told now and then how many files were looked at.
-        page_size: Files looked at together.
+        report: Called now and then with the number of files checked so far.
+        page_size: Files that are checked together.
 
     Raises:
         NotFound: The table was dropped.
-        LakelogError: Metastore or store failed; what was deleted until then is deleted.
+        LakelogError: Metastore or store failed; files deleted until then stay deleted.
     """
     check = _Check(metastore, store, info, repair, older_than_ms, clock)
     for page in store.list_pages(page_size):
@@ -111,7 +111,7 @@ def check_files(
 
 
 class _Check:
-    """A check under way; the arguments are those of `check_files`."""
+    """A running check; the arguments are those of `check_files`."""
 
     def __init__(
         self, metastore: Metastore, store: ObjectStore, info: TableInfo, repair: bool, older_than_ms: int, clock: Clock
@@ -125,7 +125,7 @@ class _Check:
         self._clock = clock
 
     def look_at(self, page: Sequence[StoredObject]) -> None:
-        """Looks at files of the store, and deletes what may be deleted, if asked for."""
+        """Checks files of the store, and with `repair` deletes those that may be deleted."""
         found = self.found
         found.files += len(page)
         found.size_bytes += sum(each.size_bytes for each in page)
@@ -195,11 +195,11 @@ class _Check:
         )
 
     def _abort(self, old: Sequence[str], orphans: Sequence[StoredObject]) -> set[str]:
-        """Aborts attempts that have been open for too long, if they have orphans; which of them may be cleared."""
+        """Aborts attempts with orphans that have been open for too long; returns those whose files may be deleted."""
         having = {find_attempt(each.path) for each in orphans}
         wanted = [each for each in old if each in having]
         if not self._repair or not wanted:
-            # Without repair it is told what one would do.
+            # Without repair the result says what a repair would do.
             return set(wanted)
         return set(self._metastore.abort_attempts(self._info.table_uuid, wanted, self._older_than_ms))
 
@@ -221,7 +221,7 @@ class _Check:
         )
 
     def _recheck(self, suspects: Sequence[UsedFile]) -> None:
-        """What was not listed may be new, or have expired since; what was cut may have been written just then."""
+        """Checks again: an unlisted file may be new or expired since; a short one may have been just written."""
         sizes = {each.path: self._find_size(each.path) for each in suspects}
         broken = [each.path for each in suspects if _is_broken(each, sizes[each.path])]
         for start in range(0, len(broken), MAX_FILES_A_CALL):

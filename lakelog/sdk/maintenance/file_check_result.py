@@ -12,11 +12,11 @@ class OrphanFiles:
     """Files of one attempt that nothing refers to.
 
     Args:
-        attempt_id: The attempt; empty: they are in no attempt's folder.
+        attempt_id: The attempt; empty: the files are in no attempt's folder.
         reason: Why nothing refers to them.
-        open_ms: How long the attempt has been open; None: it is not.
+        open_ms: How long the attempt has been open; None: it is not open.
         files: How many there are.
-        size_bytes: Of all of them.
+        size_bytes: Their total size.
         example: The path of one.
         deletable: How many of them a repair deletes, or has deleted.
     """
@@ -32,13 +32,13 @@ class OrphanFiles:
 
 @dataclass(frozen=True)
 class BrokenFile:
-    """A file that the table refers to and that is not as it was committed.
+    """A file that the table refers to and that differs from what was committed.
 
     Args:
         path: Relative to the table's location.
         use: What refers to it.
-        size_bytes: As it was committed; None: not known.
-        found_bytes: As it is; None: it is missing.
+        size_bytes: The size that was committed; None: unknown.
+        found_bytes: The size in the store; None: the file is missing.
     """
 
     path: str
@@ -55,15 +55,15 @@ class FileCheck:
         table: The table's full name.
         location: Where its files are.
         files: Files below the location.
-        size_bytes: Of all of them.
+        size_bytes: Their total size.
         orphans: Files that nothing refers to, by attempt.
-        orphan_files: How many they are, those of attempts that are not listed included.
-        orphan_bytes: Of all of them.
+        orphan_files: The number of orphans, including those of attempts that are not listed.
+        orphan_bytes: Their total size.
         queued_files: Files that expiry has queued and not deleted yet.
-        broken: Files that are referred to and missing, or of another size.
-        broken_files: How many they are, those that are not listed included.
+        broken: Referenced files that are missing or have another size.
+        broken_files: The number of broken files, including those that are not listed.
         deleted_files: How many files this check has deleted.
-        deleted_bytes: Of these.
+        deleted_bytes: Their total size.
     """
 
     table: str

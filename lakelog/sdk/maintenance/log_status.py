@@ -1,4 +1,4 @@
-"""How far the external logs of tables are behind them."""
+"""How far the external logs lag behind their tables."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.log.settings import read_log_settings
 
 _MAX_COUNTED: Final = 1000
-"""Snapshots that are looked at; who is further behind is told so."""
+"""Snapshots that are counted; the status says when there are more."""
 
 
 @dataclass(frozen=True)
 class LogStatus:
-    """A log and how far it is published.
+    """A log and its high watermark.
 
     Args:
         info: The log.
-        state: What its publisher has told.
-        partitions: Of the topic, as the table's options say.
-        snapshots_behind: Snapshots that bring something to the log and are not in it as a whole.
-        rows_behind: Rows of these in the table's files; what is published of the first one is among them.
-        is_further: There are more than were counted.
-        behind_ms: For how long the first of them has been there; 0: there is none.
+        state: What its publisher has reported.
+        partitions: The number of the topic's partitions, by the table's options.
+        snapshots_behind: Snapshots with records for the log that are not in it as a whole.
+        rows_behind: Rows of these in the table's files, including the published rows of the first one.
+        is_further: Whether there are more than were counted.
+        behind_ms: The age of the first of them; 0: there is none.
     """
 
     info: LogInfo
@@ -40,7 +40,7 @@ class LogStatus:
 
     @property
     def problem(self) -> str:
-        """Why it cannot go on; empty: nothing is known to be wrong."""
+        """Why publishing cannot go on; empty: no known problem."""
         if self.info.problem or self.state.problem:
             return self.info.problem or self.state.problem
         if self.snapshots_behind and not self.state.holder:
@@ -49,15 +49,15 @@ class LogStatus:
 
 
 def load_log_status(metastore: Metastore, table_uuids: Sequence[str], now_ms: int) -> list[LogStatus]:
-    """How far logs are published.
+    """Returns how far logs are published.
 
     Args:
-        metastore: Knows them.
-        table_uuids: Of these tables, in this order; none: of all that have a log, by name.
+        metastore: Knows the logs.
+        table_uuids: The tables, in the order of the result; none: all tables with a log, by name.
         now_ms: The time, in milliseconds since the epoch.
 
     Raises:
-        NotFound: A table that was named has no log, or was dropped.
+        NotFound: A given table has no log, or was dropped.
     """
     if table_uuids:
         return [_load(metastore, metastore.get_log(table_uuid), now_ms) for table_uuid in table_uuids]
@@ -66,7 +66,7 @@ def load_log_status(metastore: Metastore, table_uuids: Sequence[str], now_ms: in
         try:
             found.append(_load(metastore, info, now_ms))
         except NotFound:
-            # Dropped since they were listed.
+            # The table was dropped after it was listed.
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""Holds a table's log, as any consumer reads it, against the table's own history."""
+"""Compares a table's log, as any consumer reads it, with the table's own history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakelog.storage.objects.store import ObjectStore
 _RECORDS_A_FETCH: Final = 10_000
 _FETCH_S: Final = 0.5
 _STALL_S: Final = 30.0
-"""Brokers that hand nothing out for so long, though there is more, are away."""
+"""If brokers deliver nothing for this long although there is more, they count as unavailable."""
 
 
 def verify_log(
@@ -38,29 +38,29 @@ def verify_log(
     *,
     progress: Callable[[int, int], None] = lambda read, of: None,
 ) -> LogFindings:
-    """Reads all of a log that is kept, and compares it with what the table's snapshots bring to it.
+    """Reads all records that a log retains, and compares them with the table's snapshots.
 
-    Blocks for as long as that takes: some 100,000 records a second. Publishing and writing may go on meanwhile. What is
-    kept in memory is a few bytes for each row.
+    Blocks for as long as that takes: some 100,000 records a second. Publishing and writing can go on meanwhile. It
+    holds a few bytes of memory for each row.
 
     Args:
         metastore: Knows the table.
         info: The log.
         log: Its brokers.
-        store: Where the table's files are: kinds of rows are read where not all are inserts.
+        store: Has the table's files: row kinds are read if not all rows are inserts.
         clock: For measuring.
-        progress: Told how many offsets were passed, of how many.
+        progress: Called with the number of offsets read and their total.
 
     Raises:
-        NotFound: The table or the topic is no more.
-        HistoryDiverged: The topic is another one than the log began in.
+        NotFound: The table or the topic no longer exists.
+        HistoryDiverged: The topic is not the one in which the log began.
         Unavailable: The brokers cannot be reached.
     """
     table = metastore.get_table_by_uuid(info.table_uuid)
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
     if settings is None:
         raise NotFound(f"Table {info.name} has no log.", reason="LOG_NOT_FOUND", metadata={"table": str(info.name)})
-    # In this order: all that is published up to here is there, and all that is there has a snapshot.
+    # In this order: all that is published up to here is in the log, and all that is in the log has a snapshot.
     state = metastore.get_publish_state(info.table_uuid)
     is_compacted = _check_topic(log, info)
     reader = log.open_reader(info.topic)
@@ -68,7 +68,7 @@ def verify_log(
         starts, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         page = metastore.list_snapshots(info.table_uuid, limit=1, newest=True)
         after = max(info.starts_after, page.earliest_change_id - 1)
-        # Where the order of records is not that of commits, the last of a key may be another than the table's.
+        # If records are not in commit order, the last record of a key may differ from the table's row.
         keeps_last = is_compacted and not settings.is_eventual
         snapshots = load_rows(metastore, info, store, after, page.latest_snapshot_id, keeps_last=keeps_last)
         is_shared = info.is_named or info.generation > 1
@@ -142,5 +142,5 @@ def _read(
             )
         records = reader.fetch(_RECORDS_A_FETCH, _FETCH_S)
         if len(records):
-            # What has come since is of snapshots that came since.
+            # Records that arrived since belong to snapshots that were committed since.
             take(take_fetched(records, records.offsets < bounds[records.partitions]))

@@ -1,4 +1,4 @@
-"""The rows that snapshots bring to a table's log, as far as it takes to know whether they are there."""
+"""The rows that snapshots bring to a table's log, with just enough detail to check that they are there."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Codes = npt.NDArray[np.int64]
 def load_rows(
     metastore: Metastore, info: LogInfo, store: ObjectStore, after: int, until: int, *, keeps_last: bool
 ) -> dict[int, SnapshotRows]:
-    """What the snapshots behind `after` up to and with `until` bring, by snapshot; blocks.
+    """Returns the log rows of the snapshots after `after` up to and including `until`, by snapshot; blocks.
 
     Args:
-        metastore: Knows them.
+        metastore: Knows the snapshots.
         info: The log.
-        store: Where their files are. Kinds are read where not all are +I.
+        store: Has their files. Row kinds are read if not all rows are +I.
         after: A snapshot; 0: none.
         until: The last one.
-        keeps_last: Find out which rows are the last of their keys, for which keys are read, too.
+        keeps_last: Find out which rows are the last of their keys; this also reads the keys.
     """
     files = DataFiles(store)
     found: dict[int, SnapshotRows] = {}
@@ -63,7 +63,7 @@ def load_rows(
                 codes[snapshot.snapshot_id] = own_codes
                 gone[snapshot.snapshot_id] = np.isin(kinds, (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value))
         if not plan.snapshots:
-            # The next one waits for its changelog: it is not published either.
+            # The next snapshot still waits for its changelog, so it is not published either.
             break
         after = plan.snapshots[-1].snapshot_id
     if codes:
@@ -73,10 +73,10 @@ def load_rows(
 
 
 def find_last(codes: dict[int, Codes]) -> dict[int, npt.NDArray[np.bool_]]:
-    """Whether no row of the same key follows, by snapshot. Pure.
+    """Returns for each row, by snapshot, whether no later row has the same key. Pure.
 
     Args:
-        codes: Of the keys of each snapshot's rows, snapshots and rows in their order.
+        codes: Codes of the keys of each snapshot's rows; snapshots and rows are in order.
     """
     every = np.concatenate(list(codes.values()))
     is_last = np.zeros(len(every), np.bool_)
@@ -92,7 +92,7 @@ def _find_partitions(chunks: list[LogChunk]) -> npt.NDArray[np.int32]:
 
 
 def _read_all(files: DataFiles, chunks: list[LogChunk], key: list[pa.Field]) -> tuple[Kinds, Codes]:
-    """The kinds of a snapshot's rows, and codes of their keys where these are asked for."""
+    """The kinds of a snapshot's rows, and the codes of their keys if requested."""
     parts = [_read(files, file, key) for chunk in chunks for file in chunk.files]
     if not parts:
         return np.zeros(0, np.int8), np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Removing a table's partitions that have expired: by one overwrite, of what is old by the database's clock."""
+"""Removes a table's expired partitions by one overwrite; the database's clock decides what has expired."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lakelog.options.declared.partitions import PARTITION_EXPIRATION_STRATEGY, P
 from lakelog.options.values import TableOptions
 
 MAX_REPORTED: Final = 1_000
-"""Partitions without a time that a result tells of one by one."""
+"""Partitions without a time that a result lists one by one."""
 
 _MAX_PARTITIONS: Final = 50_000
-"""Of one commit: some megabytes."""
+"""Partitions of one commit: some megabytes."""
 
 _TRIES: Final = 5
-"""Times that it is looked again when somebody has written to a partition that had not been written to for long."""
+"""Tries after a conflict, when another writer wrote to a partition that was idle for long."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class ExpiredPartition:
 
     Args:
         partition: Its values by column.
-        time_ms: From when it is, in milliseconds since the epoch.
+        time_ms: The time that its age counts from, in milliseconds since the epoch.
         files: How many files it has.
-        rows: In these, as stored.
-        size_bytes: Of these.
+        rows: The rows in these files, as stored.
+        size_bytes: The size of these files.
     """
 
     partition: dict[str, Any]
@@ -53,10 +53,10 @@ class PartitionExpiryResult:
 
     Args:
         table: The table's full name.
-        dry_run: Nothing was removed.
-        snapshot_id: That removed them; None: there was nothing to remove, or nothing was changed.
-        expired: Those that were removed, or would be.
-        unknown: Partitions whose time cannot be read, which stay, by their values; of many only some.
+        dry_run: Whether nothing was removed.
+        snapshot_id: The snapshot that removed them; None: there was nothing to remove, or it was a dry run.
+        expired: Partitions that were removed, or would be.
+        unknown: Partitions whose time cannot be read, by their values; they stay. Of many only some.
         unknown_count: How many these are.
         partition_by: The table's partition columns.
     """
@@ -70,7 +70,7 @@ class PartitionExpiryResult:
     partition_by: tuple[str, ...]
 
     def to_arrow(self) -> pa.Table:
-        """One row a partition that has expired.
+        """Returns one row per expired partition.
 
         The columns are partition (a struct of texts by partition column), time, files, rows and bytes.
         """
@@ -108,15 +108,15 @@ def expire_partitions(
     """Removes the partitions that have expired; blocks.
 
     Args:
-        metastore: Who knows them, and commits.
+        metastore: Knows the partitions, and commits.
         info: The table as it is now, with its options.
-        dry_run: Only tell which they are.
-        writer: Under which name to commit; empty: one of its own.
-        first_identifier: Of its commits, of which there may be a few.
+        dry_run: Only report the expired partitions.
+        writer: The writer name of the commit; empty: a new one.
+        first_identifier: The first of its commits' identifiers; there may be a few commits.
         fence: What the commit depends on.
 
     Raises:
-        InvalidArgument: The table has no partitions, or its options say nothing of their ages.
+        InvalidArgument: The table has no partitions, or its options do not say when they expire.
         CommitConflict: Others wrote to partitions that were about to expire, again and again.
         NotFound: The table was dropped.
     """
@@ -133,7 +133,7 @@ def expire_partitions(
             try:
                 snapshot_id = metastore.commit(request).results[0].snapshot_id
             except CommitConflict:
-                # Somebody has written to one of them, which is young by that.
+                # Another writer wrote to one of them, so it is young again.
                 if attempt == _TRIES - 1:
                     raise
                 continue
@@ -164,7 +164,7 @@ def _find(metastore: Metastore, info: TableInfo, options: TableOptions, life_ms:
     expired: list[tuple[PartitionFiles, int]] = []
     unknown: list[PartitionFiles] = []
     page = metastore.list_partition_files(info.table_uuid)
-    # What was written since the first page is noticed by the commit, or does not matter.
+    # The commit notices what was written since the first page, or it does not matter.
     base, before_ms = page.snapshot_id, page.now_ms - life_ms
     while True:
         ages = find_expired(page.partitions, info.schema, options, before_ms)
@@ -176,12 +176,12 @@ def _find(metastore: Metastore, info: TableInfo, options: TableOptions, life_ms:
 
 
 def _choose(expired: Sequence[tuple[PartitionFiles, int]]) -> Sequence[tuple[PartitionFiles, int]]:
-    """As many as one commit takes, the oldest first."""
+    """Picks as many as one commit takes, the oldest first."""
     return sorted(expired, key=lambda each: each[1])[:_MAX_PARTITIONS]
 
 
 def _goes_by_updates(options: TableOptions) -> bool:
-    """Whether a write makes a partition young; where values say that it is old, they say so whatever is written."""
+    """Whether a write makes a partition young; a partition whose values set its age stays old whatever is written."""
     return options.get(PARTITION_EXPIRATION_STRATEGY) == UPDATE_TIME
 
 

@@ -1,4 +1,4 @@
-"""The tags of a table: names of snapshots, which are kept for as long as they have one."""
+"""The tags of a table: names of snapshots. A snapshot is retained while it has a tag."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Tags:
     """The tags of a table; `Table.tags` makes it.
 
     Args:
-        metastore: Who keeps them.
+        metastore: Stores the tags.
         table_uuid: The table.
-        request: Asks the metastore in the name of the table's handle.
+        request: Calls the metastore on behalf of the table's handle.
     """
 
     def __init__(self, metastore: Metastore, table_uuid: str, request: Callable[[Callable[[], Any]], Any]) -> None:
@@ -39,12 +39,12 @@ class Tags:
         self._request = request
 
     def create(self, name: str, snapshot_id: int | None = None, *, timestamp: TimeLike | None = None) -> int:
-        """Gives a snapshot a name, by which it can be read however old it is.
+        """Gives a snapshot a name, by which it can be read at any later time.
 
         Args:
             name: 1 to 128 letters, digits, `_`, `-` and `.`; never digits only, which would be a snapshot's id.
             snapshot_id: None: the newest.
-            timestamp: Instead: the newest that was committed at or before this time, given as `timestamp` of
+            timestamp: Instead of an id: the newest snapshot committed at or before this time, given as `timestamp` of
                 `Table.scan`.
 
         Returns:
@@ -52,7 +52,7 @@ class Tags:
 
         Raises:
             AlreadyExists: The table has a tag of this name.
-            InvalidArgument: It cannot be a name.
+            InvalidArgument: The name is not allowed.
             NotFound: There is no such snapshot, or none at all yet.
             SnapshotExpired: It is no longer kept.
         """
@@ -73,11 +73,11 @@ class Tags:
         return found
 
     def list(self) -> pa.Table:
-        """Lists them by name.
+        """Lists the tags by name.
 
         Returns:
-            Columns name, snapshot_id, committed_at (of the snapshot), rows (in its live files, those that merging hides
-            included), created_at (of the tag).
+            Columns name, snapshot_id, committed_at (of the snapshot), rows (in its live files, including rows that
+            merging hides), created_at (of the tag).
         """
         found = self._request(lambda: self._metastore.list_tags(self._table_uuid))
         columns = [
@@ -90,11 +90,11 @@ class Tags:
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
 
     def delete(self, name: str) -> None:
-        """Takes a name away; its snapshot may expire then, unless something else keeps it.
+        """Deletes a tag; its snapshot can then expire, unless something else retains it.
 
         Raises:
-            NotFound: There is none; names the nearest ones.
-            InvalidArgument: It cannot be a name.
+            NotFound: There is no such tag; names the nearest ones.
+            InvalidArgument: The name is not allowed.
         """
         check_tag(name, "name")
         self._request(lambda: self._metastore.delete_tag(self._table_uuid, name))

@@ -1,4 +1,4 @@
-"""What of a log was sent before its commit: which snapshots came of it, and what has become of the rest."""
+"""Records of a log that were sent before their commit: which snapshots they became, and what happened to the rest."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class SentAttempt:
     """An attempt that was committed.
 
     Args:
-        snapshot_id: What came of it.
-        is_all: All of its rows stood in the topic by then; else the publisher sends them all.
+        snapshot_id: The snapshot that it became.
+        is_all: All of its rows were in the topic at the commit; else the publisher sends them all.
     """
 
     snapshot_id: int
@@ -29,7 +29,7 @@ class SentAttempt:
 
 
 def find_sent(metastore: Metastore, table_uuid: str, snapshots: Mapping[int, SnapshotRows]) -> dict[str, SentAttempt]:
-    """The attempts of some snapshots, by their ids; blocks on the metastore."""
+    """Returns the attempts of some snapshots, by their ids; blocks on the metastore."""
     found: dict[str, SentAttempt] = {}
     after, until = min(snapshots, default=1) - 1, max(snapshots, default=0)
     while after < until:
@@ -63,7 +63,7 @@ def make_uncommitted_tally(
 def add_uncommitted(
     metastore: Metastore, table_uuid: str, found: LogFindings, uncommitted: UncommittedFindings
 ) -> LogFindings:
-    """What was found of both; asks what has become of attempts that came to nothing here."""
+    """Combines both counts; asks the metastore about attempts that became no snapshot here."""
     states: dict[str, AttemptState] = {}
     asked = list(uncommitted.others)
     for first in range(0, len(asked), _ATTEMPTS_A_QUESTION):
@@ -83,7 +83,7 @@ def add_uncommitted(
         torn=tuple(sorted({*found.torn, *uncommitted.torn})),
         compacted=found.compacted + uncommitted.compacted,
         expired=found.expired + uncommitted.unkept,
-        # Of other tables' commits, of snapshots that are not kept, or of such as came meanwhile.
+        # They belong to other tables' commits, to snapshots that have expired, or to new ones.
         earlier=found.earlier + count(AttemptState.COMMITTED),
         taken_back=count(AttemptState.ABORTED),
         uncommitted=count(AttemptState.OPEN),

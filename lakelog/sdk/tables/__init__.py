@@ -1,1 +1,1 @@
-"""A table as the SDK hands it out."""
+"""The table classes of the SDK."""

@@ -1,4 +1,4 @@
-"""What a handle of a table knows of it."""
+"""A table's handle: what the client knows of the table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakelog.writes.write_state import WriteState
 
 
 class TableHandle:
-    """One table, whatever becomes of its name; see `lakelog.Table`.
+    """One table, even if it loses its name; see `lakelog.Table`.
 
     Args:
-        context: Where it is.
-        writes: What its writes share with those to other tables of its catalog.
-        info: What the catalog knows of it.
+        context: The metastore, stores, caches and clock.
+        writes: State that its writes share with those to other tables of its catalog.
+        info: The table as the catalog last returned it.
     """
 
     def __init__(self, context: Context, writes: WriteState, info: TableInfo) -> None:
@@ -36,7 +36,7 @@ class TableHandle:
 
     @property
     def info(self) -> TableInfo:
-        """What the catalog knew of it when this handle was made, written to or altered last."""
+        """The table as the catalog returned it when this handle was made, or last written to or altered."""
         return self._info
 
     @property
@@ -61,7 +61,7 @@ class TableHandle:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns, as this handle heard of them last (see the class)."""
+        """Its columns, as this handle received them last (see the class)."""
         return pa.schema([field.remove_metadata() for field in self._info.schema.arrow])
 
     @property
@@ -76,7 +76,7 @@ class TableHandle:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that were given, by key, as this handle heard of them last (see the class)."""
+        """The options that were set, by key, as this handle received them last (see the class)."""
         return dict(self._info.options)
 
     def _refresh(self) -> TableInfo:
@@ -84,7 +84,7 @@ class TableHandle:
         return self._info
 
     def _request(self, question: Callable[[], Any]) -> Any:
-        """Asks; when the table is gone says so in terms of this handle."""
+        """Calls the metastore; if the table is gone, the error names this handle's table."""
         try:
             return question()
         except NotFound as error:

@@ -1,4 +1,4 @@
-"""What keeps a table's files in order: a part of `lakelog.Table`."""
+"""Maintenance of a table's files: a part of `lakelog.Table`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class TableUpkeep(TableHandle):
     def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
         """Compares the files below the table's location with what it refers to.
 
-        Writers, readers and compactors can go on meanwhile: what is being written, what any kept snapshot, tag or
-        changelog has, and what expiry has queued is never deleted.
+        Writers, readers and compactors can go on meanwhile. It never deletes what is being written, what a retained
+        snapshot, tag or changelog needs, or what expiry has queued.
 
         Args:
-            repair: Delete files that nothing refers to: of attempts that were given up or are open for longer than
-                `older_than`, which are given up first, so that they can never be committed; what commits have left;
-                and files of unknown origin that are older than that.
-            older_than: How long a write may take; None: a day. With 0 writes that are under way are given up, too.
+            repair: Delete files that nothing refers to: files of aborted attempts; of attempts that are open for longer
+                than `older_than`, which are aborted first, so that they can never be committed; files that commits have
+                left over; and files of unknown origin that are older than that.
+            older_than: How long a write may take; None: a day. With 0, writes that are running are aborted, too.
 
         Raises:
             InvalidArgument: An argument is not possible.
@@ -54,14 +54,15 @@ class TableUpkeep(TableHandle):
     def expire_partitions(self, dry_run: bool = False) -> PartitionExpiryResult:
         """Removes the partitions that are older than `partition.expiration-time`, as compactors do by themselves.
 
-        One overwrite removes them, so that earlier snapshots still have them, and streams show it as any overwrite. The
-        database's clock judges their ages. With `update-time` a partition that is written to meanwhile stays.
+        One overwrite removes them, so earlier snapshots still have them, and streams show it as any overwrite. The
+        database's clock decides their ages. With `update-time`, a partition that is written to meanwhile stays.
 
         Args:
-            dry_run: Only say which partitions have expired.
+            dry_run: Only report the expired partitions.
 
         Returns:
-            The partitions, and those whose time cannot be read, which stay; `.to_arrow()` is a table of the former.
+            The expired partitions, and those that stay because their time cannot be read; `.to_arrow()` is a table of
+            the expired ones.
 
         Raises:
             InvalidArgument: The table has no partitions, or does not say when they expire.

@@ -22,7 +22,7 @@ _SHOWN_ROWS: Final = 10
 
 
 class TableReads(TableHandle):
-    """Scans, and what is asked most; see `lakelog.Table`."""
+    """Scans, and short forms of the most common ones; see `lakelog.Table`."""
 
     def scan(
         self,
@@ -36,20 +36,20 @@ class TableReads(TableHandle):
         tag: str | None = None,
         options: Mapping[str, OptionValue] | None = None,
     ) -> Scan:
-        """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
+        """Plans a read of the table; checks all arguments and fixes the snapshot now.
 
         Args:
             columns: Names of the columns to return, in this order; None: all.
             filter: An SQL condition, for instance `price > 9.5 AND dt = :day`, or an expression of pyarrow such as
                 `pc.field("price") > 9.5`, which means what it means in SQL.
-            limit: At most so many rows.
-            params: Values of the `:name` places of the condition, for instance `{"day": datetime.date(2024, 5, 1)}`; a
+            limit: At most this many rows.
+            params: Values of the condition's `:name` parameters, for instance `{"day": datetime.date(2024, 5, 1)}`; a
                 list for IN.
             snapshot_id: Read the state at this snapshot.
             timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
-                zone, a text such as `2024-05-01T12:00:00+02:00` (UTC where it names no zone), a date (its first moment
-                in UTC), or milliseconds since the epoch. Only snapshots that are kept for all count; what has expired
-                and has a tag is read by the tag.
+                zone, a text such as `2024-05-01T12:00:00+02:00` (UTC if it names no zone), a date (its first moment in
+                UTC), or milliseconds since the epoch. Only snapshots that have not expired count; an expired snapshot
+                with a tag is read by its tag.
             tag: Read the state at the snapshot that has this tag.
             options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 
@@ -76,12 +76,12 @@ class TableReads(TableHandle):
     def count(self, filter: Condition | None = None, *, params: Parameters | None = None) -> int:  # noqa: A002
         """Counts the rows of the newest snapshot, as a scan would return them.
 
-        Of an append table without a filter no file is opened. Else what merging and the filter need is read, piece by
-        piece: keys, sequence fields, and the columns that the filter names.
+        For an append table without a filter no file is opened. Else it reads only what merging and the filter need, in
+        batches: keys, sequence fields, and the columns that the filter names.
 
         Args:
             filter: Only rows that fulfil this condition, as of `scan`.
-            params: Values of its `:name` places.
+            params: Values of its `:name` parameters.
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
@@ -98,13 +98,13 @@ class TableReads(TableHandle):
         columns: Sequence[str] | None = None,
         params: Parameters | None = None,
     ) -> pa.Table:
-        """Reads some rows, which ones is not said; reading ends as soon as there are enough.
+        """Reads some rows, in no defined choice; stops reading as soon as there are enough.
 
         Args:
             n: How many rows at most.
             filter: Only rows that fulfil this condition, as of `scan`.
             columns: Names of the columns to return, in this order; None: all.
-            params: Values of the `:name` places of the filter.
+            params: Values of the filter's `:name` parameters.
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
@@ -125,7 +125,7 @@ class TableReads(TableHandle):
         return self.scan(columns, filter, limit, params=params).to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows of the newest snapshot as an Arrow stream, read as they are asked for."""
+        """The rows of the newest snapshot as an Arrow stream, read on demand."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:

@@ -39,33 +39,35 @@ from lakelog.storage.lookup.copy_cache import CacheStatistics
 class Table(TableReads, TableWrites, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
-    A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
-    raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
-    by those of at most a second before; the properties say what this handle heard last. `Catalog.table` asks again.
+    A handle stays with the table it was made for. When that table is dropped, every use raises NotFound, even if
+    another table gets its name. Every read and write follows the options and the schema of that moment; quick appends
+    and upserts follow those of at most a second before. The properties show what this handle received last;
+    `Catalog.table` asks again.
 
-    All writes take `CommitOptions` by keyword: who commits, under which number, what is remembered with it, and since
-    which snapshot nothing may have changed (`if_snapshot`, `if_unchanged`). A write raises InvalidArgument where the
-    rows do not fit, with a line for each column that does not; CommitConflict where another commit came first;
-    OutcomeUnknown where the answer was lost: repeat it with the same `writer` and `identifier` then. Whatever it
-    raises, either all of its rows are visible or none.
+    All writes take `CommitOptions` by keyword: the writer's name, its number of the commit, metadata, and the snapshot
+    since which nothing may have changed (`if_snapshot`, `if_unchanged`). A write raises InvalidArgument if the rows do
+    not fit, with a line for each column that does not; CommitConflict if another commit came first; OutcomeUnknown if
+    the answer was lost: repeat it with the same `writer` and `identifier` then. Whatever it raises, either all of its
+    rows are visible or none.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Table, (self._context, self._writes, self._info))
 
     def alter(self, *, set: Mapping[str, OptionValue] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
-        """Changes options that may change.
+        """Changes options that can be changed.
 
         Args:
             set: New values by key.
-            unset: Keys that shall have their defaults again.
+            unset: Keys that get their defaults again.
 
         Returns:
             The table itself.
 
         Raises:
-            InvalidArgument: An unknown option, a wrong value, or one that may not change, with the reason.
-            PermissionDenied, Unavailable: Brokers of its log are not allowed or refuse us; or do not answer.
+            InvalidArgument: An option is unknown, a value is wrong, or the option cannot be changed; says why.
+            PermissionDenied, Unavailable: The brokers of its log are not allowed or refuse the connection; or do not
+                answer.
         """
         keys = to_texts(unset, "unset", "keys")
         wanted = to_option_texts({} if set is None else set)
@@ -86,35 +88,35 @@ class Table(TableReads, TableWrites, TableUpkeep):
         raw: bool = False,
         timeout: float = DEFAULT_TIMEOUT_S,
     ) -> Scan:
-        """Plans a read of what the snapshots after `after`, up to and with `until`, changed, in their order.
+        """Plans a read of the changes of the snapshots after `after`, up to and including `until`, in their order.
 
-        Of a table with a primary key each change comes with the row that was there before: `+I` for a new row, `-D`
-        with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
-        snapshot, and none where no column that is read has changed (semantics 3.3). Applied to the state at `after`
-        they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
+        In a table with a primary key each change comes with the row before it: `+I` for a new row, `-D` with the old
+        values for a row that is gone, `-U` old and `+U` new for a row that changed. There is one change per key and
+        snapshot, and none if no column that is read has changed (semantics 3.3). Applied to the state at `after` the
+        changes give the state at `until`, except for rows that overwrites in between replaced (`skipped_snapshots`).
 
-        Snapshots that brought a changelog (`changelog-producer`) show it as it stands: by `lookup` the same, including
-        updates that left the columns read as they were; by `input` every record as it was written.
+        Snapshots with a changelog (`changelog-producer`) show it as it was written. With `lookup` that is the same, and
+        includes updates that left the columns read unchanged; with `input` it is every record as it was written.
 
         Args:
             after: Excluded; 0: from the first snapshot on, which is an error once that has expired. None: all that is
-                kept.
+                retained.
             until: Included; None: the newest.
-            columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
-                and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
-                without it rows that came could not be distinguished from rows that went.
+            columns: Names of the columns to return, including `_snapshot_id` if wanted; None: all, `_row_kind` and
+                `_snapshot_id`. In a table with a primary key `_row_kind` always comes, last if it is not named: without
+                it rows that appeared could not be distinguished from rows that are gone.
             filter: A condition on the table's columns, as of `scan`.
-            params: Values of its `:name` places.
-            limit: At most so many rows.
-            raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values
-                they carried. Makes no difference for append tables, whose rows are always as written.
-            timeout: How many seconds to wait for changelogs that a compactor is to make (`lookup-wait`).
+            params: Values of the filter's `:name` parameters.
+            limit: At most this many rows.
+            raw: Return rows as they were written instead: the last row per key of each commit, deletes with the values
+                that they carried. Makes no difference for append tables, whose rows are always as written.
+            timeout: How many seconds to wait for changelogs that a compactor still has to make (`lookup-wait`).
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
             NotFound: The table has no snapshot `after` yet.
-            SnapshotExpired: A snapshot of the range is no longer kept.
-            Unavailable: A snapshot still waited for a compactor when the time was over; named.
+            SnapshotExpired: A snapshot of the range has expired.
+            Unavailable: A snapshot still waited for a compactor at the end of the time; named.
         """
         check_limit(limit)
         check_range(after, until)
@@ -167,30 +169,30 @@ class Table(TableReads, TableWrites, TableUpkeep):
         options: Mapping[str, OptionValue] | None = None,
         reader: str | None = None,
     ) -> Subscription:
-        """Subscribes to the table's changes: batches come as they are committed, without asking again and again.
+        """Subscribes to the table's changes: batches arrive as they are committed, without polling.
 
         Each batch has `data`, `snapshot_id` and `table`. In a table with a primary key the last column, `_row_kind`,
         says what became of each row, as of `changes`. Use it in a `with` statement, or close it.
 
         Args:
-            scan_mode: Where to begin: `latest-full` (the default: with the rows there are), `latest`, `from-snapshot`,
+            scan_mode: Where to begin: `latest-full` (the default: with the current rows), `latest`, `from-snapshot`,
                 `from-snapshot-full`, `from-timestamp`, `from-file-creation-time`, `compacted-full`; see the page on
-                options, which has those that belong to them, too.
-            consumer_id: Keep the position in the metastore under this name. A subscription with it goes on
-                after the last snapshot that was done, and the reader before it is fenced.
-            auto_commit: A snapshot is done when the batch after its last one is asked for; False: when `commit` is
+                options, which also has the options that belong to them.
+            consumer_id: Keep the position in the metastore under this name. A subscription with this name goes on after
+                the last snapshot that was done, and fences the reader before it.
+            auto_commit: A snapshot is done when the batch after its last one is requested; False: when `commit` is
                 called.
             columns: Names of the columns; None: all. With a primary key `_row_kind` comes last, named or not.
             filter: A condition on the table's columns, as of `scan`.
-            params: Values of its `:name` places.
+            params: Values of the filter's `:name` parameters.
             options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
-            reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;
-                None: as in `lakelog.connect`.
+            reader: `host:port` of a reader service that reads for this subscription, several replicas separated by
+                commas; "": none; None: as in `lakelog.connect`.
 
         Raises:
             InvalidArgument: An argument is not possible, or two of them contradict each other.
             NotFound: There is no such snapshot.
-            SnapshotExpired: The consumer's next change is no longer kept.
+            SnapshotExpired: The consumer's next change has expired.
         """
         condition = to_condition(filter, params)
         info = self._refresh()
@@ -220,7 +222,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
 
     @property
     def lookup_metrics(self) -> CacheStatistics:
-        """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
+        """Counts of the lookups of old rows in this process: hits of local copies, bytes read, copies made, evicted."""
         return replace(self._context.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
 
     def compact(
@@ -234,22 +236,22 @@ class Table(TableReads, TableWrites, TableUpkeep):
         *,
         params: Parameters | None = None,
     ) -> CompactionResult:
-        """Has compactors put the table's files together, so that reads cost less; what they show never changes.
+        """Requests a compaction of the table's files, so that reads cost less; what they show never changes.
 
-        Jobs are asked for where something is to be done, one a bucket, and compactors (`lakelog compactor run`) do
-        them, before what is due by itself. Writers go on meanwhile. What was asked for is done even if the caller
-        stops waiting for it.
+        It requests one job for each bucket that needs work. Compactors (`lakelog compactor run`) do these jobs before
+        those that are due by themselves. Writers can go on meanwhile. The jobs are done even if the caller stops
+        waiting for them.
 
         Args:
-            full: Compact each bucket as a whole. Else what is due is compacted, and where nothing is, what writers have
-                written since: all files of level 0, or in an append table all small files.
+            full: Compact each bucket as a whole. Else compact what is due; if nothing is, what writers have written
+                since: all files of level 0, or in an append table all small files.
             partitions: Only these: dicts of values by partition column, as of `overwrite`; some columns are enough.
             where: Only partitions that fulfil this condition on partition columns.
             wait: Wait until it is done. Else the result has the jobs' ids.
-            timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
+            timeout: How many seconds to wait at most without progress, that is while no job ends and no
                 compactor does one; None: 600. A compaction that goes on may take as long as it takes.
             dry_run: Only say what would be done, and why.
-            params: Values of the `:name` places of `where`.
+            params: Values of the `:name` parameters of `where`.
 
         Returns:
             What became of each bucket; `.to_arrow()` is a table of it.
@@ -258,7 +260,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
             InvalidArgument: An argument is not possible: names it, its value and the remedy.
             NotFound: A named partition has no files, or the table was dropped.
             JobFailed: Jobs have failed (reason `COMPACTION_FAILED`), and all others have ended; names jobs and reasons.
-            Unavailable: No compactor does them (reason `COMPACTION_WAITS`).
+            Unavailable: No compactor works on the jobs (reason `COMPACTION_WAITS`).
         """
         for name, flag in (("full", full), ("wait", wait), ("dry_run", dry_run)):
             check_flag(flag, name)
@@ -284,20 +286,21 @@ class Table(TableReads, TableWrites, TableUpkeep):
         retain_last: int | None = None,
         dry_run: bool = False,
     ) -> ExpiryResult:
-        """Lets snapshots expire now that are not needed; by themselves they do as the table's options say.
+        """Expires snapshots that are not needed now; compactors also do this by themselves, by the table's options.
 
-        What expired cannot be read any more, and compactors delete the files that no other snapshot has. What
-        consumers, readers that hold a snapshot and changelogs to be made need stays, with all after it; so does each
-        snapshot with a tag, by itself (docs/retention.md).
+        An expired snapshot can no longer be read, and compactors delete the files that no other snapshot has. A
+        snapshot that a consumer, a reader with a lease or a pending changelog needs stays, with all later ones. A
+        snapshot with a tag stays by itself (docs/retention.md).
 
         Args:
-            older_than: What was replaced by this point in time (given as `timestamp` of `scan`) expires; None: as
+            older_than: A snapshot expires if it was replaced by this time (given as `timestamp` of `scan`); None: as
                 `snapshot.time-retained` and `snapshot.num-retained.max` say.
-            retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
-            dry_run: Only say what would expire.
+            retain_last: Retain this many of the newest snapshots, however old; None: as `snapshot.num-retained.min`
+                says.
+            dry_run: Only report what would expire.
 
         Returns:
-            What went, and for whom the rest is kept; `.to_arrow()` is a table of it.
+            What expired, and what retains the rest; `.to_arrow()` is a table of it.
 
         Raises:
             InvalidArgument: An argument is not possible: names it, its value and the remedy.
@@ -310,14 +313,14 @@ class Table(TableReads, TableWrites, TableUpkeep):
         )
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
-        """Lists the snapshots that are kept, oldest first.
+        """Lists the retained snapshots, oldest first.
 
         Args:
-            limit: Only the newest so many; None: all.
+            limit: Only this many of the newest; None: all.
 
         Returns:
             Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
-            files, those that merging hides included), added_rows, writer, identifier, properties, log_offsets (the next
+            files, including rows that merging hides), added_rows, writer, identifier, properties, log_offsets (the next
             offset to read after it in the external log, by partition; NULL: not published yet, or there is no log).
         """
         check_limit(limit)
@@ -337,7 +340,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
 
         Returns:
             Columns path, partition (a struct of the partition columns), bucket, level, rows, bytes, min_key, max_key
-            (as text, cut where they are long), added_snapshot; by partition, bucket and order.
+            (as text, cut if long), added_snapshot; ordered by partition, bucket and order.
         """
         at = resolve_state(snapshot_id)
         plan = self._request(lambda: self._context.metastore.plan(PlanRequest(self.uuid, at)))

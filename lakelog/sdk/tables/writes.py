@@ -19,16 +19,16 @@ from lakelog.writes.latest_deletes import MAX_TRIES, is_resolved_by_a_recheck, n
 
 
 class TableWrites(TableHandle):
-    """What is written; see `lakelog.Table` for what all writes have in common."""
+    """The writes; see `lakelog.Table` for what all of them have in common."""
 
     def append(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
-        """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
+        """Adds rows; in a table with a primary key they replace the rows of the same key, as `upsert` does.
 
         Args:
-            data: Rowsthing with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
-                such things, which is read piece by piece in bounded memory.
-            fill_missing: Whether nullable columns that the data leaves out become NULL, also over what was there; else
-                they are an error that names them. Dicts may then have different keys.
+            data: Rows: an object with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
+                such objects, which is read step by step in bounded memory.
+            fill_missing: Fill nullable columns that the data leaves out with NULL, also where the old row had a value;
+                else missing columns are an error that names them. Dicts may then have different keys.
             **commit: Writer, watermark and so on: see `CommitOptions`.
         """
         return self._write(
@@ -48,19 +48,19 @@ class TableWrites(TableHandle):
         """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
 
         Args:
-            keys: As `data` of `append`; only the columns of the primary key and those of `sequence.field` need to be
-                there. A delete beats the rows whose sequence value is not above its own, also such as come late.
-            latest: Of a table with `sequence.field`: delete the rows that are there, whatever their sequence values,
-                which need not be given. The rows are looked up, and again where another commit wrote to the same
-                buckets meanwhile (for about 15 seconds); each delete gets the value of its row. Keys without a row get
-                no delete, so that a row that comes late is not beaten. The keys are held in memory. Other tables
-                delete what is there anyway.
+            keys: As `data` of `append`; only the columns of the primary key and those of `sequence.field` are needed. A
+                delete removes the rows whose sequence value is not above its own, including rows that arrive late.
+            latest: For a table with `sequence.field`: delete the rows that are there, whatever their sequence values,
+                which need not be given. The rows are looked up, and again if another commit wrote to the same buckets
+                meanwhile (for about 15 seconds); each delete gets the sequence value of its row. Keys without a row get
+                no delete, so a row that arrives late stays. The keys are held in memory. In other tables a delete
+                always removes the row that is there.
             **commit: Writer, watermark and so on: see `CommitOptions`.
 
         Raises:
             InvalidArgument: A key has no value for `sequence.field`, and `latest` was not given: it would delete
                 nothing.
-            CommitConflict: As of all writes; with `latest` also where others came first 20 times.
+            CommitConflict: As for all writes; with `latest` also if others came first 20 times.
         """
         check_flag(latest, "latest")
         if not (latest and needs_latest(self._info)):
@@ -77,10 +77,10 @@ class TableWrites(TableHandle):
         raise AssertionError("the last try returns or raises")
 
     def write(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
-        """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
+        """Writes rows of all kinds: a column `_row_kind` of `+I -U +U -D`, or the table's `rowkind.field`, says which.
 
-        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key and the
-        table's `sequence.field`: a piece of data that has no other rows may leave the other columns out.
+        Arguments as of `append`. `-U` and `-D` remove the row of their key and need only the key and the table's
+        `sequence.field`: a batch with no other rows may leave the other columns out.
         """
         return self._write("write", lambda table_write: table_write.write(data, fill_missing=fill_missing), commit)
 
@@ -92,12 +92,12 @@ class TableWrites(TableHandle):
         fill_missing: bool = False,
         **commit: Unpack[CommitOptions],
     ) -> WriteResult:
-        """Replaces what is in the table, or in partitions of it, when the commit takes effect (semantics 7.2).
+        """Replaces the rows of the table, or of partitions of it, when the commit takes effect (semantics 7.2).
 
         Args:
-            data: As of `append`; no rows empty what is named.
-            partition: None: the whole table. A dict of values by partition column, some columns are enough: these
-                partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+            data: As of `append`; without rows it empties what `partition` names.
+            partition: None: the whole table. A dict of values by partition column (some columns are enough): these
+                partitions; the rows may leave the columns out. "dynamic": the partitions that contain the rows.
             fill_missing: As of `append`.
             **commit: Writer, watermark and so on: see `CommitOptions`.
         """
@@ -110,24 +110,24 @@ class TableWrites(TableHandle):
         snapshot_id_or_tag: SnapshotLike,
         **commit: Unpack[CommitOptions],
     ) -> WriteResult:
-        """Makes the rows of an earlier snapshot the rows again, as they are when the commit takes effect.
+        """Restores the rows of an earlier snapshot, as they are when the commit takes effect.
 
-        That is one more commit, an overwrite: no snapshot is lost, numbers go on, and it can be rolled back as well.
-        The table's schema and options stay as they are. Streams show nothing of it, unless `streaming-read-overwrite`
-        says otherwise (semantics 7.3, 5.2).
+        It is one more commit, an overwrite: no snapshot is lost, ids go on rising, and it can be rolled back as well.
+        The table's schema and options stay as they are. Streams do not show it, unless `streaming-read-overwrite` says
+        otherwise (semantics 7.3, 5.2).
 
         Args:
-            snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag; or a datetime with a time zone or a
-                date: the newest snapshot that was committed at or before it. A text is always a tag.
+            snapshot_id_or_tag: A retained snapshot, by its id or by a tag; or a datetime with a time zone or a date:
+                the newest snapshot that was committed at or before it. A text is always a tag.
             **commit: Writer, properties and so on: see `CommitOptions`.
 
         Returns:
-            What became of it; `snapshot_id` None: the table has that state already.
+            The result of the commit; `snapshot_id` None: the table has that state already.
 
         Raises:
             InvalidArgument: It is neither.
             NotFound: There is no such snapshot or tag.
-            SnapshotExpired: The snapshot is no longer kept.
+            SnapshotExpired: The snapshot has expired.
         """
         return self._write("rollback_to", lambda table_write: table_write.rollback_to(snapshot_id_or_tag), commit)
 
@@ -139,7 +139,7 @@ class TableWrites(TableHandle):
 
         def write_all() -> TransactionResult | None:
             with transaction:
-                # A field of row kinds makes any write one that may take rows away.
+                # With a row-kind field, any write may remove rows.
                 only_adds = adds and ROWKIND_FIELD.key not in self._info.options
                 table = transaction.write_to(self.uuid, only_adds=only_adds, guards=guards)
                 self._info = table.info

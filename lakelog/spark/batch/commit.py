@@ -1,12 +1,11 @@
-"""Committing what tasks have written: one attempt, one commit, and what becomes of the files on every way out.
+"""Commits what tasks have written: one attempt, one commit, and the clean-up of files on every way out.
 
-1. The attempt is opened before the tasks begin, so that its files are known to be in the making.
-2. Only files of task attempts whose result reached the driver are committed, ordered by the number of the task's
-   partition, then as the task wrote them, never by who finished first (semantics 1.3).
-3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier). Where it
-   brings a changelog by `lookup`, it is refused when others changed its buckets meanwhile, and their old rows are
-   looked up again.
-4. Files are deleted as `lakelog.writes.attempt` says, and with them those that no committed task wrote.
+1. The attempt is opened before the tasks begin, so its files are known to be in use.
+2. Only files of task attempts whose result reached the driver are committed. They are ordered by the number of the
+   task's partition, then as the task wrote them, never by the time that tasks finish (semantics 1.3).
+3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier). A commit with
+   a changelog by `lookup` is refused if others changed its buckets meanwhile; then their old rows are looked up again.
+4. Files are deleted as `lakelog.writes.attempt` says, and so are files that no committed task wrote.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ from lakelog.writes.uncommitted_sending import SentUncommitted
 
 @dataclass(frozen=True)
 class CommitParameters:
-    """By what a commit is known, and what it says besides its rows. Picklable.
+    """The identity of a commit, and what it says besides its rows. Picklable.
 
     Args:
-        writer: Who commits; None: a new name that nobody else has.
-        identifier: The writer's own number; given if and only if `writer` is.
-        previous_identifier: What the writer's last one must be; -1: none; None: not checked.
+        writer: The writer's name; None: a new unique name.
+        identifier: The writer's own number of the commit; given if and only if `writer` is.
+        previous_identifier: The required identifier of the writer's last commit; -1: none; None: not checked.
         watermark_ms: Milliseconds since the epoch; None: none.
-        properties: To be remembered with the snapshot.
+        properties: Texts by name, stored with the snapshot.
         allow_empty: Make a snapshot even without rows.
         fences: Leases that must still be held.
-        guards: Since when nothing may have changed.
+        guards: Snapshots since which nothing may have changed.
     """
 
     writer: str | None = None
@@ -85,14 +84,14 @@ class Overwrite:
 
     Args:
         static: The partitions with these values; None: see `dynamic`.
-        dynamic: The partitions in which the new rows lie; False, without `static`: everything.
+        dynamic: Replace the partitions of the new rows; False, without `static`: replace everything.
     """
 
     static: StaticPartition | None = None
     dynamic: bool = False
 
     def to_removal(self, files: Iterable[DataFile]) -> Removal:
-        """What to take away, given the files that come."""
+        """Returns what to remove, given the new files."""
         if self.static is not None:
             return RemovePartitionValues(self.static.encoded)
         if self.dynamic:
@@ -107,7 +106,7 @@ class Attempt:
     Args:
         info: The table.
         attempt_id: The attempt's id.
-        writer: Who commits.
+        writer: The writer's name.
     """
 
     info: TableInfo
@@ -116,14 +115,14 @@ class Attempt:
 
 
 def plan_copies(info: TableInfo, options: TableOptions, overwrite: Overwrite | None) -> InputCopies:
-    """Which records the tasks of a write also write as they came. Pure."""
+    """Which records the tasks of a write also write as they arrived. Pure."""
     replaces = overwrite is not None
     log = plan_log_content(info, options, replaces=replaces)
     return plan_input_copies(options, find_producer(options, replaces=replaces), log)
 
 
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
-    """Opens an attempt; a writer without a name gets one that nobody else has."""
+    """Opens an attempt; a writer without a name gets a unique one."""
     name = writer or f"spark-{RandomIds().new_id()}"
     return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
 
@@ -140,17 +139,17 @@ def commit_attempt(
 ) -> WriteResult:
     """Commits what tasks wrote, with the changelog that the table asks for. Blocks until the outcome is known.
 
-    Where the table has `precommit-compact`, small files are merged first.
+    If the table has `precommit-compact`, small files are merged first.
 
     Args:
-        metastore: Who commits.
-        attempt: Open, and whose files they are.
+        metastore: Receives the commit.
+        attempt: The open attempt that owns the files.
         written: What each task wrote, in any order, one for a task.
-        parameters: By what the commit is known.
-        overwrite: What it replaces; None: it adds.
-        base: What the tasks have told their changes against; None: they have not told any.
-        execute: Looks up what is not told yet, and again what another commit has changed.
-        merge: Merges small files; None: each task has merged its own, as it must where it has told its changes.
+        parameters: The commit's identity and metadata.
+        overwrite: What it replaces; None: it adds rows.
+        base: The state against which tasks made their changelogs; None: they have made none.
+        execute: Looks up what no task has looked up, and again what another commit has changed.
+        merge: Merges small files; None: each task has merged its own, as it must if it made its changelogs.
 
     Raises:
         CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
@@ -180,7 +179,8 @@ def commit_attempt(
                 if base is not None:
                     lookup.take(base.snapshot_id, (emitted for each in ordered for emitted in each.emitted))
             answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
-            # What is not committed was left by task attempts that failed, or did the work of another one a second time.
+            # Files that are not committed come from task attempts that failed, or that repeated the work of another
+            # one.
             opened.delete_unnamed(
                 {file.path for file in (*files, *inputs)} | set(() if lookup is None else lookup.paths)
             )
@@ -201,7 +201,7 @@ def _open_lookup(
 
 
 def abandon_attempt(metastore: Metastore, attempt: Attempt) -> None:
-    """Gives an attempt up and deletes its files, if it is certain that it is given up; never raises lakelog errors."""
+    """Aborts an attempt, and deletes its files once it is certainly aborted; never raises lakelog errors."""
     with CommitAttempt(metastore, attempt.writer, attempt.attempt_id) as opened:
         opened.add_store(open_table_store(attempt.info.location))
 

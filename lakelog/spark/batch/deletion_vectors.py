@@ -1,8 +1,8 @@
-"""Deletion vectors for a read: which sections need them, the Spark job that finds them, and what is kept.
+"""Deletion vectors for a read: which sections need them, the Spark job that computes them, and their cache.
 
-Where the keys of all sections together take little memory, the driver program reads and merges them itself: a job
-costs more than that before its first task has done anything (docs/decisions/0006). Files never change, so what was
-found for a section's files holds for ever; repeated reads of a table find it in the driver program's cache.
+If the keys of all sections take little memory, the driver program reads and merges them itself: a job costs more than
+that before its first task starts (docs/decisions/0006). Files never change, so the result for a section's files stays
+valid; repeated reads of a table find it in the driver program's cache.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from lakelog.storage.merging.deletion_vectors import merge_bytes, to_merge_polic
 from lakelog.storage.parquet.live_file import LiveFile
 
 MAX_BITMAP_BYTES = 1 << 30
-"""Of one read, in the driver program: 8 thousand million rows in files that have superseded ones."""
+"""Limit of one read, in the driver program: 8 thousand million rows in files that have superseded ones."""
 
 MAX_DRIVER_KEY_BYTES: Final = 64 << 20
-"""Of keys that the driver program merges itself: 8 million rows of one bigint, 0.2 s on two cores, and about three
-times as much memory for a moment."""
+"""Size of the keys that the driver program merges itself: 8 million rows of one bigint, 0.2 s on two cores, and for a
+moment about three times as much memory."""
 
 _DRIVER_THREADS: Final = 4
-"""The machine's cores share them with Spark's own threads; more only wait for the store."""
+"""The cores are shared with Spark's own threads; more threads only wait for the store."""
 
 _Found = tuple[Words | None, ...]
 
 
 class SectionVectorCache:
-    """What was found for sections before; those used least go when it is full. Threads may share it.
+    """Results for sections; the least used ones are evicted when it is full. Threads may share it.
 
     Args:
-        max_bytes: What the words may take.
+        max_bytes: The size limit of the bitmaps' words.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -52,7 +52,7 @@ class SectionVectorCache:
         self._found: OrderedDict[object, _Found] = OrderedDict()
 
     def get(self, section: Section) -> _Found | None:
-        """What was found for a section's files, or None."""
+        """The result for a section's files, or None."""
         with self._lock:
             found = self._found.get(_key_of(section))
             if found is not None:
@@ -60,7 +60,7 @@ class SectionVectorCache:
             return found
 
     def put(self, section: Section, found: _Found) -> None:
-        """Keeps what was found."""
+        """Stores a result."""
         key = _key_of(section)
         with self._lock:
             if key in self._found:
@@ -71,14 +71,14 @@ class SectionVectorCache:
                 self._held_bytes -= _size_bytes(self._found.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all results."""
         with self._lock:
             self._found.clear()
             self._held_bytes = 0
 
 
 def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
-    """The sections that hold superseded rows or deletes; none for tables without a key. Pure."""
+    """Returns the sections with superseded rows or deletes; none for tables without a key. Pure."""
     if not plan.schema.primary_key:
         return []
     policy = to_merge_policy(plan.schema, TableOptions(plan.table.options))
@@ -93,7 +93,7 @@ def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
 
 
 def find_deleted_rows(spark: SparkSession, sections: Sequence[Section], cache: SectionVectorCache) -> dict[str, Words]:
-    """Finds the superseded rows of sections, those not known yet here, if that is little, or by a task a section.
+    """Finds the superseded rows of sections that are not cached: here if little, else with one task per section.
 
     Returns:
         A bit for each row of a file, by the file's path; files without superseded rows are left out.

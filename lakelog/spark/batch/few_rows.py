@@ -1,9 +1,9 @@
 """Points and small ranges: rows that the driver program reads itself, because launching a scan would take longer.
 
-A condition on the key leaves few row groups of a sorted file. To read these takes milliseconds; Spark's scan of the
-same files lists them, plans splits and starts tasks before it opens the first, and a table whose files overlap needs
-their superseded rows found too, of all keys. So the driver program asks the footers, and where they promise little it
-merges and reads just those row groups, in a few threads, and hands the rows to Spark as a local relation.
+A condition on the key leaves few row groups of a sorted file. Reading these takes milliseconds. Spark's scan of the
+same files lists them, plans splits and starts tasks before it opens the first; and a table with overlapping files first
+needs the superseded rows of all keys. So the driver program reads the footers. If they promise few rows, it merges and
+reads just those row groups, in a few threads, and passes the rows to Spark as a local relation.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from lakelog.storage.scan.file_scan import FileScan
 from lakelog.storage.scan.small_read import read_if_small
 
 MAX_FILES: Final = 64
-"""Whose footers are looked at; each is a round trip to an object store."""
+"""Files whose footers are read; each is a round trip to an object store."""
 
 MAX_READ_BYTES: Final = 256 << 20
-"""Of row groups, uncompressed: about what two of Spark's tasks read, so that more tasks would gain nothing."""
+"""Size of row groups, uncompressed: about what two of Spark's tasks read, so more tasks would gain nothing."""
 
 MAX_RESULT_BYTES: Final = 8 << 20
 """A local relation travels with each query that uses it."""
 
 
 def read_few_rows(spark: SparkSession, plan: Plan, condition: Filter) -> DataFrame | None:
-    """Returns a plan's live rows that fulfil a condition, all columns, if these are few; None: they may be many.
+    """Returns all columns of a plan's live rows that fulfil a condition, if these are few; None: they may be many.
 
     Blocks on storage; launches no job.
 
     Args:
         spark: The session.
         plan: What to read.
-        condition: As lakelog understands it on the plan's schema.
+        condition: The condition as lakelog resolves it on the plan's schema.
 
     Raises:
         DataCorrupted: A file is damaged or missing; named.
@@ -59,7 +59,8 @@ def read_few_rows(spark: SparkSession, plan: Plan, condition: Filter) -> DataFra
     rows = read_if_small(scan, max_files=MAX_FILES, max_read_bytes=MAX_READ_BYTES, max_result_bytes=MAX_RESULT_BYTES)
     if rows is None:
         return None
-    # SUBTLE: of a nested column without any chunk, which no rows may have, Spark does not know the type.
-    # Nor does it take NULLs in lists of structs or times where the rows are part of a larger batch, so they are copied.
+    # SUBTLE: for a nested column without any chunk, as with no rows, Spark does not know the type.
+    # Spark also rejects NULLs in lists of structs or times if the rows are a slice of a larger batch, so they are
+    # copied.
     rows = rows.take(pa.array(np.arange(rows.num_rows))) if rows.num_rows else rows.schema.empty_table()
     return spark.createDataFrame(rows, to_spark_schema(schema.arrow, nullable=True))

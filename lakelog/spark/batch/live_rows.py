@@ -1,15 +1,15 @@
-"""Spark's own Parquet scan of a table's live files, less their superseded rows.
+"""Spark's own Parquet scan of a table's live files, without their superseded rows.
 
-Objectives, which conflict: the speed of the plain scan; files known exactly, since a bit of another file would hide or
-show the wrong row; any number of files; nothing wrong shown in silence. So:
+Objectives, which conflict: the speed of the plain scan; exact identification of files, since a bit of another file
+would hide or show the wrong row; any number of files; no wrong result without an error. So:
 
 1. Files without superseded rows are scanned as they are, unless there are so few files that one scan of all is cheaper.
-2. The others are scanned together under a filter of `_metadata.row_index` against their bits. They are told apart by
-   their size, a number: few in a CASE, many in a join. Two files of one size go into different scans; where that would
-   be too many scans, the rest are told apart by their path inside the table, which is several times dearer.
+2. The others are scanned together, with a filter of `_metadata.row_index` against their bits. Their size, a number,
+   identifies them: few files in a CASE, many in a join. Two files of one size go into different scans. If that would
+   make too many scans, the path inside the table identifies the rest, which is several times more expensive.
 3. A file that the filter does not know, or a row without index or without a bit, ends the query with an error: the
-   metastore's sizes and the store's must agree, and Spark must fill the index in.
-4. Bits of many files are spread over several scans, so that no task is sent more than `_SCAN_WORDS` of them.
+   sizes of the metastore and the store must agree, and Spark must fill in the index.
+4. The bits of many files are spread over several scans, so that no task is sent more than `_SCAN_WORDS` of them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from lakelog.spark.types import to_spark_schema
 from lakelog.storage.parquet.live_file import LiveFile
 
 _CASE_FILES: Final = 48
-"""Above it the CASE, which is read from its beginning for each row, costs more than a join."""
+"""Above this number the CASE, which is evaluated from its beginning for each row, costs more than a join."""
 _SIZE_SCANS: Final = 3
-"""Scans in which files are told apart by size; each costs planning and tasks of its own."""
+"""Scans in which the size identifies files; each costs planning and tasks of its own."""
 _SCAN_WORDS: Final = 4 << 20
 """32 MiB of bits, 268 million rows."""
 _LISTING_CONF: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -47,14 +47,14 @@ _listing_lock = threading.Lock()
 def scan_live_rows(
     spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], words: Mapping[str, Words]
 ) -> DataFrame:
-    """Returns the rows of files, all columns, without those whose bit is set. Lists the files; launches no job.
+    """Returns all columns of the rows of files, without rows whose bit is set. Lists the files; launches no job.
 
     Args:
         spark: The session.
-        schema: What to read with.
+        schema: The schema to read with.
         location: The table's location.
         files: Files to read; none: no rows.
-        words: By a file's path: which of its rows are superseded.
+        words: By a file's path: the bits of its superseded rows.
     """
     if not files:
         return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
@@ -114,12 +114,12 @@ def _chunks(files: Sequence[LiveFile], words: Mapping[str, Words]) -> Iterator[l
 def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile]) -> DataFrame:
     reader = (
         spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
-        # A folder named a=b above the table would otherwise become a column.
+        # Otherwise a folder named a=b above the table would become a column.
         .option("recursiveFileLookup", "true")
-        # Missing or damaged files are errors, whatever the session says.
+        # Missing or damaged files are errors, whatever the session's settings.
         .option("ignoreMissingFiles", "false")
         .option("ignoreCorruptFiles", "false")
-        # Our files are not of an old Spark: their dates and times are what they say.
+        # Our files do not come from an old Spark: their dates and times need no rebasing.
         .option("datetimeRebaseMode", "CORRECTED")
     )
     root = spark_location(location)
@@ -128,7 +128,7 @@ def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequen
 
 
 def spark_location(location: str) -> str:
-    """A table's location as Spark writes it: Hadoop's paths are not percent-encoded, and its S3 is called s3a. Pure."""
+    """A table's location in Spark's form: Hadoop's paths are not percent-encoded, and its S3 is called s3a. Pure."""
     if location.startswith("s3://"):
         return "s3a://" + location.removeprefix("s3://").partition("?")[0]
     return _GLOB.sub(r"\\\g<0>", unquote(location))
@@ -136,10 +136,10 @@ def spark_location(location: str) -> str:
 
 @contextmanager
 def _listing_by_driver(spark: SparkSession, count: int) -> Iterator[None]:
-    """Lists files in the driver program meanwhile: Spark would launch a job that takes several ms a file.
+    """Makes the driver program list files meanwhile: Spark would launch a job that takes several ms a file.
 
-    The setting is the session's own again afterwards; another thread's read meanwhile may list its files so as well,
-    which changes no result.
+    The session's own setting is restored afterwards; a concurrent read of another thread may also list its files this
+    way, which changes no result.
     """
     with _listing_lock:
         before = spark.conf.get(_LISTING_CONF)
@@ -157,7 +157,7 @@ def _listing_by_driver(spark: SparkSession, count: int) -> Iterator[None]:
 def _filter_by_case(
     spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words]
 ) -> DataFrame:
-    # A CASE is read from its beginning for each row: files with many rows come first.
+    # A CASE is evaluated from its beginning for each row: files with many rows come first.
     dirty = sorted([file for file in files if file.path in words], key=lambda file: -file.row_count)
     if not dirty:
         return rows
@@ -180,7 +180,7 @@ def _filter_by_join(
     metadata = rows.metadataColumn("_metadata")
     name = metadata["file_size"]
     if by_path:
-        # data/<attempt>/<name>: these parts alone tell a table's files apart, however Spark writes those before them.
+        # data/<attempt>/<name>: these parts alone identify a table's files, however Spark writes the parts before them.
         name = sf.substring_index(metadata["file_path"], "/", -(files[0].path.count("/") + 1))
     marked = rows.withColumns({_FILE: name, _ROW: metadata["row_index"]})
     joined = marked.join(sf.broadcast(known), _FILE, "left")
@@ -189,7 +189,7 @@ def _filter_by_join(
 
 
 def _is_kept(words: Column, first_word: Column, is_clean: str) -> Column:
-    """Whether a row's bit, counted from the word `first_word`, is clear; without a bit it must be of a clean file."""
+    """Whether a row's bit, counted from the word `first_word`, is clear; without a bit the file must be clean."""
     row = sf.col(_ROW)
     word = sf.get(words, (first_word + sf.shiftright(row, 6)).cast("int"))
     # sf.shiftright takes no column as its second argument.
@@ -205,7 +205,7 @@ def _first_words(files: Sequence[LiveFile], words: Mapping[str, Words]) -> list[
 
 
 def _one_list(spark: SparkSession, files: Sequence[LiveFile], words: Mapping[str, Words]) -> Column:
-    """The words of all files as one array in a scalar subquery, which is sent to each task once."""
+    """The words of all files as one array in a scalar subquery, which each task receives once."""
     flat = np.concatenate([words[file.path] for file in files])
     offsets = pa.array([0, len(flat)], pa.int32())
     return spark.createDataFrame(pa.table({"words": pa.ListArray.from_arrays(offsets, pa.array(flat))})).scalar()

@@ -1,10 +1,10 @@
-"""Looking old rows up for Spark's writes, as the driver program arranges it: what tasks get, and who does it again.
+"""Lookups of old rows for Spark's writes, arranged by the driver program: what tasks get, and what is repeated.
 
-A write whose rows come to their buckets lets the task that wrote a bucket look its old rows up as well, against a state
-that was planned before the job. That spares a second job and reading the rows back from elsewhere; but every task gets
-the whole plan, because nobody knows yet which keys come. A table of many files is therefore planned after the rows are
-written, only where they lie, and so is what another commit has changed meanwhile. Then what is little is looked up in
-the driver program, and what is more by tasks, each with the files of its own buckets alone.
+If rows come by bucket, the task that wrote a bucket also looks its old rows up, against a state that was planned before
+the job. That saves a second job, and reading the rows back from elsewhere; but every task gets the whole plan, because
+the keys are not known yet. A table of many files is therefore planned after the rows are written, only for their
+buckets; and so is what another commit has changed meanwhile. Then the driver program looks up small amounts; tasks look
+up larger ones, each with only the files of its own buckets.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from lakelog.storage.parquet.live_file import LiveFile
 T = TypeVar("T")
 
 MAX_PLANNED_FILES: Final = 4096
-"""Whose plan travels with each task: about half a megabyte, under what Spark sends to each task by itself."""
+"""Files whose plan travels with each task: about half a megabyte, below what Spark itself sends to each task."""
 
 MAX_DRIVER_ROWS: Final = 100_000
-"""Looked up by the driver program itself. Seconds there and by a job, measured in a session of two cores: 20,000 rows
-0.15 and 0.28, 100,000 rows 0.28 and 0.28, 300,000 rows 1.8 and 0.85."""
+"""Rows that the driver program looks up itself. Seconds there and by a job, measured in a session of two cores: 20,000
+rows 0.15 and 0.28, 100,000 rows 0.28 and 0.28, 300,000 rows 1.8 and 0.85."""
 
 SLICES_A_CORE: Final = 4
 """Tasks of a job for each core, so that none waits long for one that has large buckets."""
 
 
 def to_lookup_task(attempt: Attempt) -> LookupTask:
-    """What tasks need to know to look up for an attempt. Pure."""
+    """What tasks need for the lookups of an attempt. Pure."""
     info = attempt.info
     return LookupTask(info.table_uuid, info.location, info.schema, TableOptions(info.options), attempt.attempt_id)
 
 
 def load_base(metastore: Metastore, info: TableInfo) -> LookupBase | None:
-    """The newest state of a table, for tasks that look old rows up; None: it has too many files to tell them all."""
+    """The newest state of a table, for tasks that look old rows up; None: it has too many files for all tasks."""
     newest = metastore.list_snapshots(info.table_uuid, limit=1, newest=True).snapshots
     if newest and newest[0].total_files > MAX_PLANNED_FILES:
         return None
@@ -61,7 +61,7 @@ def load_base(metastore: Metastore, info: TableInfo) -> LookupBase | None:
 
 
 def pack_base(plan: Plan) -> LookupBase:
-    """A planned state on its way to tasks. Pure."""
+    """Packs a planned state for tasks. Pure."""
     files = plan.files.select(list(LiveFile.__dataclass_fields__))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
@@ -73,7 +73,7 @@ def pack_base(plan: Plan) -> LookupBase:
 
 
 def changelog_executor(spark: SparkSession, task: LookupTask) -> ChangelogExecutor:
-    """Looks little up in the driver program, and more by a job, which raises what its tasks raise."""
+    """Looks small amounts up in the driver program, and more by a job; raises the errors of its tasks."""
 
     def execute(changelogs: BucketChangelogs, lookups: Sequence[BucketLookup]) -> Sequence[Outcome]:
         if sum(each.row_count for each in lookups) <= MAX_DRIVER_ROWS:
@@ -89,6 +89,6 @@ def changelog_executor(spark: SparkSession, task: LookupTask) -> ChangelogExecut
 
 
 def deal(works: Sequence[T], to_size: Callable[[T], int], count: int) -> list[list[T]]:
-    """Divides works among at most so many tasks, the largest first and one behind the other. Pure."""
+    """Distributes work over at most this many tasks, the largest first, in turns. Pure."""
     ordered = sorted(works, key=to_size, reverse=True)
     return [ordered[place::count] for place in range(min(count, len(ordered)))]

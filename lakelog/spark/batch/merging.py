@@ -1,8 +1,7 @@
-"""Merging the small files that the tasks of a write have made, as the driver program arranges it (semantics 6.4).
+"""Merges the small files that the tasks of a write have made, arranged by the driver program (semantics 6.4).
 
-A task whose rows are all of one bucket merges by itself what it has written. Else files of many tasks go together once
-all have written: what is little in the driver program, which costs no job, and what is more by tasks, each with some of
-the groups.
+A task whose rows are all in one bucket merges its own files. Otherwise files of many tasks are merged once all have
+written: small amounts in the driver program, which needs no job, and more by tasks, each with some of the groups.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, Merge
 
 MAX_DRIVER_BYTES: Final = 16 << 20
 MAX_DRIVER_FILES: Final = 200
-"""Merged by the driver program itself, which takes about half a second then: 2000 files of 72 MB take it 2.2 seconds,
-and the smallest job takes 0.3."""
+"""Files that the driver program merges itself, in about half a second: 2000 files of 72 MB take it 2.2 seconds, and
+the smallest job takes 0.3."""
 
 
 def file_merger(spark: SparkSession, location: str) -> MergeFiles:
-    """Merges little in the driver program, and more by a job, which raises what its tasks raise.
+    """Merges small amounts in the driver program, and more by a job; raises the errors of its tasks.
 
     Args:
-        spark: Whose tasks.
-        location: The table's.
+        spark: The session that runs the tasks.
+        location: The table's location.
     """
 
     def merge(merger: CommitMerger, store: ObjectStore, works: Sequence[MergeTask]) -> Sequence[Sequence[DataFile]]:

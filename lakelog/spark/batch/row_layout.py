@@ -1,12 +1,11 @@
-"""Bringing the rows of a DataFrame to their table: types first, then buckets, then order, all but odd casts in the JVM.
+"""Brings the rows of a DataFrame to their table: types, then buckets, then order, all except odd casts in the JVM.
 
-Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so
-a map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
-writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one
-key. It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in
-one task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That
-order is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's
-sources.
+Why no row is lost or doubled if Spark computes a stage again: a row's task depends only on its bucket key. So a map
+task that runs twice sends each row to the same task again, in whatever order it reads its input; and a task that writes
+without a shuffle writes the rows of its own partition. The arrival number only decides between rows of one key. It is
+set before the shuffle, from the row's source partition and its place in it. All rows of a key meet in one task, which
+reads each map task's output from one run of it: so every run gives one order of all rows of a key. That is the order of
+the DataFrame's partitions if these have a stable order, as with all of Spark's sources.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ def bring_to_types(
 ) -> DataFrame:
     """Returns the rows with the table's columns in their order and types, under the names of `plain_name`.
 
-    Where Spark's own cast keeps every value it is used; other casts go through Python tasks, which refuse a value that
-    would change. It must be done before rows are hashed: an int and a bigint of the same value have different hashes.
+    Spark's own cast is used if it keeps every value; other casts go through Python tasks, which refuse a value that
+    would change. Call it before rows are hashed: an int and a bigint of the same value have different hashes.
 
     Args:
         df: Rows with columns in any order.
-        schema: The table's columns, those that may be missing nullable.
-        static: A partition in which all rows must lie; its columns may be missing.
-        fill_missing: Whether nullable columns that the rows leave out become NULL; else they are a mismatch.
+        schema: The table's columns; those that may be missing are nullable.
+        static: A partition that must contain all rows; its columns may be missing.
+        fill_missing: Whether nullable columns that the rows leave out become NULL; else they are an error.
 
     Returns:
-        The table's columns, and where `df` has a column `_row_kind`, that one as the last.
+        The table's columns, and last the column `_row_kind` if `df` has one.
 
     Raises:
-        InvalidArgument: Columns or types do not fit: a line for each.
+        InvalidArgument: Columns or types do not fit; one line for each.
     """
     has_kinds = ROW_KIND_COLUMN in df.columns
     given = to_arrow(df.drop(ROW_KIND_COLUMN) if has_kinds else df)
@@ -73,20 +72,20 @@ def bring_to_types(
 
 
 def bring_to_buckets(df: DataFrame, schema: TableSchema, routing: Routing) -> DataFrame:
-    """Shuffles rows so that the number of a partition is the bucket of its rows, sorted as its run will be.
+    """Shuffles rows so that a partition's number is the bucket of its rows, in the order of the future run.
 
     Args:
         df: Rows as of `bring_to_types`.
         schema: The table's columns.
-        routing: With buckets.
+        routing: A routing with buckets.
 
     Returns:
-        Partitions by bucket; in each the rows by partition columns, primary key, and arrival.
+        Partitions by bucket; the rows of each are sorted by partition columns, primary key, and arrival.
     """
     names = schema.arrow.names
     sort = [plain_name(names.index(name)) for name in (*schema.partition_by, *schema.trimmed_key)]
     bucket_key = [plain_name(names.index(name)) for name in routing.bucket_key]
-    # SUBTLE: repartition with a number is left alone by adaptive execution; it neither merges nor splits partitions.
+    # SUBTLE: adaptive execution does not change a repartition with a number; it neither merges nor splits partitions.
     return (
         df.withColumn(_ARRIVAL, sf.monotonically_increasing_id())
         .repartition(routing.bucket_count, *bucket_key)
@@ -96,7 +95,7 @@ def bring_to_buckets(df: DataFrame, schema: TableSchema, routing: Routing) -> Da
 
 
 def plain_name(place: int) -> str:
-    """A column's name on its way to Python: mapInArrow fails for names with dots or back-quotes."""
+    """A column's name in Python: mapInArrow fails for names with dots or back-quotes."""
     return f"c{place}"
 
 
@@ -108,7 +107,7 @@ def to_arrow(df: DataFrame) -> pa.Schema:
     """The Arrow types in which a DataFrame's rows reach Python.
 
     Raises:
-        InvalidArgument: A type has none.
+        InvalidArgument: A type has no Arrow type.
     """
     try:
         return to_arrow_schema(df.schema, timezone="UTC")
@@ -125,7 +124,7 @@ def _quoted(name: str) -> Column:
 
 
 def _native(df: DataFrame, field: pa.Field) -> Column | None:
-    """A column in the table's type by Spark's own means; None where only Python can tell whether values survive."""
+    """Casts a column to the table's type in Spark; None if only Python can check whether values survive."""
     wanted = to_spark_type(field.type)
     if field.name not in df.columns:
         return sf.lit(None).cast(wanted).alias(field.name)

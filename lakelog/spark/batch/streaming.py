@@ -1,8 +1,8 @@
 """Streams of rows into a table, exactly once (semantics 5.8).
 
-A batch is one commit: the writer is the stream's identity, the identifier the number of the batch. Spark repeats a
-batch whose end it does not know of, perhaps with other rows; the repetition finds itself applied and changes nothing.
-Who a stream is, stands in `stream_identity`.
+A batch is one commit: the writer is the stream's identity, the identifier the number of the batch. If Spark does not
+know whether a batch ended, it repeats it, perhaps with other rows; the repetition finds that it was applied, and
+changes nothing. `stream_identity` defines a stream's identity.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ def write_stream(
     Args:
         df: A streaming DataFrame.
         name: `database.table`.
-        checkpoint_location: A folder of the stream's own, kept over restarts.
+        checkpoint_location: A folder that belongs to the stream alone, and stays over restarts.
         trigger: Arguments of `DataStreamWriter.trigger`, for instance `{"availableNow": True}`; None: as fast as
             possible.
-        commit_user: The writer's name; None: derived from the checkpoint. With a name of your own a stream with a new
+        commit_user: The writer's name; None: derived from the checkpoint. With a given name a stream with a new
             checkpoint is refused, since its batches would look like repetitions.
         query_name: The query's name in Spark.
-        mode: "append" or "delete", as of `write`. What Spark's output mode "update" is for, rows that replace those of
-            their key, is "append" into a table with a primary key; a result to be replaced as a whole is written by
-            `format("lakelog")` with the output mode "complete".
+        mode: "append" or "delete", as of `write`. For Spark's output mode "update" (rows that replace those of their
+            key) use "append" into a table with a primary key. To replace a result as a whole, use `format("lakelog")`
+            with the output mode "complete".
         fill_missing: As of `write`.
-        transform: Makes the rows to write of each batch and its number; runs in the driver program, perhaps repeatedly.
+        transform: Makes the rows to write from each batch and its number; runs in the driver program, perhaps
+            repeatedly.
         fence: A lease that must still be held when a batch is committed.
 
     Returns:

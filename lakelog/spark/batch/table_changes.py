@@ -1,4 +1,4 @@
-"""What changed in a table, as a DataFrame."""
+"""A table's changes as a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def changes(
     raw: bool = False,
     timeout: float = DEFAULT_TIMEOUT_S,
 ) -> DataFrame:
-    """Returns what the snapshots after `after`, up to and with `until`, changed.
+    """Returns what the snapshots after `after`, up to and including `until`, changed.
 
-    The rows are those of `lakelog.Table.changes`, read by tasks of some buckets each; a bucket's rows
-    come in the order of the snapshots.
+    The rows are those of `lakelog.Table.changes`. Each task reads some buckets; the rows of a bucket come in the order
+    of the snapshots.
 
     Args:
         spark: A session in which lakelog is installed.
         name: `database.table`.
         after: Excluded; 0: from the first snapshot on, which is an error once that has expired. None: all that is
-            kept.
+            retained.
         until: Included; None: the newest one now.
-        columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them, or stand
-            where they are named.
-        filter: An SQL condition as lakelog means it, in UTC; it tests each row of a change alone.
-        raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values they
-            carried.
-        timeout: How many seconds to wait for changelogs that a compactor is to make (`lookup-wait`).
+        columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them, unless
+            they are named.
+        filter: An SQL condition with lakelog's meaning, in UTC; it tests each row of a change separately.
+        raw: Return rows as they were written instead: the last row per key of each commit, deletes with the values that
+            they carried.
+        timeout: How many seconds to wait for changelogs that a compactor still has to make (`lookup-wait`).
 
     Raises:
         InvalidArgument: An argument is not possible; named, with the remedy.
         NotFound: There is no such table or snapshot.
-        SnapshotExpired: A snapshot of the range is no longer kept.
-        Unavailable: A snapshot still waited for a compactor when the time was over; named.
+        SnapshotExpired: A snapshot of the range has expired.
+        Unavailable: A snapshot still waited for a compactor at the end of the time; named.
     """
     check_range(after, until)
     check_flag(raw, "raw")
@@ -77,7 +77,7 @@ def changes(
     returned = (*names, *(each for each in own if each not in names))
     read = [each for each in names if each not in own]
     if names and not read:
-        # Something must be read for rows to be there; it is not returned.
+        # At least one column must be read for rows to appear; it is not returned.
         read = table.schema.arrow.names[:1]
     options = {
         "table": name,
@@ -90,7 +90,7 @@ def changes(
         options[RAW_MARK] = "true"
     elif table.schema.primary_key:
         options["incremental-between-scan-mode"] = "changelog"
-    # Asked here first, since what a data source raises comes out as an error of Spark.
+    # Checked here first, since errors of a data source come out as errors of Spark.
     read_options = RangeReadOptions.of(metastore, SourceOptions.of(options))
     assert read_options is not None, "it is a read of changes"
     read_options.plan(metastore, timeout_s, "give after={} or more, or read the whole table by read_table")

@@ -35,31 +35,30 @@ def read_table(
     tag: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Returns a table's rows at one snapshot; settled here, the DataFrame shows the same rows whenever it runs.
+    """Returns a table's rows at one snapshot, fixed now: the DataFrame shows the same rows whenever it runs.
 
-    The metastore plans. Where a condition on the key leaves few row groups, their rows are read at once, here. Else the
-    superseded rows of files that overlap are found, here if that is little and else by a job of one Python task for
-    each group of such files, and remembered for later reads of the session; all else is Spark's Parquet scan, into
-    which Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is
+    The metastore plans the read. If a condition on the key leaves few row groups, their rows are read at once, here.
+    Otherwise the superseded rows of overlapping files are found, here if that is little, else by a job with one Python
+    task for each group of such files; later reads of the session reuse the result. The rest is Spark's Parquet scan,
+    into which Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is
     nullable.
 
     Args:
         spark: A session in which lakelog is installed.
         name: `database.table`.
         columns: Names of the columns to return, in this order; None: all.
-        filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left
-            out where its meaning is clear; the rows are those of `.where(filter)`.
+        filter: Spark SQL's condition on the table's columns. If its meaning is clear, it also excludes partitions,
+            files and row groups; the rows are those of `.where(filter)`.
         snapshot_id: Read the state at this snapshot.
-        timestamp: Read the state at the newest snapshot committed at or before this time: as of
-            `lakelog.Table.scan`.
+        timestamp: Read the state at the newest snapshot committed at or before this time: as of `lakelog.Table.scan`.
         tag: Read the state at the snapshot that has this tag.
         options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 
     Raises:
         InvalidArgument: An argument is not possible; named, with the remedy.
         NotFound: There is no such table, snapshot or tag.
-        SnapshotExpired: The snapshot is no longer kept.
-        DataCorrupted: A file that had to be looked at is damaged.
+        SnapshotExpired: The snapshot has expired.
+        DataCorrupted: A file that had to be read is damaged.
     """
     installation = installation_of(spark)
     given = ScanOptions(to_option_texts({} if options is None else options))
@@ -71,7 +70,7 @@ def read_table(
         with _leased(installation, plan), lakelog_errors():
             rows = None if parsed is None else read_few_rows(spark, plan, parsed)
             if rows is None:
-                # SUBTLE: under new identities, else a join of two reads of one table would compare columns with
+                # SUBTLE: with new identities; else a join of two reads of one table would compare columns with
                 # themselves.
                 rows = _live_rows(spark, installation, plan).toDF(*plan.schema.arrow.names)
             if filter is not None:
@@ -82,7 +81,7 @@ def read_table(
 
 
 def _leased(installation: Installation, plan: Plan) -> AbstractContextManager[None]:
-    """Holds the snapshot for as long as the driver program reads it; the scan of the DataFrame comes later."""
+    """Leases the snapshot while the driver program reads it; the scan of the DataFrame comes later."""
     if plan.snapshot is None:
         return nullcontext()
     return LeasedReads(installation.metastore).reading(plan.table, plan.snapshot.snapshot_id)
@@ -107,7 +106,7 @@ def _time_zone(spark: SparkSession) -> str:
 
 
 def _translate(error: AnalysisException, condition: str | None, name: str) -> Exception:
-    """What Spark says of a condition becomes an error of lakelog; the rest stays Spark's."""
+    """Turns Spark's complaint about a condition into an error of lakelog; other errors stay Spark's."""
     text = str(error)
     if error.getCondition() == "PATH_NOT_FOUND":
         return DataCorrupted(
@@ -117,7 +116,7 @@ def _translate(error: AnalysisException, condition: str | None, name: str) -> Ex
         )
     if condition is None:
         return error
-    # Behind the first line Spark shows its plan, or the condition once more.
+    # After the first line Spark shows its plan, or repeats the condition.
     first = text.strip().partition("\n")[0].rstrip(";.")
     return InvalidArgument(
         f"The filter of {name} is not possible: {first[:500]}.",

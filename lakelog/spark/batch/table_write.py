@@ -1,4 +1,4 @@
-"""Writing a DataFrame into a table: rows to their buckets and sorted by Spark, files by Python tasks, one commit."""
+"""Writes a DataFrame into a table: Spark sorts rows into their buckets, Python tasks write files, one commit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from lakelog.writes.log_rows import plan_log_rows
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS: Final = 65_536
-"""Rows handed to Python at once; Spark's 10,000 cost a tenth of the speed of a write."""
+"""Rows passed to Python at once; with Spark's 10,000 a write is a tenth slower."""
 _batch_lock = threading.Lock()
 _larger: Final[dict[SparkSession, tuple[int, str]]] = {}
 """Sessions with larger batches: how many writes run in them, and their own setting."""
@@ -72,22 +72,23 @@ def write(
 ) -> WriteResult:
     """Writes rows into a table by one commit: either all of them become visible or none. Blocks until it is done.
 
-    Rows of tables with buckets are brought to their buckets and sorted by Spark, then each bucket's become one sorted
-    run; of several rows of one key the last one stays, by the number of its partition in `df` and its place in that,
-    or the one with the highest `sequence.field`. Columns go by name and are cast where no value changes. The changelog
-    that the table's `changelog-producer` asks for is part of the commit: who writes a bucket looks its old rows up.
+    In tables with buckets, Spark brings the rows to their buckets and sorts them, and each bucket's rows become one
+    sorted run. Of several rows of one key the last one stays, by the number of its partition in `df` and its place in
+    it, or the one with the highest `sequence.field`. Columns are matched by name and cast if no value changes. The
+    commit includes the changelog for the table's `changelog-producer`: the task that writes a bucket looks its old rows
+    up.
 
     Args:
         df: The rows. A string column `_row_kind` of `+I -U +U -D` says what they do; without it they are `+I`, unless
             the table has a `rowkind.field`.
         name: `database.table`.
-        mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and only the key's columns
-            need to be there; "overwrite" replaces the table or partitions of it.
-        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
-            enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
-            in.
-        fill_missing: Whether nullable columns that the rows leave out become NULL, also over what was there; else they
-            are an error that names them. The option `fill-missing` says the same.
+        mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and needs only the key's
+            columns; "overwrite" replaces the table or partitions of it.
+        partition: For an overwrite. None: the whole table. A dict of values by partition column (some columns are
+            enough): these partitions; the rows may leave the columns out. "dynamic": the partitions that contain the
+            rows.
+        fill_missing: Fill nullable columns that the rows leave out with NULL, also where the old row had a value; else
+            missing columns are an error that names them. The option `fill-missing` does the same.
         options: Write options by key.
         fence: A lease that must still be held when the write is committed.
         **commit: Writer, watermark and so on: see `CommitOptions`.
@@ -99,7 +100,7 @@ def write(
         InvalidArgument: An argument, the columns, a type or a value do not fit; named.
         NotFound: There is no such table.
         CommitConflict: Another commit changed what this one assumed; nothing happened.
-        Fenced: The lease is another one's now.
+        Fenced: Another process holds the lease now.
         OutcomeUnknown: The answer was lost: repeat the write with the same `writer` and `identifier`.
     """
     spark = df.sparkSession
@@ -193,13 +194,13 @@ def _run(
 
 
 def _comes_by_bucket(info: TableInfo) -> bool:
-    """Whether all rows of a bucket come to one task, and each task gets those of one bucket."""
+    """Whether all rows of a bucket come to one task, and each task gets rows of one bucket."""
     return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
 
 
 @contextmanager
 def _large_batches(spark: SparkSession) -> Iterator[None]:
-    """Larger Arrow batches for writes; the session has its own setting again after the last of those at one time."""
+    """Larger Arrow batches for writes; the last concurrent write of the session restores its own setting."""
     with _batch_lock:
         running, before = _larger.get(spark, (0, ""))
         if not running:

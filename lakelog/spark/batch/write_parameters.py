@@ -1,4 +1,4 @@
-"""What a write means: what it replaces, where its kinds come from, whether it was done before."""
+"""The parameters of a write: what it replaces, the source of row kinds, whether it was applied before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Partition = Mapping[str, Any] | Literal["dynamic"] | None
 
 
 def resolve_overwrite(mode: str, partition: Partition, info: TableInfo, options: WriteOptions) -> Overwrite | None:
-    """What a write replaces; None: nothing. InvalidArgument for arguments that say nothing together."""
+    """Returns what a write replaces; None: nothing. Raises InvalidArgument for arguments that contradict each other."""
     if mode not in ("append", "delete", "overwrite"):
         raise InvalidArgument(
             f"mode={mode!r:.80} is not possible: give 'append', 'delete' or 'overwrite'.", metadata={"field": "mode"}
@@ -56,7 +56,7 @@ def resolve_overwrite(mode: str, partition: Partition, info: TableInfo, options:
 def find_applied(metastore: Metastore, info: TableInfo, parameters: CommitParameters) -> WriteResult | None:
     """The result of a commit that was the writer's last one, so that a replay need not write its rows again.
 
-    Only saves work: what was applied earlier, or meanwhile, the commit itself finds out.
+    It only saves work: the commit itself finds out what was applied earlier, or meanwhile.
     """
     if parameters.writer is None:
         return None
@@ -67,10 +67,10 @@ def find_applied(metastore: Metastore, info: TableInfo, parameters: CommitParame
 
 
 def check_progress(metastore: Metastore, info: TableInfo, parameters: CommitParameters) -> None:
-    """Refuses a batch whose number was committed under the same name by a stream with another checkpoint.
+    """Refuses a batch whose number another checkpoint's stream has committed under the same name.
 
     Raises:
-        CommitConflict: It was; the rows of the batch would be taken for committed ones and be lost.
+        CommitConflict: The rows of the batch would be taken for committed ones and be lost.
     """
     own = parameters.properties.get(QUERY_ID_PROPERTY)
     if own is None or parameters.writer is None or parameters.identifier is None:
@@ -95,7 +95,7 @@ def check_progress(metastore: Metastore, info: TableInfo, parameters: CommitPara
 
 
 def kind_source(mode: str, info: TableInfo, columns: Sequence[str]) -> KindSource:
-    """Where the kinds of the rows of a write come from. Pure."""
+    """The source of the row kinds of a write. Pure."""
     if mode == "delete":
         return KindSource.DELETES
     said = ROW_KIND_COLUMN in columns or TableOptions(info.options).get(ROWKIND_FIELD) is not None

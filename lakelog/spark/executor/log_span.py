@@ -1,4 +1,4 @@
-"""Reading ranges of a topic's partitions to their ends, as one batch of a stream needs them."""
+"""Reads ranges of a topic's partitions to their ends, as one batch of a stream needs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelog.reads.log.records import check_history, to_snapshot_ids
 from lakelog.reads.log.stall import STALL_S, LogStallTimer
 
 _FETCHED: Final = 20_000
-"""Records at a time."""
+"""Records per fetch."""
 
 _FETCH_S: Final = 0.5
 
@@ -29,9 +29,9 @@ class SpanPart:
     """Records of one partition, in its order.
 
     Args:
-        partition: It.
+        partition: The partition's number.
         records: At least one.
-        is_whole: All of the partition's records up to the last snapshot of these have been handed out.
+        is_whole: Whether all of the partition's records up to the last of these snapshots have been handed out.
     """
 
     partition: int
@@ -42,14 +42,14 @@ class SpanPart:
 class LogSpan:
     """Reads the records of some snapshots out of ranges of partitions.
 
-    Memory: as many records as are told together, and of each partition those of the snapshot that is coming.
+    Memory: as many records as are handled together, and for each partition the records of the incomplete snapshot.
 
     Args:
-        reader: Of the topic.
-        topic: For messages.
-        starts: By partition.
-        ends: Of the same partitions.
-        snapshots: Whose records are wanted, rising; those of others are passed over.
+        reader: The reader of the topic.
+        topic: The topic's name, for messages.
+        starts: First offsets by partition.
+        ends: End offsets of the same partitions.
+        snapshots: The snapshots whose records are wanted, rising; others are skipped.
         whole: Never hand out a part of a snapshot, however large it is.
     """
 
@@ -75,12 +75,12 @@ class LogSpan:
         self._behind = 0
 
     def read(self) -> Iterator[SpanPart]:
-        """The records, by partition; parts of several partitions as they come.
+        """Yields the records, by partition; the partitions come in any order.
 
         Raises:
             SnapshotExpired: The log does not hold all of them (any more); reason `LOG_TOO_SHORT`.
             Unavailable: No broker answers, or no record comes.
-            HistoryDiverged: A record is of another history.
+            HistoryDiverged: A record belongs to another history.
         """
         self._close_ended(self._starts)
         if not self._open:
@@ -91,7 +91,7 @@ class LogSpan:
             records = self._reader.fetch(_FETCHED, _FETCH_S)
             self._keep(records)
             before, positions = positions, self._reader.positions()
-            # Of partitions that are done more may come for as long as somebody writes.
+            # Partitions that are done may receive more for as long as a writer writes.
             has_moved = any(positions.get(each, 0) != before.get(each, 0) for each in self._open)
             if has_moved:
                 stall_timer.renew()
@@ -105,10 +105,10 @@ class LogSpan:
             if self._count > EMITTED_ROWS:
                 yield from self._hand_out_whole()
             if has_moved:
-                # Who took what was handed out may have been busy with it.
+                # The caller may have been busy with what was handed out.
                 stall_timer.renew()
             if self._behind > _FETCHED and self._open:
-                # Nothing more of those that are done; it takes a tenth of a second.
+                # Stop reading partitions that are done; to assign the others again takes a tenth of a second.
                 self._reader.assign({each: positions[each] for each in self._open})
                 self._behind = 0
 
@@ -119,7 +119,7 @@ class LogSpan:
         return ended
 
     def _keep(self, records: FetchedRecords) -> None:
-        """Keeps what is wanted, and counts what comes of partitions that are done."""
+        """Holds wanted records, and counts what arrives in partitions that are done."""
         ids = to_snapshot_ids(records)
         places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         wanted = self._ids[places] == ids
@@ -135,7 +135,7 @@ class LogSpan:
                 self._count += len(part)
 
     def _hand_out_whole(self) -> Iterator[SpanPart]:
-        """What is there of each partition up to the last snapshot that is whole; or all, where that is not enough."""
+        """The records of each partition up to the last whole snapshot; or all records if these are too few."""
         for partition, parts in list(self._held.items()):
             yield from self._hand_out(partition, int(parts[-1].snapshot_ids[-1].as_py()) - 1, is_whole=True)
         if self._count > EMITTED_ROWS and not self._whole:
@@ -147,7 +147,7 @@ class LogSpan:
         if parts is None:
             return
         records = concat_fetched(parts)
-        # Of one partition they come in the order of their offsets, and so of their snapshots.
+        # Within a partition they are in the order of their offsets, and so of their snapshots.
         ids = records.snapshot_ids.to_numpy(zero_copy_only=False)
         count = int(np.searchsorted(ids, until, side="right"))
         if count < len(records):

@@ -1,6 +1,6 @@
-"""What runs in Spark's Python workers when changes are read: telling those of some buckets, or reading some files.
+"""Runs in Spark's Python workers when changes are read: emits the changes of some buckets, or reads some files.
 
-Tasks touch files only, never the metastore: which files the states before hold was planned with the batch.
+Tasks use only files, never the metastore: the files of the states before were planned with the batch.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 
 @dataclass(frozen=True)
 class PlannedStates:
-    """Implements `lakelog.reads.changes.States` from what was planned.
+    """Implements `lakelog.reads.changes.States` with planned files.
 
     Args:
         planned: The live files of some buckets at some snapshots, in a plan's order.
-        added: What commits between them added, oldest first.
+        added: The files that commits between them added, oldest first.
     """
 
     planned: Mapping[int, tuple[LiveFile, ...]]
     added: tuple[LiveFile, ...]
 
     def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
-        """The live files of a state: of the newest one that was planned, and what was added to it since."""
+        """The live files of a state: of the newest planned state, and what was added to it since."""
         assert isinstance(request.at, AtSnapshot), "changes ask for states by their number"
         at = request.at.snapshot_id
         base = max(each for each in self.planned if each <= at)
@@ -50,13 +50,13 @@ class PlannedStates:
 
 @dataclass(frozen=True)
 class ChangePart:
-    """Keyed changes that snapshots which follow each other made in some buckets.
+    """Keyed changes of successive snapshots in some buckets.
 
     Args:
-        files: What the snapshots brought, by commit, then in the order of their buckets.
-        states: The states before, to look old rows up in; None: these are changelog files, which tell the changes.
+        files: The snapshots' files, by commit, then in the order of their buckets.
+        states: The states before, to look old rows up; None: the files are changelog files, which contain the changes.
         overwrites: Ids of the snapshots that replaced rows, rising.
-        shows_overwrites: What these changed is shown, too.
+        shows_overwrites: Whether to show what these changed.
     """
 
     files: tuple[LiveFile, ...]
@@ -71,11 +71,11 @@ class ChangeSplit(InputPartition):
 
     Args:
         table: The table, with the schema to read with.
-        files: Those whose rows are shown: all that there are of some buckets, or some of a table without buckets.
-        times_ms: When the snapshots that are shown were committed.
+        files: The files whose rows are shown: all of some buckets, or some files of a table without buckets.
+        times_ms: The commit times of the shown snapshots.
         rows_at: The files are the rows at this snapshot; None: they are what snapshots added, as it was written.
-        without_deletes: Deletes are left out of what was written.
-        parts: Keyed changes, one behind the other, instead of the rows of files.
+        without_deletes: Leave deletes out of the rows as written.
+        parts: Keyed changes in sequence, instead of the rows of files.
     """
 
     table: TableInfo
@@ -92,14 +92,14 @@ def read_split(split: ChangeSplit, target: pa.Schema, condition: str | None) -> 
     Args:
         split: What to read.
         target: The columns to return, as Spark wants them.
-        condition: Of the rows to return, as lakelog means it; None: all.
+        condition: The condition of the rows to return, in lakelog's meaning; None: all.
     """
     with errors_to_driver():
         yield from read_from_files(split, target, condition)
 
 
 def read_from_files(split: ChangeSplit, target: pa.Schema, condition: str | None) -> Iterator[pa.RecordBatch]:
-    """As `read_split`, with errors as they are."""
+    """As `read_split`, with unchanged errors."""
     if split.rows_at is not None:
         batches = _read_rows(split, tuple(name for name in target.names if name not in METADATA_TYPES), condition)
     else:
@@ -109,7 +109,7 @@ def read_from_files(split: ChangeSplit, target: pa.Schema, condition: str | None
 
 
 def to_emitted_names(target: pa.Schema) -> tuple[str, ...]:
-    """The columns that changes are read with, given those that Spark wants. Pure."""
+    """The columns to read changes with, given the columns that Spark wants. Pure."""
     own = (name for name in target.names if name not in METADATA_TYPES)
     kind = (ROW_KIND_COLUMN,) if ROW_KIND_COLUMN in target.names else ()
     return (*own, *kind, SNAPSHOT_ID_COLUMN)
@@ -121,9 +121,9 @@ def to_target(
     """Rows as Spark wants them. Pure.
 
     Args:
-        batch: With the columns of the table, and those of `to_emitted_names`, or with `rows_at` the former alone.
+        batch: Rows with the columns of the table, and, without `rows_at`, also those of `to_emitted_names`.
         target: The columns to return.
-        times_ms: When the snapshots that are shown were committed.
+        times_ms: The commit times of the shown snapshots.
         rows_at: They are the rows at this snapshot; None: changes.
     """
     columns = _with_metadata(batch, target.names, times_ms, rows_at)
@@ -154,7 +154,7 @@ def _read_changes(split: ChangeSplit, names: tuple[str, ...], condition: str | N
     columns = to_scan_columns(names, schema, parsed)
     for part in split.parts:
         if part.states is None:
-            # Each row stands for itself: nothing is merged.
+            # Each row is independent: nothing is merged.
             yield from FileScan(store, part.files, schema, as_written, None, threads=1).read_batches()
             continue
         yield from NormalizedChanges(
@@ -185,7 +185,7 @@ def _with_metadata(
 
 
 def _to_times(ids: pa.Array, times_ms: Mapping[int, int]) -> pa.Array:
-    """When snapshots were committed, row by row."""
+    """The commit times of snapshots, row by row."""
     found = ids.dictionary_encode()
     times = pa.array([times_ms[each] * 1000 for each in found.dictionary.to_pylist()], pa.timestamp("us", tz="UTC"))
     return times.take(found.indices)

@@ -1,7 +1,7 @@
-"""What runs in Spark's Python workers when changes come out of a table's log.
+"""Runs in Spark's Python workers when changes come from a table's log.
 
-A task reads its ranges of the topic and shows what the files would; where the log cannot be used it goes on with the
-files, which it was given along with them. Brokers are reached with the secrets of the executor's environment.
+A task reads its ranges of the topic and shows what the files would show. If the log cannot be used, it goes on with the
+files, which it received too. It connects to brokers with the secrets of the executor's environment.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from lakelog.storage.parquet.live_file import LiveFile
 _log = logging.getLogger(__name__)
 
 _REST_S: Final = 10.0
-"""So long the tasks of a process read files before they try a log again that could not be used."""
+"""How long the tasks of a process read files before they try a failed log again."""
 
 _clock: Final = SystemClock()
 
 _resting: Final[dict[str, float]] = {}
-"""By topic: until when, by the monotonic clock."""
+"""By topic: the end of this time, by the monotonic clock."""
 
 
 @dataclass
@@ -51,8 +51,8 @@ class _Progress:
     """How far a task has handed out what it reads.
 
     Args:
-        done: By partition of the topic: the last snapshot of which all of its rows were.
-        is_torn: Of another one some were.
+        done: By partition of the topic: the last snapshot whose rows were all handed out.
+        is_torn: Whether some rows of another snapshot were handed out.
     """
 
     done: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def read_log_split(split: LogSplit, target: pa.Schema, condition: str | None) ->
     Args:
         split: What to read.
         target: The columns to return, as Spark wants them.
-        condition: Of the rows to return, as lakelog means it; None: all.
+        condition: The condition of the rows to return, in lakelog's meaning; None: all.
     """
     with errors_to_driver():
         progress = _Progress()
@@ -75,7 +75,7 @@ def read_log_split(split: LogSplit, target: pa.Schema, condition: str | None) ->
         try:
             yield from _read_log(split, target, condition, progress)
         except LakelogError as error:
-            # Spark repeats a task as a whole, which then finds the log as it is.
+            # Spark repeats a task as a whole, which then uses the log as it is.
             stays = progress.is_torn or (progress.done and not can_pick_rest(split))
             if stays or not can_do_without_log(error, requires_log=split.requires_log):
                 raise
@@ -101,7 +101,7 @@ def _read_log(
     times_ms = {each.snapshot_id: each.committed_at_ms for each in split.snapshots}
     as_logged = split.source is ChangeSource.AS_LOGGED
     sources = ChangeSources.of(table)
-    # Not to read in vain, and once what there is has been read.
+    # Checked before, so that nothing is read in vain, and again after the existing records were read.
     _check_age(sources, split.snapshots, 0)
     with contextlib.closing(open_table_log(split.options).open_reader(split.topic)) as reader:
         span = LogSpan(reader, split.topic, split.starts, split.ends, split.snapshots, whole=not as_logged)
@@ -120,7 +120,7 @@ def _read_log(
 
 
 def _check_age(sources: ChangeSources, snapshots: Sequence[Snapshot], done: int) -> None:
-    """Of the oldest snapshot that a partition is still to tell, perhaps without a record that is left."""
+    """Checks the oldest snapshot that a partition must still show, perhaps without any record left."""
     place = bisect.bisect_right(snapshots, done, key=lambda each: each.snapshot_id)
     if place < len(snapshots):
         sources.check_age(snapshots[place], _clock.now_ms())
@@ -142,15 +142,15 @@ def _note(progress: _Progress, part: SpanPart) -> None:
 
 
 def can_pick_rest(split: LogSplit) -> bool:
-    """Whether it is known which files stand for which partitions of the topic. Pure."""
+    """Whether it is known which files belong to which partitions of the topic. Pure."""
     return split.partitions > 0 or has_topic_buckets(split.files.table)
 
 
 def pick_rest(split: LogSplit, done: dict[int, int]) -> ChangeSplit:
-    """The files of what is still to be shown. Pure.
+    """The files of what must still be shown. Pure.
 
     Args:
-        split: What was to be read.
+        split: The whole work of the task.
         done: By partition of the topic: the last snapshot that was shown.
     """
     if not done:

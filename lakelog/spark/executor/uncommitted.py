@@ -1,13 +1,13 @@
 """Rows that Spark's tasks send to the log before the commit (`log.consistency` = `eventual`, semantics 4.2).
 
-1. The driver program looks the log up and hands it to the tasks, which never ask the metastore. Secrets that its
+1. The driver program looks the log up and passes it to the tasks, which never call the metastore. Secrets that its
    options name are those of the executors.
-2. A task may run twice, at once or one after the other, and bring its rows in another order then. So its records are
-   numbered by its task attempt: the same attempt and index never name two rows. What a task left that did not
-   count stays in the topic a second time, which at least once allows.
-3. The commit says that all was sent only where each task whose files it brings knows so of its own rows, all of them
-   have sent to the same generation of the log, and records of one key cannot have come in another order than the
-   table has them. Else the publisher sends all of it.
+2. A task can run twice, at once or one after the other, and bring its rows in another order then. So its records are
+   numbered by its task attempt: the same attempt and index never name two rows. Records of a task attempt that did not
+   count stay in the topic a second time; "at least once" allows this.
+3. The commit says that all was sent only if each task with committed files knows this for its own rows, all tasks have
+   sent to the same generation of the log, and records of one key cannot have arrived in another order than in the
+   table. Else the publisher sends all of it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from lakelog.writes.uncommitted_sending import (
 
 _TASK_BITS: Final = 20
 _ROW_BITS: Final = 36
-"""For 64 G rows a task, and a million tasks a write; together 17 digits, which every reader of numbers takes."""
+"""For 64 G rows a task, and a million tasks a write; together 17 digits, which every number parser accepts."""
 
 _WAIT_S: Final = 5.0
-"""For brokers to have answered for all of a task: its process may have to connect first, and tasks take seconds."""
+"""How long to wait for acknowledgements of a task: its process may have to connect first, and tasks take seconds."""
 
 _MAX_CHANNELS: Final = 8
 """Logs to which one process of an executor stays connected; each takes three threads and some megabytes."""
@@ -48,10 +48,10 @@ _MAX_CHANNELS: Final = 8
 
 @dataclass(frozen=True)
 class UncommittedTask:
-    """What a task must know to send its rows. Picklable; holds no secret.
+    """What a task needs to send its rows. Picklable; holds no secret.
 
     Args:
-        log: The log, as it was when the write began.
+        log: The log as it was when the write began.
         form: How rows become records.
     """
 
@@ -60,14 +60,14 @@ class UncommittedTask:
 
 
 def plan_uncommitted(metastore: Metastore, info: TableInfo) -> UncommittedTask | None:
-    """How the tasks of a write that adds rows send them; None: they do not. Never fails; asks the metastore."""
+    """How the tasks of a write that adds rows send them; None: they do not. Never fails; calls the metastore."""
     settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
     if settings is None or not settings.is_eventual:
         return None
     try:
         return UncommittedTask(metastore.get_log(info.table_uuid), RowForm.of(info, settings))
     except LakelogError:
-        # The write says what is wrong, where it is more than the log.
+        # If more than the log is wrong, the write reports it.
         return None
 
 
@@ -81,17 +81,17 @@ def begin_uncommitted(
 
 
 def to_place(attempt_id: str, partition_id: int, task_attempt_id: int) -> UncommittedPlace:
-    """Where the rows of a task stand among those of its attempt. Pure."""
+    """The place of a task's rows among those of its attempt. Pure."""
     # Never from 0 on: readers take such numbers for those of a writer that counts all rows of its attempt.
     return UncommittedPlace(attempt_id, (task_attempt_id % (1 << _TASK_BITS) + 1) << _ROW_BITS, partition_id)
 
 
 def merge_sent(written: Sequence[WrittenFiles], *, has_key: bool) -> SentUncommitted | None:
-    """That all rows of a commit stand in the log, in an order that is the table's; None: that is not known. Pure.
+    """States that all rows of a commit are in the log, in the table's order; None: that is not known. Pure.
 
     Args:
         written: What each task wrote.
-        has_key: Whether later rows of a key count more than earlier ones.
+        has_key: Whether later rows of a key replace earlier ones.
     """
     nonempty = [each for each in written if each.row_count]
     sent = [each.sent for each in nonempty if each.sent is not None]
@@ -99,7 +99,7 @@ def merge_sent(written: Sequence[WrittenFiles], *, has_key: bool) -> SentUncommi
         return None
     buckets = [bucket for each in nonempty for bucket in {(f.partition, f.bucket) for f in (*each.files, *each.inputs)}]
     if has_key and len(set(buckets)) < len(buckets):
-        # Tasks send beside each other, and the commit has decided which of their rows come first.
+        # Tasks send concurrently, and the commit has decided which of their rows come first.
         return None
     offsets: dict[int, int] = {}
     for each in sent:
@@ -109,12 +109,12 @@ def merge_sent(written: Sequence[WrittenFiles], *, has_key: bool) -> SentUncommi
 
 
 class TaskChannels:
-    """The logs to which the tasks of one process send, kept from task to task. For many threads.
+    """The logs to which the tasks of one process send, reused from task to task. For many threads.
 
     Args:
-        open_log: Opens one.
+        open_log: Opens a log.
         clock: For the time.
-        wait_s: For brokers to have answered for all of a task.
+        wait_s: How long to wait for acknowledgements of all rows of a task.
     """
 
     def __init__(self, open_log: LogOpener, clock: Clock, wait_s: float = _WAIT_S) -> None:
@@ -125,9 +125,9 @@ class TaskChannels:
         self._lock = threading.Lock()
 
     def begin(self, task: UncommittedTask, place: UncommittedPlace) -> UncommittedRows | None:
-        """Begins to send the rows of a task; None: brokers were away a moment ago."""
+        """Begins to send the rows of a task; None: brokers were unavailable a moment ago."""
         info = task.log
-        # Another generation is another log: what was sent to the one before says nothing of it.
+        # Another generation is another log: what was sent to the one before says nothing about it.
         key = (info.table_uuid, info.topic, info.generation, tuple(sorted(info.options.items())))
         with self._lock:
             channel = self._channels.pop(key, None)
@@ -135,7 +135,7 @@ class TaskChannels:
                 channel = UncommittedChannel(str(info.name), lambda: info, self._open_log, self._clock, self._wait_s)
             self._channels[key] = channel
             if len(self._channels) > _MAX_CHANNELS:
-                # A task that still uses it cannot send any more, and says so.
+                # A task that still uses it cannot send any more, and reports that.
                 self._channels.popitem(last=False)[1].close()
         return UncommittedRows(channel, task.form, place) if channel.is_open else None
 

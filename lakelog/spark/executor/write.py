@@ -1,8 +1,8 @@
-"""What runs in Spark's Python workers on executors: deletion vectors, casts, data files, changelogs.
+"""Runs in Spark's Python workers on executors: deletion vectors, casts, data files, changelogs.
 
-Tasks touch files, and of tables with `log.consistency` = `eventual` the log; never the metastore. They may run twice,
-at once, or after their driver died: so file names carry the task attempt, what a task returns names its files, and a
-task that fails deletes its own.
+Tasks use files, and for tables with `log.consistency` = `eventual` the log; never the metastore. They can run twice, at
+once, or after their driver died. So file names contain the task attempt, a task's result names its files, and a task
+that fails deletes its own files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lakelog.writes.log_rows import LogRows
 from lakelog.writes.overwrite import StaticPartition
 
 Words = npt.NDArray[np.int64]
-"""A bit for each row of a file, set where the row is superseded: position p is bit p % 64 of word p // 64."""
+"""A bit for each row of a file, set if the row is superseded: position p is bit p % 64 of word p // 64."""
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -54,9 +54,9 @@ class Section:
 
     Args:
         location: The table's location.
-        files: As of the plan.
-        schema: What to read with.
-        policy: What decides between rows of one key.
+        files: Files with the columns of the plan.
+        schema: The schema to read with.
+        policy: Decides between rows of one key.
     """
 
     location: str
@@ -90,12 +90,12 @@ def pack_indices(indices: npt.NDArray[np.int64], row_count: int) -> Words:
 
 @dataclass(frozen=True)
 class RowConversion:
-    """How rows of any types become rows of the table before they are shuffled.
+    """How rows of any types are converted to rows of the table before they are shuffled.
 
     Args:
         schema: The columns to make, with canonical types.
-        static: A partition that all rows must lie in; columns that the rows lack are filled in. None: any.
-        names: The rows' columns, which come under other names.
+        static: A partition that must contain all rows; columns that the rows lack are filled in. None: any.
+        names: The names of the rows' columns, which arrive under other names.
     """
 
     schema: pa.Schema
@@ -104,7 +104,7 @@ class RowConversion:
 
 
 def converter(conversion: RowConversion) -> BatchFunction:
-    """A function for `mapInArrow` that brings rows to the table's columns; a `_row_kind` column becomes the last."""
+    """A function for `mapInArrow` that converts rows to the table's columns; a `_row_kind` column comes last."""
 
     def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with errors_to_driver():
@@ -123,14 +123,14 @@ def converter(conversion: RowConversion) -> BatchFunction:
 
 @dataclass(frozen=True)
 class LookupTask:
-    """What a task must know to look old rows up and write changelogs.
+    """What a task needs to look old rows up and write changelogs.
 
     Args:
         table_uuid: The table, whose local copies the processes of a host share.
         location: The table's location.
-        schema: What to read and write with.
-        options: The table's.
-        attempt_id: Whose files they are.
+        schema: The schema to read and write with.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
     """
 
     table_uuid: str
@@ -140,7 +140,7 @@ class LookupTask:
     attempt_id: str
 
     def open(self, runs: Mapping[str, pa.Table] | None = None) -> BucketChangelogs:
-        """What does it, in this process; `runs` are rows of files that are at hand."""
+        """Opens the lookup in this process; `runs` are rows of files that are in memory."""
         copies = open_caches().find_copies(self.table_uuid, self.options)
         store = open_table_store(self.location)
         return BucketChangelogs(store, self.schema, self.options, self.attempt_id, copies, runs)
@@ -148,11 +148,11 @@ class LookupTask:
 
 @dataclass(frozen=True)
 class LookupBase:
-    """The state in which the tasks of a write look old rows up, as one plan tells it.
+    """The state in which the tasks of a write look old rows up, from one plan.
 
     Args:
         snapshot_id: The snapshot; 0: none.
-        committed_at_ms: When it was committed.
+        committed_at_ms: Its commit time.
         files: Its live files, in the plan's order: an Arrow stream, compressed, since every task gets it.
     """
 
@@ -168,22 +168,22 @@ class LookupBase:
 
 @dataclass(frozen=True)
 class WriteTask:
-    """What a task must know to write rows into a table.
+    """What a task needs to write rows into a table.
 
     Args:
-        table_name: For messages.
+        table_name: The table's name, for messages.
         location: The table's location.
-        schema: What to write with.
-        options: The table's.
-        attempt_id: Whose files they are.
-        source: Where the rows' kinds come from.
+        schema: The schema to write with.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
+        source: The source of the rows' kinds.
         by_bucket: Whether the number of a task's partition is the bucket of all of its rows.
-        static: A partition that all rows must lie in; None: any.
-        names: The rows' columns, where they come under other names; None: under their own.
-        copies: Which records are also written as they came: for the producer `input`, or for the external log.
-        log_rows: What the rows must fit into; None: anything.
+        static: A partition that must contain all rows; None: any.
+        names: The names of the rows' columns if they arrive under other names; None: unchanged.
+        copies: Which records are also written as they arrived: for the producer `input`, or for the external log.
+        log_rows: The check that rows fit into the log; None: no check.
         lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
-        base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
+        base: The state in which old rows are looked up; only if all rows of a bucket come to one task.
         uncommitted: How rows are sent to the external log before the commit; None: they are not.
         fill_missing: Whether nullable columns that the rows leave out become NULL.
     """
@@ -210,13 +210,13 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
 
     Raises:
         InvalidArgument: Rows do not fit the table.
-        InternalError: A row came to a task that is not its bucket's.
+        InternalError: A row came to a task of another bucket.
     """
     context = TaskContext.get()
     if context is None:
         raise InternalError("Rows can be written inside Spark's tasks only.")
     partition_id = context.partitionId()
-    # The attempt of the task, so that a doubled or repeated one never meets files of the same name.
+    # The task attempt is part of the names, so a doubled or repeated task never meets files of the same name.
     prefix = f"{partition_id:05d}-{context.taskAttemptId()}-"
     row_normalizer = RowNormalizer(task.table_name, task.schema, task.options)
     store = open_table_store(task.location)
@@ -244,7 +244,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
                 writer.write(table, kinds)
         files, inputs = writer.finish(), writer.copies
         if task.by_bucket:
-            # No other task writes to this bucket, and where its rows stand must be settled before they are looked up.
+            # No other task writes to this bucket, and the places of its rows must be final before they are looked up.
             merger = CommitMerger(task.schema, task.options, task.attempt_id)
             files, inputs = merge_commit_files(
                 merger, store, files, inputs, name_prefix=prefix, merge=CommitMerger.merge_all
@@ -264,7 +264,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
 def merge_in_task(
     location: str, merger: CommitMerger, works: Sequence[MergeTask]
 ) -> list[tuple[str, tuple[DataFile, ...]]]:
-    """Merges files of a commit: what came of each, by its name. Runs on executors; on failure its files are deleted.
+    """Merges files of a commit; returns each result by its name. Runs on executors; on failure its files are deleted.
 
     Raises:
         DataCorrupted: A data file is damaged or missing; named.
@@ -285,7 +285,7 @@ def _look_up(
     base = task.base
     if task.lookup is None or base is None or not files:
         return ()
-    # As the gate will have it: no commit is older than the one before it.
+    # Like the gate: no commit is older than the one before it.
     added = to_added(files, base.snapshot_id, max(SystemClock().now_ms(), base.committed_at_ms))
     return task.lookup.open(runs).write_all(to_lookups(name, added, base.list_files(bucket)))
 
@@ -306,7 +306,7 @@ def emit_buckets(task: LookupTask, lookups: Sequence[BucketLookup]) -> tuple[Emi
 
 
 def row_writer(task: WriteTask) -> BatchFunction:
-    """A function for `mapInArrow` that writes its rows and returns one row of `WRITTEN_SCHEMA`."""
+    """Returns a function for `mapInArrow` that writes its rows and returns one row of `WRITTEN_SCHEMA`."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with errors_to_driver():
@@ -320,7 +320,7 @@ def row_writer(task: WriteTask) -> BatchFunction:
 
 
 def _check_buckets(task: WriteTask, partition_id: int, files: Sequence[DataFile]) -> None:
-    """The writer has put each row to its bucket by numpy; Spark must have found the same by its own hash."""
+    """Checks that numpy and Spark's own hash put each row into the same bucket."""
     strange = [file.bucket for file in files if file.bucket != partition_id] if task.by_bucket else []
     if strange:
         raise InternalError(

@@ -11,15 +11,15 @@ from lakelog.writes.uncommitted_sending import SentUncommitted
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What a task wrote, in the order that the commit must list.
+    """What a task wrote, in the order in which the commit must list it.
 
     Args:
         partition_id: The number of the task's partition: the first part of a row's place in the commit.
         files: Its files.
-        row_count: Rows taken.
-        inputs: The files that hold records as they came.
-        emitted: The changes in its buckets, against the base that the task was given.
-        sent: That all of its rows stand in the external log; None: that is not known.
+        row_count: The number of rows it received.
+        inputs: The files with records as they arrived.
+        emitted: The changes in its buckets, against the given base.
+        sent: States that all of its rows are in the external log; None: that is not known.
     """
 
     partition_id: int

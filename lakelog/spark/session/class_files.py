@@ -1,4 +1,4 @@
-"""Where the classes that Java has read to start Spark are kept for the next start (`lakelog.spark.class_archive`)."""
+"""Where the classes for the next start of Spark's Java are stored (`lakelog.spark.class_archive`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Final
 from lakelog.embedded.java import java_home
 
 _RETRY_AFTER_S: Final = 86_400.0
-"""What failed is not tried again before that: each try takes half a minute of CPU."""
+"""A failed try is not repeated before this: each takes half a minute of CPU."""
 
 
 def archive_options(spark_home: Path) -> list[str]:
-    """Options for a Java that is to use the file; none where it is not there.
+    """Options for a Java that uses the file; none if it does not exist.
 
     Args:
         spark_home: Spark's folder.
@@ -29,13 +29,13 @@ def archive_options(spark_home: Path) -> list[str]:
 
 
 def to_options(folder: Path) -> list[str]:
-    """Options that name the file in a folder, be it there or not. Java says nothing of one that does not fit. Pure."""
+    """Options that name the file in a folder, whether it exists or not. Java ignores one that does not fit. Pure."""
     base, top = find_files(folder)
     return ["-Xlog:disable", f"-XX:SharedArchiveFile={base}:{top}"]
 
 
 def archive_folder(spark_home: Path) -> Path:
-    """For this Java and these jars: each other one has another folder."""
+    """The folder for this Java and these jars; other ones have other folders."""
     environment = os.environ
     cache = environment.get("XDG_CACHE_HOME") or os.path.join(
         environment.get("HOME") or tempfile.gettempdir(), ".cache"
@@ -48,7 +48,7 @@ def archive_folder(spark_home: Path) -> Path:
 
 
 def make_in_background(spark_home: Path) -> subprocess.Popen[bytes] | None:
-    """Has the file made in a process of its own, which outlives this one; None: it is there, or could not be made."""
+    """Starts a process that makes the file and outlives this one; None: the file exists, or could not be made."""
     folder = archive_folder(spark_home)
     if is_made(folder):
         return None
@@ -67,5 +67,5 @@ def find_files(folder: Path) -> tuple[Path, Path]:
 
 
 def is_made(folder: Path) -> bool:
-    """Whether a folder has the whole of it."""
+    """Whether a folder has both files."""
     return find_files(folder)[1].exists()

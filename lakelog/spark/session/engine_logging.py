@@ -1,4 +1,4 @@
-"""What Spark's engine logs of streaming queries that are stopped on purpose."""
+"""Log messages of Spark's engine about streaming queries that are stopped on purpose."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ _ENGINES: Final = (
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
 )
-"""Logs the error that a query ends with; the one or the other by Spark's version."""
+"""Log the error that ends a query; which one depends on Spark's version."""
 
 _SCHEDULER: Final = "org.apache.spark.scheduler.DAGScheduler"
-"""Warns of each query that is stopped while it has no jobs."""
+"""Warns about each query that is stopped while it has no jobs."""
 
 
 def hush_engine() -> None:
-    """Has Spark's engine say nothing of queries that end, for the rest of the process. Blocks on Java.
+    """Silences Spark's engine about queries that end, for the rest of the process. Blocks on Java.
 
-    Whoever calls it stops the process, and tells of errors that do not come from that.
+    The caller stops the process, and reports errors that have another cause.
     """
     from pyspark import SparkContext
 

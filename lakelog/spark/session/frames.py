@@ -1,4 +1,4 @@
-"""DataFrames of plans that were read before, so that a read that is repeated costs Spark no listing and no analysis."""
+"""DataFrames of earlier plans, so that a repeated read costs Spark no listing and no analysis."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_FRAMES: Final = 32
 
 
 class FrameCache:
-    """DataFrames by what they read; those used least go. Threads may share it.
+    """DataFrames by what they read; the least used ones are evicted. Threads may share it.
 
-    A DataFrame never changes, and neither do the files it reads, so that one may be handed out as often as wanted.
+    A DataFrame never changes, and neither do the files it reads, so it can be reused any number of times.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class FrameCache:
             return found
 
     def put(self, key: object, frame: DataFrame) -> None:
-        """Keeps a DataFrame."""
+        """Stores a DataFrame."""
         with self._lock:
             self._frames[key] = frame
             while len(self._frames) > _MOST_FRAMES:

@@ -1,11 +1,11 @@
-"""Starting the Java process of Spark, for a Python process in which gRPC may be at work.
+"""Starts the Java process of Spark, for a Python process in which gRPC may be active.
 
-PySpark starts Java by Popen with a `preexec_fn`. That makes CPython fork (instead of vfork), which runs the fork
-handlers of every library in the process, and gRPC's crash about one child in ten while a channel is open. Java is
-therefore started here: without a `preexec_fn` no handler of anybody runs between fork and exec. PySpark then takes the
-running process by the variables that `spark-submit` itself uses for that.
+PySpark starts Java by Popen with a `preexec_fn`. This makes CPython fork (instead of vfork), which runs the fork
+handlers of every library in the process; gRPC's handlers crash about one child in ten while a channel is open.
+Therefore this module starts Java: without a `preexec_fn` no handlers run between fork and exec. PySpark then uses the
+running process through the variables that `spark-submit` itself uses for that.
 
-Java starts in seconds. Services begin that first (`begin_java`) and import and check what they need meanwhile, so this
+Java starts in seconds. Services begin it first (`begin_java`) and import and check what they need meanwhile, so this
 module imports nothing of PySpark before it is needed.
 """
 
@@ -36,21 +36,21 @@ SECRET_VARIABLE: Final = "PYSPARK_GATEWAY_SECRET"
 _POLL_INTERVAL_S: Final = 0.02
 
 _IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM; exec \"$@\"", "sh")
-"""Ctrl-C in a terminal, and a SIGTERM to a whole process group, are for Python, which ends Java in good order: it ends
-when its standard input does. What is ignored stays so across exec."""
+"""Ctrl-C in a terminal, and a SIGTERM to a whole process group, are for Python, which ends Java in good order: Java
+ends when its standard input does. Ignored signals stay ignored across exec."""
 
 running: list[subprocess.Popen[bytes]] = []
-"""Java ends when its standard input does, so whoever started it must hold that for as long as this process lives."""
+"""Java ends when its standard input does, so the process that started it holds it open for as long as it lives."""
 
 
 @dataclass(frozen=True)
 class JavaProcess:
-    """Java that waits for PySpark.
+    """A Java process that waits for PySpark.
 
     Args:
         process: The process.
-        port: Where it listens, on the loopback address.
-        secret: What it wants to hear first.
+        port: The port where it listens, on the loopback address.
+        secret: The secret that a client must send first.
     """
 
     process: subprocess.Popen[bytes]
@@ -59,11 +59,11 @@ class JavaProcess:
 
 
 class StartingJava:
-    """Java that was begun and need not be ready yet. Used from one thread at a time.
+    """A Java process that was started and need not be ready yet. Used from one thread at a time.
 
     Args:
-        conf: Spark's settings, `spark.driver.memory` and others that Java itself needs among them.
-        log_file: Where all that Java prints goes, behind what is there; None: where this process prints.
+        conf: Spark's settings, including `spark.driver.memory` and others that Java itself needs.
+        log_file: File to which all of Java's output is appended; None: the output of this process.
     """
 
     def __init__(self, conf: Mapping[str, str], log_file: Path | None = None) -> None:
@@ -88,7 +88,7 @@ class StartingJava:
 
     @property
     def _answer(self) -> Path:
-        """Java writes it under another name first, so that it is whole once it is there."""
+        """Java writes it under another name first, so it is complete once it exists."""
         return self._folder / "connection"
 
     def wait(self) -> JavaProcess:
@@ -115,7 +115,7 @@ class StartingJava:
         return JavaProcess(self._process, port, connection[8 : 8 + length].decode())
 
     def discard(self) -> None:
-        """Ends it, where no session is to be made; does not wait for that."""
+        """Ends it if no session is to be made; does not wait for that."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.kill()
@@ -132,16 +132,16 @@ class StartingJava:
 
 @contextmanager
 def java_for_spark(conf: Mapping[str, str], begun: StartingJava | None = None) -> Iterator[None]:
-    """Has Java running for a Spark session that is made inside of the block; does nothing where there is one already.
+    """Provides Java for a Spark session that is made inside the block; does nothing if there is a session already.
 
-    Not for threads that make sessions at the same time: PySpark is told by variables of the process.
+    Not for threads that make sessions at the same time: variables of the process inform PySpark.
 
     Args:
-        conf: Spark's settings, `spark.driver.memory` and others that Java itself needs among them.
-        begun: Java that was begun with these settings before.
+        conf: Spark's settings, including `spark.driver.memory` and others that Java itself needs.
+        begun: A Java that was started before with these settings.
 
     Raises:
-        InternalError: Java ended before it was ready; the reason stands in its output.
+        InternalError: Java ended before it was ready; its output has the reason.
     """
     from pyspark import SparkContext
 
@@ -156,19 +156,20 @@ def java_for_spark(conf: Mapping[str, str], begun: StartingJava | None = None) -
     try:
         yield
     finally:
-        # Not to be inherited by child processes, whose Spark needs a Java of its own.
+        # Child processes must not inherit it, because their Spark needs its own Java.
         del os.environ[PORT_VARIABLE], os.environ[SECRET_VARIABLE]
 
 
 def was_forked_beside_channels() -> bool:
-    """Whether PySpark itself started the Java of this process, by a fork, when a channel of lakelog had been opened."""
+    """Whether PySpark itself started this process's Java, by a fork, after a channel of lakelog was opened."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None or channels.first_opened_s is None:
         return False
     try:
-        # Behind the name, which stands in parentheses and may hold anything, the 20th: ticks since the machine began.
+        # The 20th field after the name, which is in parentheses and can contain anything: ticks since the machine
+        # started.
         started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return False

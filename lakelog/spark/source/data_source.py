@@ -1,8 +1,8 @@
-"""`format("lakelog")`: tables as a Python data source of Spark, for reading, writing and streams out of and into them.
+"""`format("lakelog")`: tables as a Python data source of Spark, for reads, writes and streams in both directions.
 
 Spark makes objects of these classes in short-lived processes on the driver's machine: one to find the schema, one to
-plan, one to commit; tasks get what planning pickled. Such a source can ask for no columns or conditions of a query, so
-they are options here; rows are written as they lie, each task a run for each bucket it meets.
+plan, one to commit; tasks get what planning pickled. Such a source cannot see the columns or conditions of a query, so
+they are options here. Rows are written as they come, each task a run for each bucket it meets.
 `lakelog.spark.read_table` and `write` are the fast way.
 """
 
@@ -33,7 +33,7 @@ from lakelog.without_pandas import leave_pandas_out
 def register_data_source(spark: SparkSession, connection: SparkConnection) -> None:
     """Makes `format("lakelog")` known to a session, over a connection."""
 
-    # SUBTLE: a class made here travels to other processes whole, its connection with it.
+    # SUBTLE: a class made here is pickled whole for other processes, including its connection.
     class Installed(LakelogSource):
         pass
 
@@ -53,7 +53,7 @@ class LakelogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)`."""
+        """The name in `format(...)`."""
         return "lakelog"
 
     @brief_errors
@@ -66,12 +66,12 @@ class LakelogSource(DataSource):
         if changes is not None:
             return changes.schema
         _, plan, names, _ = plan_source(self.connection, options)
-        # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
+        # Nullable as in every file source: Arrow cannot pass a NULL below a NULL struct as a field that cannot be NULL.
         return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
 
     @brief_errors
     def reader(self, schema: StructType) -> LakelogReader | RangeReader:
-        """Plans a read of a state, or of what changed."""
+        """Plans a read of a state, or of changes."""
         options = SourceOptions.of(self.options)
         changes = RangeReadOptions.of(open_metastore(self.connection), options)
         if changes is not None:
@@ -79,8 +79,8 @@ class LakelogSource(DataSource):
         return LakelogReader(self.connection, options, schema)
 
     def streamReader(self, schema: StructType) -> LakelogStreamReader:  # noqa: N802
-        """Reads the table as a stream; asks nobody yet."""
-        # Spark asks in a process that it starts for this stream alone.
+        """Reads the table as a stream; makes no call yet."""
+        # Spark plans in a process that it starts for this stream alone.
         leave_pandas_out()
         return LakelogStreamReader(self.connection, SourceOptions.of(self.options), schema)
 
@@ -105,7 +105,7 @@ class LakelogSource(DataSource):
         return LakelogStreamWriter(target, StreamIdentity.of(options))
 
     def _stream_schema(self, options: SourceOptions) -> StructType:
-        """The columns of a stream, all options of which are checked on the way."""
+        """The columns of a stream; also checks all of its options."""
         read_options = StreamReadOptions.of(options)
         table = open_metastore(self.connection).get_table(parse_table_name(read_options.table))
         read_options.check(table)

@@ -1,4 +1,4 @@
-"""Telling reads of a stream from others: their columns differ, but Spark asks a data source for both alike."""
+"""Distinguishes reads of a stream from others: their columns differ, but Spark asks a data source for both alike."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FORMAT: Final = "lakelog"
 
 
 def mark_streams() -> None:
-    """Has `readStream.format("lakelog")` set an option that says so, in this process. Idempotent.
+    """Makes `readStream.format("lakelog")` set an option that marks streams, in this process. Idempotent.
 
-    SUBTLE: `DataSource.schema` is called by batch reads and by streams, with nothing but the options, and a stream of a
-    table with a primary key has one column more. So the Python method that both kinds of source are named by is
-    wrapped; for other formats it does what it did.
+    SUBTLE: batch reads and streams both call `DataSource.schema`, with only the options, and a stream of a table with a
+    primary key has one more column. So the Python method that sets the format of a stream is wrapped; it behaves as
+    before for other formats.
     """
     original = DataStreamReader.format
     if hasattr(original, "marks_lakelog"):

@@ -1,4 +1,4 @@
-"""The options of `format("lakelog")`: what belongs to the source itself, and what is a table option's name."""
+"""The options of `format("lakelog")`: those of the source itself, and those of the table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OWN_OPTIONS: Final = frozenset(
 )
 
 STREAM_MARK: Final = "lakelog-stream"
-"""The option by which a read of a stream is told from others, which Spark does not do when it asks for the columns."""
+"""The option that marks a read of a stream, which Spark does not do when it asks for the columns."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of a read or write, by what they are for. Keys reach us in lower case, as lakelog's own are."""
+    """The options of a read or write, by purpose. Keys arrive in lower case, like lakelog's own."""
 
     table: str
     columns: tuple[str, ...] | None
@@ -32,7 +32,7 @@ class SourceOptions:
 
     @staticmethod
     def of(given: Mapping[str, str]) -> SourceOptions:
-        """Sorts the options of a query; InvalidArgument where the table is missing."""
+        """Sorts the options of a query; raises InvalidArgument if the table is missing."""
         options = {key.lower(): value for key, value in given.items()}
         table = options.get("table")
         if table is None:
@@ -53,7 +53,7 @@ class SourceOptions:
 
     @property
     def write(self) -> WriteOptions:
-        """Those for a write, checked when they are asked for."""
+        """The options of a write, checked on access."""
         return WriteOptions(self.others)
 
 

@@ -1,4 +1,4 @@
-"""Reading for `format("lakelog")`: a state is settled in planning, tasks read a bucket or some files each."""
+"""Reads for `format("lakelog")`: planning fixes a state, and each task reads a bucket or some files."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.scan.file_scan import FileScan
 
 _PARTITION_BYTES: Final = 128 << 20
-"""Of files without buckets that one task reads, as in Spark's own sources."""
+"""Size of the files without buckets that one task reads, as in Spark's own sources."""
 
 _MAX_REPORTED: Final = 50
-"""Lines of a difference; more of them help nobody."""
+"""Lines of a difference; more of them do not help."""
 
 
 def plan_source(
     connection: SparkConnection, options: SourceOptions
 ) -> tuple[TableInfo, Plan, tuple[str, ...], Filter | None]:
-    """Asks the metastore: the table, its files, the columns to return, and the filter if there is one."""
+    """Requests a plan: the table, its files, the columns to return, and the filter if there is one."""
     metastore = open_metastore(connection)
     info = metastore.get_table(parse_table_name(options.table))
     state = resolve_spark_state(None, None, ScanOptions(options.others))
@@ -59,18 +59,18 @@ def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
 def pick_given_columns(
     given: StructType, known: StructType, never_null: Collection[str], table_name: str
 ) -> tuple[str, ...]:
-    """The columns of a read whose schema the user gave: some of those that the options name, in an order of their own.
+    """The columns of a read with a user's schema: some of those that the options name, in the schema's order.
 
-    Pure. Columns go by name and must have the table's types, since Spark takes what it is handed for what it was told.
+    Pure. Columns are matched by name and must have the table's types, since Spark trusts the declared types.
 
     Args:
-        given: What `schema(...)` was given; without it `known`.
+        given: The argument of `schema(...)`; without it `known`.
         known: The columns that the options name, as Spark knows them.
-        never_null: Those of them that may be given as NOT NULL.
+        never_null: Those of them that can be declared as NOT NULL.
         table_name: For messages.
 
     Raises:
-        InvalidArgument: With the difference, a line a column.
+        InvalidArgument: The schema does not fit; shows the difference, a line for each column.
     """
     wanted = {field.name: field.dataType for field in known}
     names = [*wanted]
@@ -113,7 +113,7 @@ class FilesToRead(InputPartition):
 
 
 class LakelogReader(DataSourceReader):
-    """Reads one state of a table; the snapshot is settled in planning. Filters as lakelog means them, in UTC."""
+    """Reads one state of a table; planning fixes the snapshot. Filters have lakelog's meaning, in UTC."""
 
     def __init__(self, connection: SparkConnection, options: SourceOptions, schema: StructType) -> None:
         _, plan, names, parsed = plan_source(connection, options)
@@ -132,7 +132,7 @@ class LakelogReader(DataSourceReader):
         self._has_buckets = table_options.bucket_count(has_key) > 0
 
     def partitions(self) -> list[InputPartition]:
-        """A partition of rows for each bucket, or for some files of a table without buckets."""
+        """A partition for each bucket, or for some files of a table without buckets."""
         if self._has_buckets:
             buckets = groupby(self._files, key=lambda file: (file.partition, file.bucket))
             return [FilesToRead(tuple(files)) for _, files in buckets] or [FilesToRead(())]
@@ -147,7 +147,7 @@ class LakelogReader(DataSourceReader):
         return [FilesToRead(tuple(group)) for group in groups]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Partitions name their files; the whole list would travel with each task.
+        # Partitions name their files; otherwise the whole list would travel with each task.
         return self.__dict__ | {"_files": []}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

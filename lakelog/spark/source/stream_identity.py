@@ -1,9 +1,9 @@
-"""Who a stream is: the name under which its batches are committed.
+"""The identity of a stream: the name under which its batches are committed.
 
-The identity comes from the checkpoint: the id that Spark writes into it when a query is first started. It is new where
-the checkpoint is, so that a stream that begins anew is never taken for the old one. `commit-user` sets the name
-instead; then the id of the checkpoint is remembered with each commit, and batches of another checkpoint under the same
-name, whose numbers begin anew and would be taken for repetitions, are refused.
+The identity comes from the checkpoint: the id that Spark writes into it when a query first starts. A new checkpoint has
+a new id, so a stream that begins again is never taken for the old one. `commit-user` sets the name instead; then each
+commit stores the id of the checkpoint, and batches of another checkpoint under the same name are refused, since their
+numbers begin again and would be taken for repetitions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_query_id(checkpoint_location: str) -> str:
     """The id that Spark has written into a checkpoint, from outside of Spark. Blocks on the file system.
 
     Raises:
-        InvalidArgument: The place cannot be read from Python, or holds no checkpoint.
+        InvalidArgument: Python cannot read the place, or it holds no checkpoint.
     """
     parts = urlsplit(checkpoint_location)
     try:

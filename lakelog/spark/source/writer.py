@@ -1,4 +1,4 @@
-"""Writing for `format("lakelog")`: batches, and batches of a stream, each applied once."""
+"""Writes for `format("lakelog")`: batches, and batches of a stream, each applied once."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class WriteTarget:
     """A table that is written to.
 
     Args:
-        connection: Where its metastore is.
+        connection: The connection to its metastore.
         info: The table.
         overwrite: What is replaced; None: rows are added.
-        source: Where the rows' kinds come from.
+        source: The source of the rows' kinds.
         uncommitted: How tasks send rows to the external log before the commit; None: they do not.
-        guards: Since when nothing may have changed.
+        guards: Snapshots since which nothing may have changed.
         fill_missing: Whether nullable columns that the rows leave out become NULL.
     """
 
@@ -84,7 +84,7 @@ class WriteTarget:
 
     @property
     def metastore(self) -> Metastore:
-        """Of this process."""
+        """The metastore's client in this process."""
         return open_metastore(self.connection)
 
     @staticmethod
@@ -96,8 +96,8 @@ class WriteTarget:
         info = metastore.get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)
-        # A stream overwrites in the output mode complete: each batch is the whole result, so that a partition in which
-        # nothing lies any more must go, too.
+        # A stream with the output mode complete overwrites: each batch is the whole result, so partitions without rows
+        # must be emptied too.
         by_rows = bool(info.schema.partition_by) and not is_stream and given.get(DYNAMIC_PARTITION_OVERWRITE)
         if overwrite and partition is None and by_rows:
             partition = "dynamic"
@@ -106,7 +106,7 @@ class WriteTarget:
         fills = given.get(FILL_MISSING)
         _check_columns(schema, info, source, replaced, fills)
         uncommitted = None if replaced is not None else plan_uncommitted(metastore, info)
-        # It has answered just now; the commit comes from a process of its own, perhaps hours later.
+        # It has answered just now; the commit comes from another process, perhaps hours later.
         guards = read_guards(given)
         if is_stream and guards != NO_GUARDS:
             raise InvalidArgument(
@@ -118,7 +118,7 @@ class WriteTarget:
         return WriteTarget(replace(connection, is_known=True), info, replaced, source, uncommitted, guards, fills)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
-        """What a task needs to know; changes by `lookup` are told when all tasks have written. Pure."""
+        """What a task needs; changes by `lookup` are made after all tasks have written. Pure."""
         options = TableOptions(self.info.options)
         return WriteTask(
             str(self.info.name),
@@ -181,14 +181,14 @@ def _read_partition(text: str | None, info: TableInfo) -> Any:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells: its files, and whose they are."""
+    """A task's result: its files, and their attempt."""
 
     attempt: Attempt
     files: WrittenFiles
 
 
 class LakelogWriter(DataSourceArrowWriter):
-    """Writes one batch; made in planning, used in tasks, and to commit in a process of its own."""
+    """Writes one batch; made in planning, used in tasks, and by the commit in another process."""
 
     def __init__(self, target: WriteTarget, attempt: Attempt) -> None:
         self._target = target
@@ -206,20 +206,20 @@ class LakelogWriter(DataSourceArrowWriter):
         commit_attempt(self._target.metastore, self._attempt, written, parameters, self._target.overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Gives all up."""
+        """Aborts the batch."""
         abandon_attempt(self._target.metastore, self._attempt)
 
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """By what the batches of a stream are known: the writer's name, and the id in the checkpoint, if it can be seen."""
+    """The identity of a stream's batches: the writer's name, and the id in the checkpoint if it is readable."""
 
     writer: str
     query_id: str | None
 
     @staticmethod
     def of(options: SourceOptions) -> StreamIdentity:
-        """From `commit-user` or the checkpoint; InvalidArgument where there is neither."""
+        """Reads it from `commit-user` or the checkpoint; raises InvalidArgument if neither is there."""
         commit_user = options.write.get(COMMIT_USER)
         if options.checkpoint is None:
             if commit_user is None:
@@ -234,13 +234,13 @@ class StreamIdentity:
         return StreamIdentity(commit_user or to_writer_name(query_id), query_id)
 
     def to_parameters(self, batch_id: int) -> CommitParameters:
-        """By what a batch is known. Pure."""
+        """The identity of a batch. Pure."""
         properties = {} if self.query_id is None else {QUERY_ID_PROPERTY: self.query_id}
         return CommitParameters(self.writer, batch_id, batch_id - 1, properties=properties)
 
 
 class LakelogStreamWriter(DataSourceStreamArrowWriter):
-    """Writes batches of a stream, each once. Made anew in planning and to commit; tasks get what planning pickled."""
+    """Writes batches of a stream, each once. Made again in planning and for commits; tasks get a pickled one."""
 
     def __init__(self, target: WriteTarget, identity: StreamIdentity) -> None:
         self._target = target
@@ -248,7 +248,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         self._attempt: Attempt | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The writer leaves for the tasks: now it is sure that this is planning, and their files need an attempt.
+        # It is pickled for the tasks: so this is planning, and their files need an attempt.
         if self._attempt is None:
             self._attempt = open_attempt(self._target.metastore, self._target.info, self._identity.writer)
         return dict(self.__dict__)
@@ -260,7 +260,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
             return Written(self._attempt, write_rows(self._target.to_task(self._attempt), iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commits a batch, or finds that it was committed before and deletes the files of this run of it."""
+        """Commits a batch, or finds that it was committed before and deletes the files of this run."""
         written = [cast(Written, message) for message in messages if message is not None]
         metastore, info = self._target.metastore, self._target.info
         parameters = self._identity.to_parameters(batchId)
@@ -272,7 +272,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         commit_attempt(metastore, attempt, [each.files for each in written], parameters, self._target.overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Gives a batch up; where no task told of its attempt, the collector finds it."""
+        """Aborts a batch; if no task reported its attempt, the orphan collector finds it."""
         for message in messages:
             if message is not None:
                 abandon_attempt(self._target.metastore, cast(Written, message).attempt)

@@ -1,1 +1,1 @@
-"""Streams out of a table for `readStream.format("lakelog")`, and its changes for batch reads."""
+"""Streams of a table's changes for `readStream.format("lakelog")`, and changes for batch reads."""

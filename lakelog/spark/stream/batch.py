@@ -1,4 +1,4 @@
-"""What changed between two snapshots, as a batch read: `incremental-between` of `format("lakelog")`."""
+"""The changes between two snapshots as a batch read: `incremental-between` of `format("lakelog")`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lakelog.spark.stream.read_options import name_columns, take_metadata, to_ch
 from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
 
 RAW_MARK: Final = "lakelog-raw"
-"""The option by which `lakelog.spark.changes` asks for rows as they were written, deletes among them."""
+"""The option by which `lakelog.spark.changes` requests rows as they were written, including deletes."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RangeReadOptions:
     """What is read.
 
     Args:
-        table: As it is now.
+        table: The table as it is now.
         filter: An SQL condition; None: none.
         names: The columns of the result.
         after: Excluded.
@@ -57,10 +57,10 @@ class RangeReadOptions:
 
     @staticmethod
     def of(metastore: Metastore, source: SourceOptions) -> RangeReadOptions | None:
-        """Sorts the options of a read; None: it is not one of changes.
+        """Sorts the options of a read; None: it is not a read of changes.
 
         Raises:
-            InvalidArgument: An unknown option, column or condition, or a mode that the table does not take.
+            InvalidArgument: An unknown option, column or condition, or a mode that the table does not allow.
         """
         if INCREMENTAL_BETWEEN.key not in source.others:
             return None
@@ -83,20 +83,20 @@ class RangeReadOptions:
 
     @property
     def schema(self) -> StructType:
-        """The columns as Spark knows them."""
+        """The columns as Spark types."""
         return to_change_schema(self.table, self.names)
 
     def plan(
         self, metastore: Metastore, timeout_s: float = DEFAULT_TIMEOUT_S, remedy: str = BEGIN_BETWEEN
     ) -> list[ChangeSplit]:
-        """What each task reads; blocks, at most `timeout_s` for changelogs that a compactor is to make.
+        """The work of each task; blocks, at most `timeout_s` for changelogs that a compactor still has to make.
 
         `remedy` is for `naming_what_is_kept`.
 
         Raises:
-            Unavailable: One was still open then; named.
+            Unavailable: A changelog was still pending then; named.
             NotFound: There is no such snapshot yet.
-            SnapshotExpired: One is no longer kept.
+            SnapshotExpired: A snapshot has expired.
         """
         if self.after == self.until:
             return []
@@ -118,7 +118,7 @@ class RangeReadOptions:
 
 
 class RangeReader(DataSourceReader):
-    """Reads what some snapshots changed; settled when it is made."""
+    """Reads what some snapshots changed; fixed when it is made."""
 
     def __init__(self, connection: SparkConnection, read_options: RangeReadOptions, schema: StructType) -> None:
         pick_given_columns(
@@ -133,11 +133,11 @@ class RangeReader(DataSourceReader):
         return list(self._splits)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Partitions say what to read; the whole list would travel with each task.
+        # Partitions say what to read; otherwise the whole list would travel with each task.
         return self.__dict__ | {"_splits": []}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a task. Runs on executors."""
-        # Spark makes a partition of its own where there is nothing to read.
+        # Spark makes a partition of its own if there is nothing to read.
         if isinstance(partition, ChangeSplit):
             yield from read_split(partition, self._target, self._filter)

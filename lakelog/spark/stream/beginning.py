@@ -13,10 +13,10 @@ from lakelog.spark.stream.read_options import StreamReadOptions
 
 
 def find_beginning(metastore: Metastore, table: TableInfo, read_options: StreamReadOptions) -> StreamStart:
-    """Finds where a stream begins that has no checkpoint: by its table's log, where it comes out of that. Blocks.
+    """Finds where a stream without a checkpoint begins: by its table's log, if it reads the log. Blocks.
 
     Raises:
-        LakelogError: As of `find_start`; or the stream insists on the log, and the brokers refuse.
+        LakelogError: As of `find_start`; or the stream requires the log, and the brokers refuse.
     """
     start = find_start(metastore, table, read_options.options)
     if not read_options.reads_log(table):
@@ -31,8 +31,8 @@ def _begin(access: LogAccess, table: TableInfo, start: StreamStart, options: Str
     assert since_ms is not None, "the options were checked"
     before = find_logged_before(access.metastore, table.table_uuid, since_ms, access.open_log)
     if before is None or before.first_id is None:
-        # What is not in the log yet is waited for by the times of commits.
+        # Without a place in the log, the times of commits decide.
         return start
     (kept,) = access.metastore.list_latest([table.table_uuid])
-    # An offset is a snapshot, so that where it begins is settled now; what is no longer kept cannot be shown.
+    # An offset is a snapshot, so the beginning is fixed now; expired changes cannot be shown.
     return StreamStart(max(min(start.after, before.snapshot_id), kept.earliest_change_id - 1, 0))

@@ -1,8 +1,8 @@
-"""The rows that a stream begins with: cut into batches at files and buckets (semantics 5.7).
+"""The initial rows of a stream: cut into batches at files and buckets (semantics 5.7).
 
-A batch goes from one count of files to a later one, in an order that is the same whoever plans and however late: the
-files of a snapshot by bucket, those of a bucket by key. Counts are of all files of the snapshot, so that the condition
-of a query decides what is read, and not where batches are cut.
+A batch goes from one count of files to a later one, in an order that is the same for every planning: the files of a
+snapshot by bucket, those of a bucket by key. Counts include all files of the snapshot, so the condition of a query
+decides what is read, but not where batches are cut.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 @dataclass(frozen=True)
 class RowsAt:
-    """Which rows a stream begins with.
+    """The initial rows of a stream.
 
     Args:
         table: The table.
-        snapshot_id: They are those of its state.
-        since_ms: Only those of files committed at or after this time; None: all.
-        baseline: What streams have been shown by then, which is not the state where full compactions tell changes.
+        snapshot_id: The snapshot of their state.
+        since_ms: Only rows of files committed at or after this time; None: all.
+        baseline: Use what streams have shown by then, which differs from the state if full compactions emit changes.
     """
 
     table: TableInfo
@@ -43,7 +43,7 @@ class RowsAt:
     baseline: bool
 
     def plan(self, metastore: Metastore, condition: str | None) -> tuple[Plan, list[LiveFile]]:
-        """The files that may hold rows of a condition; blocks."""
+        """The files that may have rows of a condition; blocks."""
         at = AtSnapshot(self.snapshot_id)
         plan, _ = plan_files(metastore, self.table, at, make_parser(condition), baseline=self.baseline)
         since_ms = self.since_ms
@@ -56,8 +56,9 @@ class FirstRows:
     """The files of a state, in the order in which batches take them.
 
     Args:
-        chunks: Files that batches never part: what of a bucket shares keys, or one file of a table without keys.
-        table_name: For messages.
+        chunks: Files that batches never separate: files of a bucket with common keys, or one file of a table without
+            keys.
+        table_name: The table's name, for messages.
     """
 
     chunks: Sequence[Sequence[LiveFile]]
@@ -65,17 +66,17 @@ class FirstRows:
 
     @staticmethod
     def find(metastore: Metastore, rows: RowsAt) -> FirstRows:
-        """Plans them; blocks. Raises as a plan does."""
+        """Plans the files; blocks. Raises as a plan does."""
         plan, files = rows.plan(metastore, None)
         return FirstRows(cut(files, has_key=bool(plan.schema.primary_key)), str(plan.table.name))
 
     @cached_property
     def file_count(self) -> int:
-        """Of all pieces."""
+        """The number of files in all chunks."""
         return sum(map(len, self.chunks))
 
     def pick_end(self, done: int, limits: TriggerLimits) -> int:
-        """How many files are done after the batch that begins behind `done` files: at least one piece more. Pure."""
+        """How many files are done after the batch that begins after `done` files: at least one chunk more. Pure."""
         size, end = ReadSize(), done
         for chunk in self._chunks_after(done):
             size = size.plus(ReadSize(len(chunk), sum_bytes(chunk), sum(file.row_count for file in chunk)))
@@ -85,7 +86,7 @@ class FirstRows:
         return end
 
     def pick_paths(self, done: int, end: int | None) -> set[str]:
-        """The paths of the files of a batch; `end` None: of the last one. Pure."""
+        """The paths of the files of a batch; `end` None: it is the last batch. Pure."""
         paths: set[str] = set()
         for chunk in self._chunks_after(done):
             if end is not None and done >= end:
@@ -95,7 +96,7 @@ class FirstRows:
         return paths
 
     def check_count(self, file_count: int | None) -> None:
-        """Raises InvalidArgument where the files are not as many as a checkpoint knows; None: it does not say."""
+        """Raises InvalidArgument if the number of files differs from the checkpoint's; None: it stores none."""
         if file_count is not None and file_count != self.file_count:
             raise InvalidArgument(
                 f"The checkpoint counts {file_count} files of {self.table_name} that the stream begins with, but with "
@@ -115,11 +116,11 @@ class FirstRows:
 
 
 def cut(files: Sequence[LiveFile], *, has_key: bool) -> list[list[LiveFile]]:
-    """The pieces of the files of a state, in the order of batches. Pure.
+    """The chunks of the files of a state, in the order of batches. Pure.
 
     Args:
-        files: In a plan's order.
-        has_key: Whether files may hold rows of one key, of which only one is shown.
+        files: The files in a plan's order.
+        has_key: Whether files may have rows of one key, only one of which is shown.
     """
     chunks: list[list[LiveFile]] = []
     for _, found in sorted(group_by_bucket(files).items()):
@@ -134,13 +135,13 @@ def cut(files: Sequence[LiveFile], *, has_key: bool) -> list[list[LiveFile]]:
 def plan_row_splits(
     metastore: Metastore, rows: RowsAt, condition: str | None, paths: set[str] | None
 ) -> tuple[Plan, list[ChangeSplit]]:
-    """The tasks that read the rows that a stream begins with; blocks.
+    """The tasks that read the initial rows of a stream; blocks.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the read.
         rows: Which rows.
-        condition: Of the rows wanted; None: all.
-        paths: Only those of these files; None: of all.
+        condition: The condition of the wanted rows; None: all.
+        paths: Only rows of these files; None: of all.
     """
     plan, files = rows.plan(metastore, condition)
     assert plan.snapshot is not None, "it was asked for by its number"

@@ -1,7 +1,7 @@
-"""What each task tells of the changes of a table with a primary key: those of some buckets, commit by commit.
+"""The tasks for the changes of a table with a primary key: each emits those of some buckets, commit by commit.
 
-Snapshots that have a changelog are read from it; for the others the states are planned in which old rows are looked up.
-Where a range holds both sorts, a task goes through them one behind the other, so that a bucket's changes stay in order.
+Snapshots with a changelog are read from it; for the others, the states in which old rows are looked up are planned. If
+a range has both kinds, a task processes them in sequence, so a bucket's changes stay in order.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from lakelog.storage.lookup.bucket_changes import Bucket, group_by_bucket, leave
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 _LOOKUP_COST: Final = 4
-"""A file whose changes are told by looking old rows up is as much work as so many of its size that are read."""
+"""A file whose changes need lookups of old rows is as much work as this many files of its size that are only read."""
 
 
 @dataclass(frozen=True)
 class KeyedSegment:
-    """Snapshots that follow each other and are read one way.
+    """Successive snapshots that are read in one way.
 
     Args:
-        files: What they show, by commit, then in the order of their buckets.
-        states: The files of the states that are needed, by snapshot and bucket; None: these are changelog files.
+        files: Their files, by commit, then in the order of their buckets.
+        states: The files of the needed states, by snapshot and bucket; None: `files` are changelog files.
         overwrites: Ids of the snapshots that replaced rows, rising.
-        shows_overwrites: What these changed is shown, too.
+        shows_overwrites: Whether to show what these changed.
     """
 
     files: Sequence[LiveFile]
@@ -46,13 +46,13 @@ class KeyedSegment:
 
     @cached_property
     def bucket_sizes(self) -> Mapping[Bucket, int]:
-        """The buckets that have something to tell, each with the bytes that are to be read for it."""
+        """The buckets with changes, each with the number of bytes to read for it."""
         sizes = {bucket: sum_bytes(files) for bucket, files in group_by_bucket(self.files).items()}
         if self.states is None:
             return sizes
         found: defaultdict[Bucket, int] = defaultdict(int, sizes)
         for each in self.overwrites if self.shows_overwrites else ():
-            # Where an overwrite changed nothing there is nothing to tell.
+            # A bucket in which an overwrite changed nothing has no changes.
             old, kept = self.states[each - 1], self.states[each]
             for bucket in {*old, *kept}:
                 if old.get(bucket) != kept.get(bucket):
@@ -60,7 +60,7 @@ class KeyedSegment:
         return {bucket: size * _LOOKUP_COST for bucket, size in found.items()}
 
     def pick_part(self, buckets: Set[Bucket]) -> ChangePart:
-        """What a task that tells the changes of some buckets is to know."""
+        """What a task that emits the changes of some buckets needs."""
         added = tuple(file for file in self.files if (file.partition, file.bucket) in buckets)
         if self.states is None:
             return ChangePart(added)
@@ -74,13 +74,13 @@ class KeyedSegment:
 def plan_segments(
     metastore: Metastore, changes: ChangeRange, snapshots: Sequence[Snapshot], *, overwrites: bool
 ) -> list[KeyedSegment]:
-    """Takes snapshots apart by how they are read, and asks for the states that tasks will ask for; blocks.
+    """Splits snapshots by how they are read, and requests the states that tasks need; blocks.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the states.
         changes: The files of the range.
-        snapshots: Those of it that are shown, rising.
-        overwrites: Also what overwrites changed.
+        snapshots: The snapshots of the range that are shown, rising.
+        overwrites: Whether to show what overwrites changed.
     """
     uuid = changes.plan.table.table_uuid
     segments = []
@@ -96,7 +96,7 @@ def plan_segments(
 def plan_looked_up(
     metastore: Metastore, table_uuid: str, data: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool
 ) -> KeyedSegment:
-    """Asks for the states in which the old rows of some snapshots are found, given the data files of the range."""
+    """Requests the states for lookups of old rows of some snapshots, given the data files of the range."""
     files = pick_shown_files(data, snapshots)
     broken = find_overwrites(snapshots)
     states = _plan_states(metastore, table_uuid, files, snapshots[0].snapshot_id - 1, broken, overwrites)
@@ -107,20 +107,20 @@ def plan_looked_up(
 def to_keyed_splits(
     table: TableInfo, segments: Sequence[KeyedSegment], times_ms: Mapping[int, int], size_bytes: int
 ) -> list[ChangeSplit]:
-    """The tasks that tell the changes of some segments. Pure.
+    """The tasks that emit the changes of some segments. Pure.
 
     Args:
         table: The table, with the schema to read with.
-        segments: One behind the other.
-        times_ms: When their snapshots were committed.
-        size_bytes: Of changelog files that one task reads.
+        segments: The segments in sequence.
+        times_ms: The commit times of their snapshots.
+        size_bytes: The size of the changelog files that one task reads.
     """
     sizes = measure_segments(segments)
     return [pick_keyed_split(table, segments, buckets, times_ms) for buckets in pack(sorted(sizes.items()), size_bytes)]
 
 
 def measure_segments(segments: Sequence[KeyedSegment]) -> dict[Bucket, int]:
-    """The buckets of which some segments have something to tell, each with the bytes that are to be read for it."""
+    """The buckets with changes in some segments, each with the number of bytes to read for it."""
     sizes: defaultdict[Bucket, int] = defaultdict(int)
     for segment in segments:
         for bucket, size in segment.bucket_sizes.items():
@@ -131,7 +131,7 @@ def measure_segments(segments: Sequence[KeyedSegment]) -> dict[Bucket, int]:
 def pick_keyed_split(
     table: TableInfo, segments: Sequence[KeyedSegment], buckets: Set[Bucket], times_ms: Mapping[int, int]
 ) -> ChangeSplit:
-    """The task that tells the changes of some buckets. Pure; arguments as of `to_keyed_splits`."""
+    """The task that emits the changes of some buckets. Pure; arguments as of `to_keyed_splits`."""
     changes = [segment.pick_part(buckets) for segment in segments if not buckets.isdisjoint(segment.bucket_sizes)]
     shown = [each for part in changes if part.shows_overwrites for each in part.overwrites]
     times = pick_times([file for part in changes for file in part.files], times_ms)
@@ -146,7 +146,7 @@ def _plan_states(
     broken: Sequence[int],
     overwrites: bool,
 ) -> Iterator[tuple[int, list[LiveFile]]]:
-    """The states that tasks will ask for: where commits begin to follow each other, and around overwrites."""
+    """The states that tasks need: before each sequence of commits, and around overwrites."""
     if overwrites:
         for each in broken:
             yield each, request_state(metastore, PlanRequest(table_uuid, AtSnapshot(each)))
@@ -170,5 +170,5 @@ def _plan_states(
 
 
 def request_state(metastore: Metastore, request: PlanRequest) -> list[LiveFile]:
-    """The live files of a state; blocks."""
+    """Requests the live files of a state; blocks."""
     return to_live_files(metastore.plan(request).files)

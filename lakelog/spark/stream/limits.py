@@ -1,4 +1,4 @@
-"""How much one batch of a stream takes. Pure."""
+"""The size of one batch of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ReadSize:
     """How much there is to read.
 
     Args:
-        files: Data files, or changelog files where these are what is read.
+        files: Data files, or changelog files if these are read.
         size_bytes: Their size.
-        rows: In them, before they are filtered.
+        rows: The rows in them, before filtering.
     """
 
     files: int = 0
@@ -25,18 +25,18 @@ class ReadSize:
     rows: int = 0
 
     def plus(self, other: ReadSize) -> ReadSize:
-        """Both together."""
+        """The sum of both."""
         return ReadSize(self.files + other.files, self.size_bytes + other.size_bytes, self.rows + other.rows)
 
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """At most so much a batch, but at least one snapshot, or one piece of the first rows; None: any.
+    """The limits of one batch, which has at least one snapshot, or one chunk of the first rows; None: no limit.
 
     Args:
-        files: That are read.
+        files: The number of files to read.
         size_bytes: Their size.
-        rows: In them, before they are filtered.
+        rows: The rows in them, before filtering.
     """
 
     files: int | None = None
@@ -49,7 +49,7 @@ class TriggerLimits:
         return self.files is None and self.size_bytes is None and self.rows is None
 
     def admit(self, size: ReadSize) -> bool:
-        """Whether so much is within the limits."""
+        """Whether a size is within the limits."""
         pairs = ((size.files, self.files), (size.size_bytes, self.size_bytes), (size.rows, self.rows))
         return all(last is None or value <= last for value, last in pairs)
 
@@ -62,18 +62,18 @@ def pick_last(
     shows_overwrites: bool,
     measure_changelog: Callable[[int], ReadSize] | None,
 ) -> Snapshot | None:
-    """Picks the last snapshot of the batch that begins behind an offset.
+    """Picks the last snapshot of the batch that begins after an offset.
 
     Args:
-        snapshots: In rising order from that of the offset on, where it is still kept; looked at no longer than needed.
+        snapshots: In rising order, from that of the offset on if it is retained; read no further than needed.
         offset: Where the batch begins.
-        limits: How much it takes.
+        limits: The limits of the batch.
         shows_overwrites: Whether what overwrites changed is shown.
-        measure_changelog: Tells how much the changelog files of a snapshot are, by its id; None: whatever changelog
-            there is, data files are what is read.
+        measure_changelog: Returns the size of a snapshot's changelog files, by its id; None: data files are read even
+            if there is a changelog.
 
     Returns:
-        None: there is no snapshot behind the offset.
+        None: there is no snapshot after the offset.
     """
     last: Snapshot | None = None
     size = ReadSize()
@@ -81,7 +81,7 @@ def pick_last(
     shown = 0
     for each in snapshots:
         if each.snapshot_id > offset.snapshot_id:
-            # Where rows are shown as they were written, nobody measures changelogs.
+            # If rows are shown as they were written, changelogs are not measured.
             is_shown = measure_changelog is None or has_changes(each)
             if each.kind is SnapshotKind.COMPACT:
                 is_shown &= measure_changelog is not None
@@ -101,13 +101,13 @@ def pick_last(
 
 
 def _measure_data(snapshot: Snapshot, before_bytes: int | None) -> ReadSize:
-    """How much the data files are that a snapshot added.
+    """The size of the data files that a snapshot added.
 
     Args:
-        snapshot: Which knows the size of all live files: what one that only added brought is the difference.
-        before_bytes: The size of those before it; None: not known.
+        snapshot: It knows the size of all live files; if it only added files, its own size is the difference.
+        before_bytes: The size of the live files before it; None: not known.
     """
     known = snapshot.kind is SnapshotKind.APPEND and before_bytes is not None
-    # Else all that is live at it, which is never too little.
+    # Else the size of all its live files, which is never too little.
     size_bytes = snapshot.total_bytes - (before_bytes or 0) if known else snapshot.total_bytes
     return ReadSize(snapshot.added_files, size_bytes, snapshot.added_rows)

@@ -1,4 +1,4 @@
-"""How far a stream goes that comes out of its table's log: as far as that is published."""
+"""How far a stream from its table's log goes: to the high watermark of the log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakelog.reads.log.stall import LogStallTimer
 
 
 class LogHighWatermark:
-    """Knows how far a table's log is published, and whether its publisher stands still.
+    """Knows how far a table's log is published, and whether its publisher is stuck.
 
     Args:
-        metastore: Who is told by publishers.
+        metastore: Receives the reports of publishers.
         table_uuid: The table.
     """
 
@@ -26,16 +26,16 @@ class LogHighWatermark:
         self._stall_timer = LogStallTimer()
 
     def find(self, until: int) -> int:
-        """How far the stream goes, `until` at most: that is, too, where the publisher stands still."""
+        """How far the stream goes, `until` at most; `until` also if the publisher is stuck."""
         try:
             state = self._metastore.get_publish_state(self._table_uuid)
         except NotFound as error:
-            # The table has no log any more; that it is gone itself is told where it is read.
+            # The table has no log any more; if the table itself is gone, the read reports it.
             if error.reason == "TABLE_NOT_FOUND":
                 raise
             return until
         if state.snapshot_id >= until:
-            # Who has nothing to do does not stand still.
+            # A publisher without work is not stuck.
             self._progress = None
             return until
         progress = state.generation, state.snapshot_id, state.next_index
@@ -45,7 +45,7 @@ class LogHighWatermark:
         return until if self._stall_timer.is_over else state.snapshot_id
 
     def wait(self, after: int, until: int, timeout_s: float | None) -> int:
-        """As `find`, once that is behind `after`, or when the time has passed; None: until the publisher stands still.
+        """As `find`, once the result is after `after`, or the time has passed; None: until the publisher is stuck.
 
         Args:
             after: Less than `until`.

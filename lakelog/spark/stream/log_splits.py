@@ -1,7 +1,7 @@
-"""Which ranges of the topic's partitions the tasks of a batch read, where its changes come out of the table's log.
+"""The ranges of the topic's partitions that the tasks of a batch read, if its changes come from the table's log.
 
-Both ends of a range are what publishers have told the metastore, so that the tasks of a batch are the same whoever asks
-and however late. Each task knows the files that show the same rows, too, and takes them where the log cannot be used.
+Both ends of a range are what publishers have reported to the metastore, so every planning of a batch gives the same
+tasks. Each task also knows the files that show the same rows, and uses them if the log cannot be used.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from lakelog.storage.lookup.bucket_changes import Bucket
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 _MOST_SNAPSHOTS: Final = 10_000
-"""Each task is told of all of them; a stream that is further behind reads files, of which a task has its own."""
+"""Each task receives all of them; a stream that lags further reads files, and each task gets only its own."""
 
 
 @dataclass(frozen=True)
 class LogRange:
-    """Where some snapshots stand in a table's log.
+    """The place of some snapshots in a table's log.
 
     Args:
-        topic: It.
+        topic: The topic's name.
         options: How its brokers are reached; secrets are references.
-        starts: By partition, the offset before which no record of theirs stands.
-        ends: Behind all of their records, or of later ones.
-        is_even: The topic had as many partitions all the while.
+        starts: By partition, the offset before which they have no record.
+        ends: Offsets after all of their records, or of later ones.
+        is_even: Whether the topic had the same number of partitions all the time.
     """
 
     topic: str
@@ -64,17 +64,17 @@ class LogSplit(InputPartition):
     """What one task reads of the log.
 
     Args:
-        topic: It.
+        topic: The topic's name.
         options: As of `LogRange`.
         starts: By partition of the topic, where to begin.
-        ends: Of the same partitions, where to end.
+        ends: Where to end, for the same partitions.
         source: How records become changes.
-        snapshots: Whose records are shown, rising; of all buckets.
-        states: The states before, to look old rows up in; None: they are not.
-        requires_log: The log was asked for: who may not read it gets an error.
-        partitions: How many the topic had; 0: not always as many, so that of rows without buckets it is not known which
+        snapshots: The snapshots whose records are shown, rising; for all buckets.
+        states: The states before, for lookups of old rows; None: there are no lookups.
+        requires_log: Whether the user requested the log: a process that may not read it gets an error.
+        partitions: The topic's number of partitions; 0: it changed, so for rows without buckets it is unknown which
             file went to which.
-        files: The same rows out of files.
+        files: The files with the same rows.
     """
 
     topic: str
@@ -90,10 +90,10 @@ class LogSplit(InputPartition):
 
 
 def find_common_source(sources: ChangeSources, snapshots: Sequence[Snapshot]) -> ChangeSource:
-    """How the changes of all of some snapshots are known. Pure.
+    """The common change source of some snapshots. Pure.
 
-    FILES where they differ in it or are too many; NOTHING where none has any.
-    A bucket's changes are told by one task in their order, so that a batch comes one way or the other.
+    FILES if they have different sources or are too many; NOTHING if none has changes.
+    One task emits a bucket's changes in order, so a batch has only one source.
     """
     found = {sources.find(each) for each in snapshots} - {ChangeSource.NOTHING}
     if not found:
@@ -102,16 +102,16 @@ def find_common_source(sources: ChangeSources, snapshots: Sequence[Snapshot]) ->
 
 
 def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int) -> LogRange | None:
-    """Where the snapshots behind `after` up to and with `until` stand in the log; asks the metastore.
+    """The place in the log of the snapshots after `after` up to and including `until`; asks the metastore.
 
     Returns:
-        None: they are not (all) in the log, or it is not known where.
+        None: they are not (all) in the log, or their place is unknown.
     """
     try:
         info = metastore.get_log(table_uuid)
-        # Of a snapshot whose own end was not told the next one that is known lies behind it.
+        # If a snapshot's own end was not reported, the next known end is after it.
         ends = metastore.list_log_offsets(table_uuid, after=until - 1, limit=1)
-        # Behind the ends: where a generation begins is known for good once something of it is published.
+        # Read after the ends: the start of a generation is final once something of it is published.
         begin = metastore.find_log_offsets(table_uuid, until=after)
         is_same = metastore.get_publish_state(table_uuid).generation == info.generation
     except NotFound as error:
@@ -119,12 +119,12 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
             raise
         # The table has no log any more.
         return None
-    # What stands in a topic before the first snapshot of a later generation is another history's.
+    # Records before the first snapshot of a later generation belong to another history.
     is_known = begin is not None or info.generation == 1
     if not ends or not is_same or not is_known or after < info.starts_after:
         return None
     starts = () if begin is None else begin.offsets
-    # Of a partition that nothing is known of all is read.
+    # A partition without a known place is read completely.
     added = (0,) * (len(ends[0].offsets) - len(starts))
     # Topics never lose a partition.
     is_even = not added or len(ends[0].offsets) == 1
@@ -141,19 +141,19 @@ def plan_log_splits(
     requires_log: bool,
     size_bytes: int,
 ) -> list[LogSplit] | None:
-    """The tasks of a batch out of the log, each with neighbouring partitions of the topic; blocks on the metastore.
+    """Plans the tasks of a batch from the log, each with adjacent partitions of the topic; blocks on the metastore.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the states.
         changes: The files of the batch's snapshots.
         table: The table, with the schema to read with.
-        snapshots: That are shown, rising.
-        condition: Of the rows wanted; None: all.
+        snapshots: The shown snapshots, rising.
+        condition: The condition of the wanted rows; None: all.
         requires_log: As of `LogSplit`.
-        size_bytes: Of files that one task would read instead.
+        size_bytes: The size of the files that one task would read instead.
 
     Returns:
-        None: files tell these snapshots.
+        None: these snapshots come from files.
     """
     sources = ChangeSources.of(table)
     source = find_common_source(sources, snapshots)
@@ -175,15 +175,15 @@ def plan_log_splits(
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans the tasks of one batch out of the log.
+    """Plans the tasks of one batch from the log.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the states.
         changes: The files of the batch's snapshots.
         table: The table, with the schema to read with.
-        snapshots: That are shown.
-        range: Where they stand in the log.
-        source: Theirs.
+        snapshots: The shown snapshots.
+        range: Their place in the log.
+        source: Their change source.
         requires_log: As of `LogSplit`.
     """
 
@@ -229,7 +229,7 @@ class _Planner:
         if has_buckets and max(units, default=0) >= count:
             return None
         if not has_buckets and not self.range.is_even:
-            # All of it, whichever file went to which partition.
+            # All files, because it is unknown which file went to which partition.
             read = [each for each in range(count) if self.range.starts[each] < self.range.ends[each]]
             return [self._to_appended(read, shown)] if sum_bytes(shown) <= size_bytes else None
         packed = pack([(each, sum_bytes(files)) for each, files in sorted(units.items())], size_bytes)

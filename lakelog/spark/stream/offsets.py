@@ -1,7 +1,7 @@
-"""Where a stream out of a table is: the JSON that Spark keeps in its checkpoint.
+"""The position of a stream of a table's changes: the JSON that Spark stores in its checkpoint.
 
-An offset holds nothing but what the metastore said when it was made, so that whoever plans a batch again, in whatever
-process and however late, plans the same one.
+An offset holds only what the metastore said when it was made. So a batch that is planned again, in any process and at
+any later time, is the same.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from lakelog.format.tables.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """All up to and with a snapshot is done.
+    """Everything up to and including a snapshot is done.
 
     Args:
-        table_uuid: Of this table.
-        snapshot_id: 0: nothing is done.
-        snapshot_uuid: Its uuid; empty where it is not known.
-        has_rows_before: The rows at the snapshot are still to be shown before what comes after it.
-        rows_since_ms: Of these only the rows of files committed at or after this time; None: all.
-        first_snapshot: Changes of snapshots before this one are passed over.
-        first_time_ms: So are those of snapshots committed before this time; None: none.
-        is_jump: What lies before was not shown, since it is no longer kept.
-        shows_overwrites: The batch that ends here shows what overwrites changed. Kept, since the table's option of
-            which it comes may be another one when the batch is repeated; None: written before it was kept.
+        table_uuid: The table.
+        snapshot_id: The snapshot; 0: nothing is done.
+        snapshot_uuid: Its uuid; empty if it is not known.
+        has_rows_before: Whether the rows at the snapshot must still be shown before what comes after it.
+        rows_since_ms: Show only those of these rows whose files were committed at or after this time; None: all.
+        first_snapshot: Skip changes of snapshots before this one.
+        first_time_ms: Skip changes of snapshots committed before this time; None: none.
+        is_jump: Whether earlier changes were not shown because they have expired.
+        shows_overwrites: Whether the batch that ends here shows what overwrites changed. It is stored, since the
+            table's option can differ when the batch is repeated; None: written before this was stored.
         is_initial: Nothing has been shown; the stream begins here.
-        began: The initial offset in front of the batch that ends here, where it is the first one.
-        files_done: Of the files of the rows at the snapshot, in the order of `lakelog.spark.stream.first_rows`.
+        began: The initial offset before the batch that ends here, if it is the first one.
+        files_done: How many files of the rows at the snapshot are done, in the order of
+            `lakelog.spark.stream.first_rows`.
         file_count: How many there are; None: no batch ended among them.
     """
 
@@ -51,7 +52,7 @@ class StreamOffset:
     file_count: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark writes down; always the same for the same offset."""
+        """The JSON that Spark stores; always the same for the same offset."""
         optional = {
             "rows": self.has_rows_before or None,
             "rows-since-ms": self.rows_since_ms,
@@ -70,7 +71,7 @@ class StreamOffset:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> StreamOffset:
-        """Reads an offset of a checkpoint; InvalidArgument for one of another source."""
+        """Reads an offset of a checkpoint; raises InvalidArgument for one of another source."""
         try:
             return StreamOffset(
                 str(value["table"]),
@@ -96,13 +97,13 @@ class StreamOffset:
             ) from error
 
     def passes_over(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot lies before what the stream was to begin with."""
+        """Whether a snapshot is before the beginning of the stream."""
         is_before = self.first_time_ms is not None and snapshot.committed_at_ms < self.first_time_ms
         return is_before or snapshot.snapshot_id < self.first_snapshot
 
 
 def check_table(offset: StreamOffset, table_uuid: str, table_name: str) -> None:
-    """Raises HistoryDiverged where a checkpoint is of another table. Pure."""
+    """Raises HistoryDiverged if a checkpoint belongs to another table. Pure."""
     if offset.table_uuid != table_uuid:
         raise HistoryDiverged(
             f"The checkpoint is of the table {offset.table_uuid}, but {table_name} is {table_uuid}: another table, or "
@@ -113,12 +114,12 @@ def check_table(offset: StreamOffset, table_uuid: str, table_name: str) -> None:
 
 
 def check_history(offset: StreamOffset, page: SnapshotPage, table_name: str) -> None:
-    """Raises HistoryDiverged where a table's history is not the one that an offset is of. Pure.
+    """Raises HistoryDiverged if a table's history differs from the offset's. Pure.
 
     Args:
-        offset: Of this table.
-        page: The snapshots from that of the offset on, at least two where there are; those that are kept.
-        table_name: For messages.
+        offset: An offset of this table.
+        page: The retained snapshots from that of the offset on, at least two if there are.
+        table_name: The table's name, for messages.
     """
     at = offset.snapshot_id
     if at > page.latest_snapshot_id:

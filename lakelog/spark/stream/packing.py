@@ -1,4 +1,4 @@
-"""How the files of a batch are put together for tasks. Pure."""
+"""Distributes the files of a batch over tasks. Pure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ T = TypeVar("T")
 
 
 def sum_bytes(files: Iterable[LiveFile]) -> int:
-    """The size of files together, in bytes."""
+    """The total size of files, in bytes."""
     return sum(file.size_bytes for file in files)
 
 
 def pick_times(files: Iterable[LiveFile], times_ms: Mapping[int, int]) -> dict[int, int]:
-    """When the snapshots that brought some files were committed."""
+    """The commit times of the snapshots that brought some files."""
     return {each: times_ms[each] for each in sorted({file.added_snapshot for file in files})}
 
 
 def group_units(units: Sequence[Sequence[LiveFile]], size_bytes: int) -> Iterator[list[LiveFile]]:
-    """The files of some units for each task: neighbours, as many as are within a size, at least one."""
+    """The files of some units for each task: adjacent ones, as many as are within a size, at least one."""
     for places in pack([(place, sum_bytes(unit)) for place, unit in enumerate(units)], size_bytes):
         yield [file for place in sorted(places) for file in units[place]]
 
 
 def pack(units: Iterable[tuple[T, int]], size_bytes: int) -> Iterator[set[T]]:
-    """Neighbours, as many as are within a size, at least one.
+    """Groups of adjacent units, each with as many as are within a size, at least one.
 
     Args:
-        units: What cannot be taken apart, with its size in bytes.
-        size_bytes: At most so much together.
+        units: What cannot be separated, with its size in bytes.
+        size_bytes: The total size of a group, at most.
     """
     held: set[T] = set()
     held_bytes = 0

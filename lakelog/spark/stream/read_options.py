@@ -1,4 +1,4 @@
-"""What a stream out of a table was asked for: its options, sorted and checked."""
+"""The options of a stream of a table's changes, sorted and checked."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class StreamReadOptions:
         columns: Names of columns; None: all.
         filter: An SQL condition; None: none.
         metadata: Further columns, in order.
-        limits: How much a batch takes.
+        limits: The limits of a batch.
         options: Where it begins and what it shows.
     """
 
@@ -69,7 +69,7 @@ class StreamReadOptions:
 
     @staticmethod
     def of(source: SourceOptions) -> StreamReadOptions:
-        """Sorts the options of a query; asks nobody.
+        """Sorts the options of a query; makes no call.
 
         Raises:
             InvalidArgument: An unknown option, a wrong value, two that contradict each other.
@@ -93,7 +93,7 @@ class StreamReadOptions:
         return StreamReadOptions(source.table, source.columns, source.filter, metadata, limits, StreamOptions(left))
 
     def names(self, table: TableInfo) -> tuple[str, ...]:
-        """The columns that the stream has; InvalidArgument for one that the table has not. Pure."""
+        """The columns of the stream; raises InvalidArgument for one that the table lacks. Pure."""
         return name_columns(table, self.columns, self.metadata)
 
     def shows_overwrites(self, table: TableInfo) -> bool:
@@ -102,25 +102,25 @@ class StreamReadOptions:
         return TableOptions(table.options).get(STREAMING_READ_OVERWRITE) if wanted is None else wanted
 
     def reads_log(self, table: TableInfo) -> bool:
-        """Whether changes come from the table's log, where that tells them. Pure.
+        """Whether changes come from the table's log, if it has them. Pure.
 
         Raises:
-            InvalidArgument: The log is asked for, and the table has none, or one that shows other rows.
+            InvalidArgument: The log is requested, and the table has none, or one that shows other rows.
         """
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
         if not choose_log(self.options, settings) or settings is None:
             return False
         is_raw = bool(table.schema.primary_key) and self.options.get(SCAN_REMOVE_NORMALIZE)
-        # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
+        # Rows as they were written are in the files. Uncommitted records name no snapshot.
         return not settings.is_eventual and not is_raw and comes_from_log(table, settings)
 
     @property
     def requires_log(self) -> bool:
-        """Whether the stream itself asked for the log."""
+        """Whether the stream itself requested the log."""
         return self.options.get(STREAM_READ_MODE) is not None
 
     def check(self, table: TableInfo) -> None:
-        """Raises InvalidArgument for what the table, or a condition on its columns, does not allow. Pure."""
+        """Raises InvalidArgument for options that the table, or a condition on its columns, does not allow. Pure."""
         self.reads_log(table)
         if self.options.get(SCAN_REMOVE_NORMALIZE):
             check_raw(table, f"Option '{SCAN_REMOVE_NORMALIZE.key}'")
@@ -129,7 +129,7 @@ class StreamReadOptions:
 
 
 def take_metadata(left: dict[str, str]) -> tuple[str, ...]:
-    """Takes the names of metadata columns out of options; InvalidArgument for one that is none."""
+    """Takes the names of metadata columns out of options; raises InvalidArgument for an unknown one."""
     metadata: tuple[str, ...] = _take(left, METADATA_COLUMNS)
     for name in metadata:
         if name not in METADATA_TYPES:
@@ -142,7 +142,7 @@ def take_metadata(left: dict[str, str]) -> tuple[str, ...]:
 
 
 def name_columns(table: TableInfo, columns: Sequence[str] | None, metadata: Sequence[str]) -> tuple[str, ...]:
-    """The columns of changes: those asked for, metadata, and, where there is a primary key, last the kind. Pure."""
+    """The columns of changes: the requested ones, metadata, and with a primary key the kind as the last. Pure."""
     names = check_spark_columns(without_kind(columns, table.schema), table.schema, str(table.name))
     if not table.schema.primary_key:
         return (*names, *metadata)
@@ -150,7 +150,7 @@ def name_columns(table: TableInfo, columns: Sequence[str] | None, metadata: Sequ
 
 
 def to_change_schema(table: TableInfo, names: Sequence[str]) -> StructType:
-    """The columns of changes as Spark knows them. Pure."""
+    """The columns of changes as Spark types. Pure."""
     arrow = table.schema.arrow
     fields = [
         pa.field(name, METADATA_TYPES[name]) if name in METADATA_TYPES else arrow.field(name).remove_metadata()

@@ -1,7 +1,7 @@
-"""Reading a table as a stream for `readStream.format("lakelog")`.
+"""Reads a table as a stream for `readStream.format("lakelog")`.
 
-Spark asks a process on the driver's machine how far the table is and which tasks make a batch; tasks read. Batches
-begin with the rows there are, where the stream begins with them, and go on with whole snapshots.
+Spark asks a process on the driver's machine how far the table is and which tasks make a batch; tasks read. The first
+batches show the initial rows, if the stream begins with them; the next ones whole snapshots.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _log = logging.getLogger(__name__)
 
 _PAGE: Final = 1000
 _WAIT_S: Final = 1.0
-"""That an idle stream waits before it answers that nothing is new; so long may its end be put off."""
+"""How long an idle stream waits before it answers that nothing is new; its end can be delayed by this time."""
 
 _MAX_SNAPSHOTS: Final = 50_000
-"""Of one batch, whatever its limits: the metastore plans ranges of twice as many."""
+"""Snapshots of one batch, whatever its limits: the metastore plans ranges of twice as many."""
 
 
 class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A table's changes, batch by batch.
 
-    SUBTLE: Making one asks nobody and raises nothing, because PySpark stops a reader that could not be made, which
-    fails with a message of its own instead of ours.
+    SUBTLE: The constructor makes no call and raises nothing, because PySpark stops a reader that could not be made,
+    which fails with another message than ours.
 
     Args:
         connection: To the metastore.
@@ -108,7 +108,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tells Spark that there is a limit; all of them are applied together, for which Spark has no name."""
+        """Returns a limit to Spark; all limits are applied together, and Spark has no name for that."""
         limits = self._read_options.limits
         if limits.files is not None:
             return ReadMaxFiles(limits.files)
@@ -118,13 +118,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remembers how far the table is; what comes later is left to the next run."""
+        """Remembers how far the table is; later snapshots are left to the next run."""
         page = self._metastore.list_snapshots(self._find_table().table_uuid, limit=1)
         self._last = self._find_shown_until(page)
 
     @brief_errors
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the batch behind `start` goes; `start` itself where there is nothing to show."""
+        """The end of the batch after `start`; `start` itself if there is nothing to show."""
         offset = StreamOffset.from_json(start)
         table = self._find_table(offset)
         page = self._load_page(table, offset.snapshot_id)
@@ -145,7 +145,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             last = self._pick_last(table, offset, page, until, limits)
         except SnapshotExpired:
-            # Since the page was loaded.
+            # It expired since the page was loaded.
             return self._start_over(table, offset, self._load_page(table, offset.snapshot_id)).to_json()
         if last is None:
             if self._last is None:
@@ -154,13 +154,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
 
     def stop(self) -> None:
-        """Ends the wait for snapshots, and holds none any more."""
+        """Ends the wait for snapshots, and releases the lease."""
         self._leased.close()
         if self._waiter is not None:
             self._waiter.close()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Where the table was when it was looked at last, for the progress of the query."""
+        """The newest known snapshot of the table, for the progress of the query."""
         return None if self._newest is None else self._newest.to_json()
 
     @brief_errors
@@ -191,7 +191,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_split(cast(ChangeSplit, partition), target, self._source.filter)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks need to know what to return, and nothing of where the stream is.
+        # Tasks need the columns to return, but not the position of the stream.
         dropped = ("_table", "_newest", "_waiter", "_log_high_watermark", "_first_rows", "_leased")
         return self.__dict__ | dict.fromkeys(dropped)
 
@@ -208,11 +208,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return bool(self._read_options.options.get(SCAN_REMOVE_NORMALIZE))
 
     def _find_shown_until(self, page: SnapshotPage) -> int:
-        """How far the stream can show the table: rows as they were written at once, changes once they are complete."""
+        """How far the stream can show the table: rows as written at once, changes once they are complete."""
         return page.latest_snapshot_id if self._shows_raw else page.complete_until
 
     def _find_published_until(self, table: TableInfo, offset: StreamOffset, until: int) -> int:
-        """How far the stream goes at most, where it comes out of the log: as far as that is published."""
+        """How far a stream from the log can go at most: to the log's high watermark."""
         if until <= offset.snapshot_id or not self._read_options.reads_log(table):
             return until
         if self._log_high_watermark is None:
@@ -221,7 +221,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log_high_watermark.wait(offset.snapshot_id, until, _WAIT_S if self._last is None else None)
 
     def _find_table(self, offset: StreamOffset | None = None) -> TableInfo:
-        """The table as it was when the query was started, once it is sure that the offset is of it."""
+        """The table as it was when the query started, after a check that the offset belongs to it."""
         if self._table is None:
             found = self._metastore.get_table(parse_table_name(self._source.table))
             _check_columns(found, self._schema)
@@ -251,7 +251,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return page
 
     def _find_uuid(self, table: TableInfo, snapshot_id: int) -> str:
-        """The uuid of a snapshot; empty for none and for one that is no longer kept."""
+        """The uuid of a snapshot; empty for none and for an expired one."""
         if snapshot_id == 0:
             return ""
         found = self._load_page(table, snapshot_id).snapshots
@@ -276,7 +276,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _iterate(self, table: TableInfo, page: SnapshotPage, until: int, bound: int | None) -> Iterator[Snapshot]:
-        """Snapshots from a page on, up to one, or to the first whose watermark lies behind the bound."""
+        """Snapshots from a page on, up to a given one, or to the first whose watermark is after the bound."""
         while True:
             for each in page.snapshots:
                 if each.snapshot_id > until or (
@@ -289,14 +289,14 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             page = self._load_page(table, page.snapshots[-1].snapshot_id + 1)
 
     def _wait(self, offset: StreamOffset, latest: int) -> None:
-        """Waits for a snapshot behind `latest`, for a while: Spark asks again, and may want to stop in between."""
+        """Waits a short time for a snapshot after `latest`: Spark asks again, and may want to stop in between."""
         if self._waiter is None or self._waiter.is_over:
             position = WatchPosition(offset.table_uuid, offset.snapshot_id, offset.snapshot_uuid)
             self._waiter = SnapshotWaiter(self._metastore, position, complete=not self._shows_raw)
         self._waiter.wait(latest, _WAIT_S)
 
     def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
-        """Where a stream goes on whose next change is no longer kept."""
+        """Where a stream goes on after its next change has expired."""
         policy = self._read_options.options.get(EXPIRED_POSITION)
         if policy == "fail":
             raise _expired(table, offset, page.earliest_change_id, page.latest_snapshot_id)
@@ -311,14 +311,14 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _end(self, table: TableInfo, start: StreamOffset, **moved: Any) -> StreamOffset:
-        """The end of a new batch, which is to say what of the batch a repetition could find otherwise."""
+        """The end of a new batch, with everything about the batch that could change before a repetition."""
         shows = self._read_options.shows_overwrites(table)
-        # Spark's checkpoint keeps no offset in front of the first batch: it asks anew, and the table has gone on.
+        # Spark's checkpoint stores no offset before the first batch: it asks again, and the table has changed.
         began = start if start.is_initial else None
         return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, is_initial=False, began=began, **moved)
 
     def _end_rows(self, table: TableInfo, start: StreamOffset, limits: TriggerLimits) -> StreamOffset:
-        """The end of a batch of the rows that the stream begins with."""
+        """The end of a batch of initial rows."""
         if not limits.are_none:
             found = self._find_first_rows(self._find_rows(table, start))
             found.check_count(start.file_count)
@@ -331,7 +331,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return RowsAt(table, offset.snapshot_id, offset.rows_since_ms, baseline=not self._shows_raw)
 
     def _find_first_rows(self, rows: RowsAt) -> FirstRows:
-        """All files of the rows that the stream begins with; they stay what they are until all are read."""
+        """All files of the initial rows; they do not change until all are read."""
         if self._first_rows is None:
             self._first_rows = FirstRows.find(self._metastore, rows)
         return self._first_rows
@@ -345,7 +345,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found.pick_paths(first.files_done, last.files_done if last.has_rows_before else None)
 
     def _lease_rows(self, table: TableInfo, offset: StreamOffset) -> None:
-        """Holds the snapshot that the stream begins with, and all behind, while its rows are read (reliability C7)."""
+        """Leases the stream's first snapshot and all later ones while its initial rows are read (reliability C7)."""
         wanted = offset.snapshot_id if offset.has_rows_before else None
         if wanted == self._leased_snapshot:
             return
@@ -357,7 +357,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
     ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
-        # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
+        # SUBTLE: the end of a batch decides, not its start, which has the setting of the batch before.
         kept = last.shows_overwrites
         overwrites = self._read_options.shows_overwrites(table) if kept is None else kept
         try:
@@ -388,7 +388,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _check_plan(plan: Plan, last: StreamOffset) -> None:
-    """Raises HistoryDiverged where what was planned is not what the checkpoint knows. Pure."""
+    """Raises HistoryDiverged if the plan differs from the checkpoint. Pure."""
     found = plan.snapshot
     assert found is not None, "it was asked for by its number"
     page = SnapshotPage((found,), found.snapshot_id, found.snapshot_id, found.snapshot_id)
@@ -396,7 +396,7 @@ def _check_plan(plan: Plan, last: StreamOffset) -> None:
 
 
 def _check_columns(table: TableInfo, schema: StructType) -> None:
-    """Raises InvalidArgument where nobody would tell rows that came from rows that went."""
+    """Raises InvalidArgument if new and removed rows could not be distinguished."""
     if table.schema.primary_key and ROW_KIND_COLUMN not in schema.names:
         raise InvalidArgument(
             f"The stream of {table.name} would have no column {ROW_KIND_COLUMN}, by which rows that came are told from "

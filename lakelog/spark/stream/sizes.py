@@ -1,4 +1,4 @@
-"""How much the changelog files of snapshots are, which the snapshots themselves do not say."""
+"""The sizes of snapshots' changelog files, which the snapshots themselves do not contain."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lakelog.spark.stream.limits import ReadSize
 
 _FIRST_REQUESTED: Final = 16
 _MOST_REQUESTED: Final = 1024
-"""Snapshots that are asked for at once: few where a batch takes few, and not many questions where it takes many."""
+"""Snapshots per call: few if a batch takes few, and not many calls if it takes many."""
 
 
 class ChangelogSizes:
-    """Measures the changelog files of snapshots, asked for in rising order; blocks now and then on the metastore.
+    """Measures the changelog files of snapshots, requested in rising order; blocks now and then on the metastore.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the files.
         table_uuid: The table.
-        until: The last snapshot that may be asked for.
+        until: The last snapshot that can be requested.
     """
 
     def __init__(self, metastore: Metastore, table_uuid: str, until: int) -> None:
@@ -33,10 +33,10 @@ class ChangelogSizes:
         self._found: dict[int, ReadSize] = {}
 
     def measure(self, snapshot_id: int) -> ReadSize:
-        """How much the changelog files of a snapshot are; nothing where it changed nothing.
+        """The size of a snapshot's changelog files; zero if it changed nothing.
 
         Raises:
-            SnapshotExpired: It is no longer kept.
+            SnapshotExpired: It has expired.
         """
         if snapshot_id > self._known_until:
             self._load(snapshot_id)
@@ -51,7 +51,7 @@ class ChangelogSizes:
 
 
 def _sum_by_snapshot(files: pa.Table) -> dict[int, ReadSize]:
-    """The files of each snapshot together; with the columns of `lakelog.format.tables.files.FILE_SCHEMA`. Pure."""
+    """The total size of each snapshot's files, given columns of `lakelog.format.tables.files.FILE_SCHEMA`. Pure."""
     sums = files.group_by("added_snapshot").aggregate([([], "count_all"), ("size_bytes", "sum"), ("row_count", "sum")])
     names = ("added_snapshot", "count_all", "size_bytes_sum", "row_count_sum")
     columns = (sums.column(name).to_pylist() for name in names)

@@ -1,6 +1,6 @@
-"""What the tasks of a batch of changes read: a function of the metastore's state, whoever asks and however late.
+"""What the tasks of a batch of changes read: it depends only on the metastore's state, so every planning is the same.
 
-Buckets are independent of each other, so that a task tells the changes of some buckets, commit by commit. Rows without
+Buckets are independent of each other, so a task emits the changes of some buckets, commit by commit. Rows without
 buckets have no order, and a task reads some files.
 """
 
@@ -26,7 +26,7 @@ from lakelog.storage.lookup.bucket_changes import group_by_bucket
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 
 READ_BYTES: Final = 128 << 20
-"""Of files that one task reads as they are, as in Spark's own sources."""
+"""Size of the files that one task reads as they are, as in Spark's own sources."""
 
 
 def plan_change_splits(
@@ -40,17 +40,17 @@ def plan_change_splits(
     overwrites: bool,
     offset: StreamOffset | None = None,
 ) -> tuple[Plan, list[ChangeSplit]]:
-    """What the snapshots behind `after`, up to and with `until`, changed; blocks.
+    """The tasks for what the snapshots after `after`, up to and including `until`, changed; blocks.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the files.
         table: The table.
         after: Excluded.
         until: Included; greater than `after`.
-        condition: Of the rows wanted; None: all.
-        raw: Rows as they were written.
-        overwrites: Also what overwrites changed.
-        offset: Passes over the first of them; None: none is passed over.
+        condition: The condition of the wanted rows; None: all.
+        raw: Show rows as they were written.
+        overwrites: Show what overwrites changed.
+        offset: Skips the first of them; None: none is skipped.
     """
     changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=raw, offset=offset)
     return plan, _to_change_splits(metastore, changes, plan, whole, raw=raw, overwrites=overwrites)
@@ -67,17 +67,17 @@ def plan_logged_splits(
     offset: StreamOffset,
     requires_log: bool,
 ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
-    """As `plan_change_splits`, out of the table's log where that tells these snapshots; blocks.
+    """As `plan_change_splits`, from the table's log if it has these snapshots; blocks.
 
     Args:
-        metastore: See there, as for all but the last one.
-        table: With a log.
-        after: See there.
-        until: See there.
-        condition: See there.
-        overwrites: See there.
-        offset: See there.
-        requires_log: The log was asked for: who may not read it gets an error.
+        metastore: As of `plan_change_splits`, as are all but the last one.
+        table: A table with a log.
+        after: See `metastore`.
+        until: See `metastore`.
+        condition: See `metastore`.
+        overwrites: See `metastore`.
+        offset: See `metastore`.
+        requires_log: Whether the user requested the log: a process that may not read it gets an error.
     """
     changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=False, offset=offset)
     logged = plan_log_splits(
@@ -91,8 +91,8 @@ def plan_logged_splits(
 def plan_difference_splits(
     metastore: Metastore, table: TableInfo, before: int, until: int, condition: str | None
 ) -> list[ChangeSplit]:
-    """What the states at two snapshots differ in, as if one had led to the other; blocks."""
-    # Rows that the condition leaves out may have been others, so that it is only checked.
+    """The tasks for the difference of two states, as if one had led to the other; blocks."""
+    # Rows that the condition leaves out may have had other values, so it is only checked.
     plan, _ = plan_files(metastore, table, AtSnapshot(until), lambda _: None)
     make_parser(condition)(plan.schema)
     assert plan.snapshot is not None, "it was asked for by its number"
@@ -113,7 +113,7 @@ def _plan_changes(
     raw: bool,
     offset: StreamOffset | None,
 ) -> tuple[ChangeRange, Plan, TableInfo]:
-    """The files of a range, the plan with the snapshots that are shown, and the table with the schema to read with."""
+    """The files of a range, the plan with the shown snapshots, and the table with the schema to read with."""
     changes = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
     plan = changes.plan
     if offset is not None:
@@ -134,13 +134,13 @@ def _to_change_splits(
 
 
 def _to_split(table: TableInfo, files: Sequence[LiveFile], times: Mapping[int, int]) -> ChangeSplit:
-    # By commit, however the buckets were put together.
+    # By commit, however the buckets were distributed.
     ordered = sorted(files, key=order_of_change)
     return ChangeSplit(table, tuple(ordered), pick_times(files, times))
 
 
 def to_units(plan: Plan, files: Sequence[LiveFile]) -> list[list[LiveFile]]:
-    """What cannot be taken apart: a bucket, or a file of a table without buckets."""
+    """What cannot be separated: a bucket, or a file of a table without buckets."""
     if TableOptions(plan.table.options).bucket_count(bool(plan.schema.primary_key)) > 0:
         return [found for _, found in sorted(group_by_bucket(files).items())]
     return [[file] for file in files]

@@ -1,4 +1,4 @@
-"""Waiting for a table's next snapshot, of which the metastore tells; Spark itself would ask every 10 ms."""
+"""Waits for a table's next snapshot, which the metastore reports; Spark itself would poll every 10 ms."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lakelog.errors import LakelogError
 
 
 class SnapshotWaiter:
-    """Knows how far a table is; a thread watches it. One thread waits, any may close it.
+    """Knows how far a table is; a thread watches it. One thread waits, any thread may close it.
 
-    It only saves questions: what it does not hear of is found when the metastore is asked the next time.
+    It only saves calls: the next call to the metastore finds what it misses.
 
     Args:
-        metastore: Who tells.
-        position: From where on.
-        complete: It hears of a snapshot once no changelog up to and with its own is open.
+        metastore: Reports snapshots.
+        position: The position from which on it watches.
+        complete: Report a snapshot only when no changelog up to and including its own is pending.
     """
 
     def __init__(self, metastore: Metastore, position: WatchPosition, *, complete: bool) -> None:
@@ -32,16 +32,16 @@ class SnapshotWaiter:
 
     @property
     def is_over(self) -> bool:
-        """Whether it hears of nothing any more: closed, or the connection broke."""
+        """Whether it receives nothing any more: it is closed, or the connection broke."""
         return self._is_over
 
     def wait(self, after: int, timeout_s: float) -> None:
-        """Returns when there is a snapshot behind `after`, when it is over, or in time."""
+        """Returns when there is a snapshot after `after`, when it is over, or at the end of the time."""
         with self._changed:
             self._changed.wait_for(lambda: self._latest > after or self._is_over, timeout_s)
 
     def close(self) -> None:
-        """Ends it; idempotent."""
+        """Ends the watch; idempotent."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -60,7 +60,7 @@ class SnapshotWaiter:
                             self._latest = event.snapshots[-1].snapshot_id
                         self._changed.notify_all()
         except LakelogError:
-            # Whatever it is, the next question to the metastore raises it where a user sees it.
+            # Whatever the error is, the next call to the metastore raises it where a user sees it.
             return
         finally:
             with self._changed:

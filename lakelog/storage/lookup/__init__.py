@@ -1,1 +1,1 @@
-"""Looking up old rows by key, and the changelog that they give."""
+"""Lookups of old rows by key, and the changelog that results."""

@@ -1,10 +1,10 @@
-"""The changelog that a commit brings of one bucket: old rows looked up, the difference written (semantics 3.5).
+"""The changelog of a commit for one bucket: old rows are looked up, the difference is written (semantics 3.5).
 
-Whoever looked old rows up knows their places: the positions of the rows that the commit supersedes are written beside
-the changes, so that readers of the table need not find them again.
+A lookup of old rows also finds their places: the positions of the rows that the commit supersedes are written beside
+the changes, so readers of the table need not find them again.
 
-Everything here can be pickled or is made where it is needed, so that a commit of the SDK does it in threads, and one of
-Spark in its tasks. The data files are read back, a large bucket by key ranges; memory does not depend on their size.
+Everything here can be pickled or is made where it is needed, so the SDK does it in threads, and Spark in its tasks. The
+data files are read back, a large bucket by key ranges; memory does not depend on their size.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.writer import FileEncoding, plan_encoding, plan_file_schema
 
 _EMITTED_ROWS: Final = 1 << 18
-"""Rows of a bucket that are told at once: they, their old rows and the changes are in memory, for each thread."""
+"""Rows of a bucket that are handled at once: they, their old rows and the changes are in memory, for each thread."""
 
 _EMITTED_BYTES: Final = 32 << 20
-"""The same for wide rows, as stored."""
+"""The same limit for wide rows, in stored bytes."""
 
 _THREADS: Final = 2
 
@@ -50,10 +50,10 @@ class BucketLookup:
     """A bucket whose changelog is to be made. Picklable.
 
     Args:
-        name: Begins the names of its files; no other lookup of the attempt has it.
+        name: Prefix of its files' names; no other lookup of the attempt has it.
         bucket: The bucket.
-        files: What the commit adds to it, as it will be once it is done.
-        before: The files that were live in it and can hold a key of these.
+        files: The files that the commit adds to it, as they will be after the commit.
+        before: The live files of the bucket that can hold a key of these.
     """
 
     name: str
@@ -63,7 +63,7 @@ class BucketLookup:
 
     @property
     def base(self) -> tuple[str, ...]:
-        """What the old rows are of: the paths of `before`. The changelog holds for as long as it is the same."""
+        """The source of the old rows: the paths of `before`. The changelog is valid while it is unchanged."""
         return tuple(file.path for file in self.before)
 
     @property
@@ -78,11 +78,11 @@ class EmittedBucket:
 
     Args:
         bucket: The bucket.
-        base: As of `BucketLookup.base`, when its old rows were looked up.
+        base: The value of `BucketLookup.base` when its old rows were looked up.
         files: Its changelog files.
-        deletion_vector_path: The file of positions, as `DataFile` has it: empty where nothing is superseded, None
-            where it is not known.
-        window: When the commit must be for all this to hold.
+        deletion_vector_path: The file of positions, as `DataFile` has it: empty if nothing is superseded, None if
+            unknown.
+        window: The time in which the commit must happen for all this to be valid.
     """
 
     bucket: Bucket
@@ -93,7 +93,7 @@ class EmittedBucket:
 
     @property
     def paths(self) -> list[str]:
-        """All that was written."""
+        """The paths of all files written."""
         return [
             *(file.path for file in self.files),
             *([self.deletion_vector_path] if self.deletion_vector_path else []),
@@ -101,9 +101,9 @@ class EmittedBucket:
 
 
 def pick_touched(files: Sequence[LiveFile], live: Iterable[LiveFile]) -> tuple[LiveFile, ...]:
-    """Those of a bucket's live files that can hold a key of some others, in their order. Pure.
+    """Returns the live files of a bucket that can hold a key of some other files, in their order. Pure.
 
-    Whoever planned the live files may have left some out by a wider range of keys, or none: the answer is the same.
+    The planned live files may be filtered by a wider range of keys, or not at all: the answer is the same.
     """
     firsts, lasts = [file.min_key for file in files], [file.max_key for file in files]
     first = None if None in firsts else min(each for each in firsts if each is not None)
@@ -117,12 +117,12 @@ def pick_touched(files: Sequence[LiveFile], live: Iterable[LiveFile]) -> tuple[L
 
 
 def to_added(files: Iterable[DataFile], base_snapshot_id: int, time_ms: int) -> list[LiveFile]:
-    """The files of a commit as they will be once it is done. Pure.
+    """Returns the files of a commit as they will be after it. Pure.
 
     Args:
-        files: In the commit's order.
+        files: The files in the commit's order.
         base_snapshot_id: The snapshot before it; 0: none.
-        time_ms: When it will be committed.
+        time_ms: The future commit time.
     """
     return [
         LiveFile(
@@ -147,12 +147,12 @@ def to_added(files: Iterable[DataFile], base_snapshot_id: int, time_ms: int) -> 
 
 
 def to_lookups(name: str, added: Iterable[LiveFile], live: Iterable[LiveFile]) -> list[BucketLookup]:
-    """What is to be looked up for a commit, bucket by bucket. Pure.
+    """Returns the lookups for a commit, bucket by bucket. Pure.
 
     Args:
-        name: Begins the names of all files.
+        name: Prefix of the names of all files.
         added: The commit's files.
-        live: What is live at its base, in a plan's order; at least what can hold the commit's keys.
+        live: The live files at its base, in a plan's order; at least those that can hold the commit's keys.
     """
     before = group_by_bucket(live)
     return [
@@ -166,11 +166,11 @@ class BucketChangelogs:
 
     Args:
         store: Where the table's files are.
-        schema: The table's.
-        options: The table's.
-        attempt_id: Whose files the changelog's are.
+        schema: The table's schema.
+        options: The table's options.
+        attempt_id: The attempt that owns the changelog files.
         copies: Local copies of data files, for the old rows.
-        runs: Rows of some of the commit's files by path, as a read of the file gives them; others are read back.
+        runs: Rows of some of the commit's files by path, as a read of the file returns them; others are read back.
     """
 
     def __init__(
@@ -198,9 +198,9 @@ class BucketChangelogs:
         self._changes = BucketChanges(store, schema, policy, fields, rules, copies)
 
     def write(self, lookup: BucketLookup) -> EmittedBucket:
-        """Looks a bucket's old rows up and writes its changelog; a failure leaves no file behind.
+        """Looks up a bucket's old rows and writes its changelog; a failure leaves no file.
 
-        Whoever calls it calls `evict` behind the last bucket.
+        The caller calls `evict` after the last bucket.
 
         Raises:
             DataCorrupted: A data file is damaged or missing; named.
@@ -209,7 +209,7 @@ class BucketChangelogs:
         vectors = _FoundVectors(lookup)
         files = self._write(lookup, self._find_changes(lookup, vectors))
         if lookup.before:
-            # What was just written is looked up in next, and copying it now spares reading it back then.
+            # The next lookup reads what was just written; a copy now saves reading it back then.
             for file in lookup.files:
                 if file.path in self._runs:
                     self._copies.offer(file, self._schema, self._runs[file.path], self._key)
@@ -226,7 +226,7 @@ class BucketChangelogs:
         return EmittedBucket(lookup.bucket, lookup.base, files, path, vectors.window)
 
     def write_all(self, lookups: Iterable[BucketLookup]) -> tuple[EmittedBucket, ...]:
-        """Does one after the other; a failure leaves no file of any of them behind. Raises as `write`."""
+        """Handles several buckets in order; a failure leaves no file of any of them. Raises as `write`."""
         emitted: list[EmittedBucket] = []
         try:
             for lookup in lookups:
@@ -240,7 +240,7 @@ class BucketChangelogs:
         return tuple(emitted)
 
     def evict(self) -> None:
-        """Brings the local copies back into their bounds, where `write` has made some; never raises for what stays."""
+        """Evicts local copies down to their bounds if `write` has made some; does not raise for copies that stay."""
         if self._has_offered:
             self._has_offered = False
             with contextlib.suppress(OSError):
@@ -249,17 +249,17 @@ class BucketChangelogs:
     def write_commits(
         self, name: str, bucket: Bucket, commits: Sequence[Sequence[LiveFile]], before: Sequence[LiveFile]
     ) -> list[tuple[DataFile, ...]]:
-        """Writes the changelog of each of some successive commits to a bucket, looking old rows up once for all.
+        """Writes the changelog of each of some successive commits to a bucket, with one lookup of old rows for all.
 
         Args:
-            name: Begins the names of the files.
+            name: Prefix of the names of the files.
             bucket: The bucket.
-            commits: What each has added to it, in their order; of more than one so much that it fits into memory.
-            before: What was live in it before the first of them.
+            commits: The files that each commit added, in order; several commits must fit into memory.
+            before: The live files of the bucket before the first commit.
 
         Raises:
-            DataCorrupted: A data file is damaged or missing; named. No file is left behind.
-            LakelogError: The store failed. No file is left behind.
+            DataCorrupted: A data file is damaged or missing; named. No file remains.
+            LakelogError: The store failed. No file remains.
         """
         touching = pick_touched([file for files in commits for file in files], before)
         lookups = [
@@ -278,7 +278,7 @@ class BucketChangelogs:
         return done
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes files; never raises for what cannot be deleted, which the collector finds."""
+        """Deletes files; does not raise for files that stay, which the orphan collector finds."""
         with contextlib.suppress(LakelogError):
             self._store.delete_many(list(paths))
 
@@ -301,7 +301,7 @@ class BucketChangelogs:
         return self._changes.read(file) if rows is None else to_run(rows, file)
 
     def _write(self, lookup: BucketLookup, pieces: Iterator[pa.Table]) -> tuple[DataFile, ...]:
-        """Writes change rows, which rise by key, in as many files as the target size asks for."""
+        """Writes change rows, which rise by key, in as many files as the target size requires."""
         done: list[DataFile] = []
         builder: FileBuilder | None = None
         try:
@@ -325,7 +325,7 @@ class BucketChangelogs:
         return tuple(done)
 
     def _plan_encoding(self, sample: pa.Table) -> FileEncoding:
-        # Rows of one commit are alike; threads that race here find the same.
+        # Rows of one commit are alike; threads that race here find the same result.
         if self._encoding is None:
             self._encoding = plan_encoding(sample, self._compression)
         return self._encoding
@@ -344,7 +344,7 @@ class BucketChangelogs:
 
 
 class _FoundVectors:
-    """What is found, key range by key range: positions, 8 bytes a superseded row, and when the commit must be."""
+    """Collects results by key range: positions, 8 bytes per superseded row, and the time window of the commit."""
 
     def __init__(self, lookup: BucketLookup) -> None:
         self._paths = [file.path for file in (*lookup.before, *lookup.files)]
@@ -364,17 +364,17 @@ class _FoundVectors:
     def by_path(self) -> dict[str, RowIndices] | None:
         if not self._are_known:
             return None
-        # Ranges of keys rise, and so do the positions of files that are sorted by them.
+        # Key ranges rise, and so do the positions in files that are sorted by them.
         return {path: np.concatenate(found) for path, found in zip(self._paths, self._found, strict=True) if found}
 
 
 Outcome: TypeAlias = EmittedBucket | BaseException
 ChangelogExecutor: TypeAlias = Callable[[BucketChangelogs, Sequence[BucketLookup]], Sequence[Outcome]]
-"""Makes changelogs wherever it likes and tells in their order what came of each; what it raises is fatal to all."""
+"""Makes changelogs in any way, and returns each outcome in order; an error that it raises is fatal to all."""
 
 
 def emit_in_threads(changelogs: BucketChangelogs, lookups: Sequence[BucketLookup]) -> Sequence[Outcome]:
-    """Makes changelogs in threads of this process, all of them whatever fails."""
+    """Makes changelogs in threads of this process, all of them even if some fail."""
 
     def attempt(lookup: BucketLookup) -> Outcome:
         try:
@@ -383,7 +383,7 @@ def emit_in_threads(changelogs: BucketChangelogs, lookups: Sequence[BucketLookup
             return error
 
     if len(lookups) < 2:
-        # Starting threads would take longer than a small bucket does.
+        # Starting threads would take longer than a small bucket.
         return [attempt(one) for one in lookups]
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-lookup") as pool:
         return list(pool.map(attempt, lookups))

@@ -1,4 +1,4 @@
-"""Telling what commits changed in one bucket: their rows, the old rows looked up, the difference."""
+"""Computes what commits changed in one bucket: their rows, the old rows from lookups, the difference."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ Bucket: TypeAlias = tuple[bytes, int]
 """An encoded partition and the number of a bucket in it."""
 
 NAMED_PARTITIONS: Final = 500
-"""A plan names at most so many partitions; beyond it, leaving out the others is not worth their names."""
+"""Partitions that a plan names; beyond this, excluding the others is not worth their names."""
 
 
 @dataclass(frozen=True)
 class BucketChanges:
-    """Reads the rows of commits to one bucket and tells what they changed. Threads may share it.
+    """Reads the rows of commits to one bucket and computes their changes. Threads may share it.
 
     Args:
         store: Where the files are.
-        schema: What to read with.
-        policy: What decides between rows of one key.
-        fields: The columns to read, as files store them; those of the key and of the sequence are among them.
-        rules: How to tell the changes.
-        copies: Local copies of data files, for looking up old rows; None: no old rows are asked for.
-        counts: Told of what is read of the commits' files; None: nobody is.
+        schema: The schema to read with.
+        policy: Decides between rows of one key.
+        fields: The columns to read, as files store them, including those of the key and of the sequence.
+        rules: How to emit the changes.
+        copies: Local copies of data files, for lookups of old rows; None: no old rows are needed.
+        counts: Counts what is read of the commits' files; None: nothing is counted.
     """
 
     store: ObjectStore
@@ -77,11 +77,11 @@ class BucketChanges:
         return [TIME_FIELD, REPLACES_FIELD] if has_times(file, self.policy.sequence) else []
 
     def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
-        """The changelog of each of some successive commits to the bucket.
+        """Returns the changelog of each of some successive commits to the bucket.
 
         Args:
             base: The files that were live before the first of them.
-            commits: The runs of each in their order.
+            commits: The runs of each commit in their order.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
@@ -92,16 +92,16 @@ class BucketChanges:
     def fold_one(
         self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]
     ) -> tuple[pa.Table, list[RowIndices] | None, TimeWindow]:
-        """The changelog of one commit to the bucket, and which rows no read shows once it is done.
+        """Returns the changelog of one commit to the bucket, and the rows that no read shows after it.
 
         Args:
             base: The files that were live before it.
-            runs: What it wrote, or a part with all rows of some keys, in its order.
+            runs: The commit's rows, or a part with all rows of some keys, in its order.
             starts: The position in its file of each run's first row.
 
         Returns:
-            The changes; for each file of the base, then for each run, positions in the file, rising: None where the
-            time of the commit decides; and for which times the changes hold.
+            The changes; for each file of the base, then for each run, rising positions in the file: None if the commit
+            time decides; and the commit times for which the changes are valid.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
@@ -126,14 +126,14 @@ class BucketChanges:
 
 
 def to_run(rows: pa.Table, file: LiveFile) -> MergeRun:
-    """A file's rows as a run: without kinds where all are there to stay, though they were read beside others'."""
+    """A file's rows as a run: without kinds if no row is a delete, even if they were read with those of others."""
     if not file.delete_count and ROW_KIND_COLUMN in rows.schema.names:
         rows = rows.drop_columns([ROW_KIND_COLUMN])
     return MergeRun(rows, file.order_time_ms)
 
 
 def group_by_bucket(files: Iterable[LiveFile]) -> dict[Bucket, list[LiveFile]]:
-    """Files by their bucket, in the order in which they came."""
+    """Groups files by bucket, in their order."""
     found: dict[Bucket, list[LiveFile]] = defaultdict(list)
     for file in files:
         found[file.partition, file.bucket].append(file)
@@ -141,10 +141,10 @@ def group_by_bucket(files: Iterable[LiveFile]) -> dict[Bucket, list[LiveFile]]:
 
 
 def to_request_before(table_uuid: str, touching: Sequence[LiveFile]) -> PlanRequest:
-    """Asks what the state was before a commit that only added files, of the buckets it touches. Pure.
+    """Requests the state before a commit that only added files, for the buckets it touches. Pure.
 
-    It is what is live at the commit less what it added (`leave_out_added`): the snapshot before it may be one that is
-    no longer kept.
+    It is the live state at the commit without what it added (`leave_out_added`): the snapshot before it may have
+    expired.
 
     Args:
         table_uuid: The table.
@@ -154,12 +154,12 @@ def to_request_before(table_uuid: str, touching: Sequence[LiveFile]) -> PlanRequ
 
 
 def leave_out_added(files: Sequence[LiveFile], snapshot_id: int) -> list[LiveFile]:
-    """The files that were there before a snapshot, of those that are live at it. Pure."""
+    """The files that were there before a snapshot, among those that are live at it. Pure."""
     return [file for file in files if file.added_snapshot != snapshot_id]
 
 
 def to_plan_request(table_uuid: str, at: AtSnapshot | None, touching: Sequence[LiveFile]) -> PlanRequest:
-    """Asks for the files of a state that can hold the keys of some others. Pure."""
+    """Requests the files of a state that can hold the keys of some others. Pure."""
     partitions = {file.partition for file in touching}
     firsts, lasts = ([getattr(file, name) for file in touching] for name in ("min_key", "max_key"))
     return PlanRequest(

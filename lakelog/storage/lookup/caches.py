@@ -1,4 +1,4 @@
-"""What a process keeps of tables it reads: positions of superseded rows in memory, copies of data files on disk."""
+"""The caches of a process for tables it reads: positions of superseded rows in memory, copies of data files on disk."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache, find_cache
 from lakelog.storage.merging.deletion_vectors import DeletionVectorCache
 
 _DELETION_VECTOR_BYTES: Final = 128 << 20
-"""Positions of some 16 million superseded rows; beyond it they are found again from the key columns."""
+"""Positions of some 16 million superseded rows; others are computed again from the key columns."""
 
 
 class Caches:
     """The caches of one catalog. Threads may share it.
 
     Args:
-        folder: For local copies of data files, made when it is needed first; None: one for temporary files.
+        folder: For local copies of data files, made on first use; None: a folder for temporary files.
         clock: For the age of copies.
     """
 
@@ -35,10 +35,10 @@ class Caches:
         self._copies: dict[str, tuple[CacheLimits, CopyCache]] = {}
 
     def find_copies(self, table_uuid: str, options: TableOptions) -> CopyCache:
-        """The local copies of a table's data files, within what its options allow.
+        """The local copies of a table's data files, within the limits of its options.
 
         Raises:
-            PermissionDenied: The folder for them belongs to somebody else.
+            PermissionDenied: The folder for them belongs to another user.
         """
         limits = CacheLimits(
             options.get(LOOKUP_CACHE_MAX_DISK_SIZE),

@@ -1,4 +1,4 @@
-"""How the changes of a table are told, by its options."""
+"""How the changes of a table are emitted, by its options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.storage.merging.deletion_vectors import to_merge_policy
 
 
 def to_changelog_rules(schema: TableSchema, options: TableOptions) -> ChangelogRules:
-    """How the changelog producer `lookup` tells the changes of a table (semantics 3.2). Pure."""
+    """How the changelog producer `lookup` emits the changes of a table (semantics 3.2). Pure."""
     policy = to_merge_policy(schema, options)
     ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
     return ChangelogRules(

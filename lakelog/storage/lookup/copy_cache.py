@@ -1,9 +1,9 @@
 """The local copies of one table's data files on this host, shared by its processes, within bounds.
 
-Copies are made when they are asked for, under a lock, so that processes which need the same one wait for each other.
-What was not used for a while goes, and so does what was used longest ago when there is too much on disk; a copy in use
-goes on to work, and is made again when it is asked for again. The folder's name holds the machine's boot, so that no
-copy which a power failure cut short is ever read.
+Copies are made on demand, under a lock, so processes that need the same one wait for each other. Copies that are unused
+for a while are evicted, and so are the least recently used ones if there is too much on disk. A copy in use goes on to
+work, and is made again on the next request. The folder's name contains the machine's boot id, so a copy that a power
+failure cut short is never read.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 _SUFFIX: Final = ".copy"
 _LOCKS: Final = 16
 _USE_NOTED_MS: Final = 1000
-"""A use is noted on disk at most so often."""
+"""How often a use is recorded on disk, at most."""
 
 
 @dataclass(frozen=True)
 class CacheLimits:
-    """What a table's copies may take.
+    """The limits of a table's copies.
 
     Args:
-        disk_bytes: Of all copies of the table on this host; the one made last may go beyond, and those of what a commit
-            has just written until it has been looked up. None: no limit.
-        memory_bytes: Of the copies that this process has mapped; the one used last may go beyond.
+        disk_bytes: Of all copies of the table on this host; the last one made may exceed it, and so may those of files
+            that a commit has just written, until their lookup. None: no limit.
+        memory_bytes: Of the copies that this process has mapped; the last one used may exceed it.
         retention_ms: How long an unused copy stays.
     """
 
@@ -64,8 +64,8 @@ class CacheStatistics:
     """What a cache of this process has done since it was made. Counts only rise.
 
     Attributes:
-        hits: Files that were looked up in a copy that was there.
-        direct_bytes: Of data files that were looked up in without a copy.
+        hits: Files whose lookups used an existing copy.
+        direct_bytes: Bytes of data files that lookups read without a copy.
         copies_made: Copies made by this process.
         bytes_made: Their bytes.
         copies_evicted: Copies deleted by this process.
@@ -81,13 +81,13 @@ class CacheStatistics:
 
 
 def find_cache_folder(setting: str | None) -> Path:
-    """The folder of this host and user for local copies of all tables; it is made if need be.
+    """Returns the folder of this host and user for local copies of all tables; makes it if needed.
 
     Args:
-        setting: What the variable `LAKELOG_CACHE_DIR` says; None or empty: a folder for temporary files.
+        setting: The value of the variable `LAKELOG_CACHE_DIR`; None or empty: a folder for temporary files.
 
     Raises:
-        PermissionDenied: The folder belongs to somebody else, or others may write to it: they could change rows.
+        PermissionDenied: The folder belongs to another user, or others may write to it: they could change rows.
     """
     boot = _BOOT_FILE.read_text().strip().replace("-", "")[:12] if _BOOT_FILE.exists() else "unknown"
     root = Path(setting) if setting else Path(tempfile.gettempdir()) / f"lakelog-cache-{os.getuid()}"
@@ -109,8 +109,8 @@ class CopyCache:
     """Local copies of the data files of one table. Threads may share it, and processes the folder.
 
     Args:
-        folder: Of this table alone; it is made with the first copy.
-        limits: What the copies may take.
+        folder: A folder for this table alone; it is made with the first copy.
+        limits: The limits of the copies.
         clock: For the age of copies.
     """
 
@@ -120,18 +120,18 @@ class CopyCache:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._open: OrderedDict[str, LocalCopy] = OrderedDict()
-        # Files by name that this process has made or checked: one that is opened again need not be read again.
+        # Files by name that this process has made or checked, so that they need not be checked again when opened again.
         self._trusted: dict[str, _Identity] = {}
         self._noted_ms: dict[str, int] = {}
         self._direct_bytes: dict[str, int] = {}
         self.statistics: Final = CacheStatistics()
 
     def find(self, file: LiveFile, schema: TableSchema, names: Sequence[str]) -> LocalCopy | None:
-        """The copy of a file, if there is one with these columns.
+        """Returns the copy of a file, if there is one with these columns.
 
         Args:
             file: The data file.
-            schema: What it is read with.
+            schema: The schema to read it with.
             names: Columns that must be in it.
         """
         name = _name(file, schema)
@@ -145,13 +145,13 @@ class CopyCache:
     def obtain(
         self, store: ObjectStore, file: LiveFile, schema: TableSchema, fields: Sequence[pa.Field], key: Sequence[str]
     ) -> LocalCopy:
-        """The copy of a file; it is made if need be, with what columns an older one had.
+        """Returns the copy of a file; makes it if needed, including the columns of an older one.
 
         Args:
             store: Where the data file is.
             file: The data file; its rows are sorted by the key, one row a key.
-            schema: What it is read with.
-            fields: Columns that must be in it, those of the key among them.
+            schema: The schema to read it with.
+            fields: Columns that it must have, including those of the key.
             key: Names of the key's columns.
 
         Raises:
@@ -174,15 +174,15 @@ class CopyCache:
         return copy
 
     def offer(self, file: LiveFile, schema: TableSchema, rows: pa.Table, key: Sequence[str]) -> None:
-        """Makes the copy of a file whose rows are at hand, unless there is one; never raises for what cannot be kept.
+        """Makes the copy of a file whose rows are in memory, unless there is one; does not raise if that fails.
 
-        What is too much stays until the next `evict`: a commit offers many files, and looking through all copies for
-        each of them would take longer than making it.
+        Too many copies stay until the next `evict`: a commit offers many files, and checking all copies for each of
+        them would take longer than making it.
 
         Args:
             file: The data file.
-            schema: What it was written with.
-            rows: Its rows, as they are read from it.
+            schema: The schema it was written with.
+            rows: Its rows, as a read of the file returns them.
             key: Names of the key's columns.
         """
         name = _name(file, schema)
@@ -193,14 +193,14 @@ class CopyCache:
                     self._write(read_rows(rows), list(rows.schema), key, name)
 
     def reads_direct(self, file: LiveFile, size_bytes: int) -> bool:
-        """Whether so many bytes of a file should rather be read from it than copying all of it first.
+        """Whether to read this many bytes directly from a file, and not copy all of it first.
 
-        Yes until what was read so of the file is as much as all of it: whatever comes, at most twice what would have
-        been best is read.
+        Yes until the direct reads of the file add up to its size: so at most twice the optimal amount is read, whatever
+        follows.
 
         Args:
             file: The data file.
-            size_bytes: What is to be read of it; counted when the answer is yes.
+            size_bytes: What would be read of it; counted if the answer is yes.
         """
         with self._lock:
             spent = self._direct_bytes.get(file.path, 0) + size_bytes
@@ -212,11 +212,11 @@ class CopyCache:
             return True
 
     def evict(self) -> None:
-        """Deletes what was not used for too long, and what is too much, the least used first."""
+        """Deletes copies that are unused for too long, or too many, the least recently used first."""
         found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self._folder):
-                # Another process may delete what this one lists.
+                # Another process may delete files of this listing.
                 with contextlib.suppress(FileNotFoundError):
                     if not entry.name.startswith(".lock"):
                         status = entry.stat()
@@ -229,7 +229,7 @@ class CopyCache:
             if used >= oldest_kept and not too_much:
                 continue
             if path.name.startswith(".") and used >= oldest_kept:
-                # Somebody is writing it.
+                # Another process is writing it.
                 continue
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -267,7 +267,7 @@ class CopyCache:
             identity = _identify(path)
             copy = LocalCopy(path, check=self._trusted.get(name) != identity)
         except (OSError, pa.ArrowInvalid):
-            # Not there, or changed by a failing disk or whoever may write to the folder: it is made anew.
+            # Missing, or changed by a failing disk or another writer to the folder: it is made again.
             self._trusted.pop(name, None)
             return None
         self._trusted[name] = identity
@@ -277,11 +277,11 @@ class CopyCache:
         return copy
 
     def _was_resized(self, name: str, path: Path) -> bool:
-        """Whether the file of an open copy became another's size in place, which nobody of ours does.
+        """Whether the file of an open copy changed its size in place, which no process of lakelog does.
 
-        SUBTLE: reading a page that is gone from a mapped file ends the process (SIGBUS), so it is asked before each
-        use; what happens to the file during one is not noticed. A file that was deleted or replaced is another matter:
-        the mapping keeps its own.
+        SUBTLE: reading a page that is gone from a mapped file ends the process (SIGBUS), so this is checked before each
+        use; changes to the file during a use are not noticed. A deleted or replaced file does no harm: the mapping
+        keeps its own data.
         """
         known = self._trusted.get(name)
         try:
@@ -316,14 +316,14 @@ class CopyCache:
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        """Keeps other processes and threads from making the same copy; a process that dies lets go of it."""
+        """Prevents other processes and threads from making the same copy; the lock of a dead process is released."""
         with open(self._folder / f".lock-{int(name[:8], 16) % _LOCKS}", "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
 
 class _Identity(NamedTuple):
-    """Which file it is, and whether it was cut or grew; its times change with each use."""
+    """Identifies a file, and shows whether it was cut or grew; its times change with each use."""
 
     inode: int
     size_bytes: int
@@ -339,10 +339,10 @@ def _name(file: LiveFile, schema: TableSchema) -> str:
 
 
 def _add_fields(fields: Sequence[pa.Field], copy: LocalCopy | None, schema: TableSchema) -> list[pa.Field]:
-    """What an older copy has, too, so that readers of different columns do not take turns in making it."""
+    """Adds the columns of an older copy, so that readers of different columns do not replace each other's copies."""
     known = {field.name for field in fields}
     older = copy.column_names if copy is not None else frozenset()
-    # As files store them: rows of all copies must go together.
+    # As files store them: rows of all copies must be compatible.
     stored = plan_file_schema(schema, with_row_kind=False)
     return [*fields, *(field for field in stored if field.name in older and field.name not in known)]
 

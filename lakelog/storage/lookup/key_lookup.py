@@ -1,10 +1,10 @@
 """Lookup: the records that decide some keys in one bucket, at one snapshot (DESIGN: Lookup).
 
-Keys are looked for in whole batches, file by file: those in the file's range, and of these those that its Bloom filter
-lets through, in a local copy where there is one, else in the data file itself while that costs less than copying it.
-Without sequence columns the newest file that has a key decides it (the oldest where the first row of a key stays), so
-that files are gone through from there on and only the keys not found yet go further; with them every file is asked, and
-merging decides as it does for a read.
+Keys are looked up in whole batches, file by file: those in the file's range that also pass its Bloom filter. The lookup
+uses a local copy if there is one, else the data file itself while that costs less than copying it. Without sequence
+columns the newest file with a key decides it (the oldest one if the first row of a key stays): files are processed in
+that order, and only keys that are not found yet go on. With sequence columns every file is read, and merging decides as
+it does for a read.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class FoundRecords:
     """Records that decide keys, ordered by key.
 
     Attributes:
-        run: The columns asked for, `_row_kind` (int8 codes) and `_commit_timestamp`.
-        files: Which of the files asked each record lies in, by its number among them.
+        run: The requested columns, `_row_kind` (int8 codes) and `_commit_timestamp`.
+        files: The file of each record, by its index among the given files.
         indices: Each record's position in its file.
     """
 
@@ -54,11 +54,11 @@ class KeyLookup:
 
     Args:
         store: Where the files are.
-        schema: What to read with.
-        policy: What decides between rows of one key.
-        cache: Local copies; None: keys are looked for in the data files themselves.
-        fields: The columns of the rows that are found, as files store them (deletes know no more than their key);
-            those of the key and of `sequence.field` are among them.
+        schema: The schema to read with.
+        policy: Decides between rows of one key.
+        cache: Local copies; None: keys are looked up in the data files themselves.
+        fields: The columns of the rows that are found, as files store them (deletes have only their key), including
+            those of the key and of `sequence.field`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class KeyLookup:
         self._source = _Source(store, schema, cache, key, self._fields, policy.sequence)
 
     def find(self, files: Sequence[LiveFile], keys: pa.Table) -> FoundRecords:
-        """The record that decides each key, which may be a delete; keys without a record are missing.
+        """Returns the record that decides each key, which may be a delete; keys without a record are missing.
 
         Args:
             files: All live files of one bucket that can hold the keys, in the bucket's order.
@@ -136,7 +136,7 @@ class _OpenFile:
     """A data file in one lookup.
 
     Args:
-        number: Among the files asked.
+        number: Its index among the given files.
         source: Opens it.
         file: The file.
         part: Which of the keys can be in it, by its range.
@@ -150,7 +150,7 @@ class _OpenFile:
         self._opened: LocalCopy | KeyProbe | None = None
 
     def find(self, keys: SoughtKeys, left: RowIndices) -> tuple[RowIndices, RowIndices]:
-        """Which of the keys, given by their rising places, are in the file, and where."""
+        """Which of the keys, given by rising indices, are in the file, and where."""
         first, last = np.searchsorted(left, (self._part.start, self._part.stop))
         places = left[first:last]
         if len(places) == 0:
@@ -161,19 +161,19 @@ class _OpenFile:
         return places[hit], found[hit]
 
     def take(self, indices: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
-        """Takes rows by their rising positions."""
+        """Returns rows by their rising positions."""
         assert self._opened is not None, "positions come from it"
         return self._opened.take(indices, fields)
 
     def take_kinds(self, indices: RowIndices) -> npt.NDArray[np.int8]:
-        """The codes of the rows' kinds."""
+        """Returns the codes of the rows' kinds."""
         if self.file.delete_count == 0:
             return np.full(len(indices), RowKind.INSERT, np.int8)
         kinds = self.take(indices, [KIND_FIELD]).column(0).combine_chunks()
         return np.asarray(kinds.fill_null(RowKind.INSERT).to_numpy(zero_copy_only=False), np.int8)
 
     def take_times(self, indices: RowIndices) -> RowIndices:
-        """When the rows were committed, in milliseconds."""
+        """The commit times of the rows, in milliseconds."""
         if not has_times(self.file, self._source.sequence):
             return np.full(len(indices), self.file.order_time_ms, np.int64)
         times = self.take(indices, [TIME_FIELD]).column(0).combine_chunks()
@@ -223,6 +223,6 @@ def _find_first(opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
             break
         places, indices = file.find(keys, left)
         found.append((file, places, indices))
-        # Both rise.
+        # Both arrays rise.
         left = np.delete(left, np.searchsorted(left, places))
     return found

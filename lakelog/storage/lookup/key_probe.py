@@ -1,4 +1,4 @@
-"""Looking keys up in a data file itself, where few of its row groups can hold them and a local copy would not pay."""
+"""Lookups of keys in a data file itself, if few of its row groups can hold them and a local copy would not pay."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RowIndices = npt.NDArray[np.int64]
 
 
 class KeyProbe:
-    """What of a data file, whose rows are sorted by key, can hold some keys. For one thread.
+    """The part of a data file, sorted by key, that can hold some keys. For one thread.
 
     Args:
         store: Where the file is.
-        file: The file; it is open only while something is read.
+        file: The file; it is open only during reads.
         key: The key's columns.
-        keys: What will be looked for.
+        keys: The keys to look up.
         places: Which of them; they rise by key.
     """
 
@@ -50,7 +50,7 @@ class KeyProbe:
         return sum(group.column(leaf).total_compressed_size for group in groups for leaf in leaves)
 
     def find(self, keys: SoughtKeys, places: RowIndices) -> RowIndices:
-        """For each of the keys, which are those it was made for, the position of its row in the file; -1: none."""
+        """For each of the given keys, the position of its row in the file; -1: none."""
         found = np.full(len(places), -1, np.int64)
         sought = keys.take(places)
         for group in self._groups:
@@ -66,11 +66,11 @@ class KeyProbe:
         return found
 
     def take(self, positions: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
-        """Takes some rows.
+        """Returns some rows.
 
         Args:
-            positions: In the file, rising.
-            fields: The columns to take.
+            positions: Positions in the file, rising.
+            fields: The columns to return.
         """
         ends = np.searchsorted(positions, self._starts)
         parts = [pa.schema([field.remove_metadata() for field in fields]).empty_table()]

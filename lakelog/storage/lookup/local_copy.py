@@ -1,17 +1,16 @@
-"""Local copies of data files that keys are looked up in: uncompressed Arrow files, mapped into memory.
+"""Local copies of data files for lookups by key: uncompressed Arrow files, mapped into memory.
 
-A copy holds some columns of a data file, row by row as they stand there, and what finds a key: where the key is one
-integer-like column that column itself, which is sorted, else two columns of the keys' codes in rising order and the
-positions that they belong to. Both are searched a batch of keys at a time; nothing is read but the pages that are hit.
-A Bloom filter, which the last batch of the copy carries, comes first: most keys are not in most files, small ones.
+A copy has some columns of a data file, row by row in the file's order, and an index of its keys. If the key is one
+integer-like column, that sorted column is the index. Otherwise the index is two columns: the keys' codes in rising
+order and their positions. Both are searched for a batch of keys at a time; only the pages that are hit are read. A
+Bloom filter, in the last batch of the copy, comes first: most keys are not in most small files.
 
-A copy is written under a name of its own and renamed when it is whole, so that nobody sees half of one. It is made
-without synchronising: whoever keeps copies makes sure that none outlives a crash of the machine.
+A copy is written under a temporary name and renamed when it is complete, so no process sees half of one. It is not
+synchronised to disk: the cache makes sure that no copy outlives a crash of the machine.
 
-Behind the Arrow file stands a checksum of it, since wrong rows found here would be committed into changelogs. Checking
-it reads all of the copy, in some 2 % of the time that making it took, and notices whatever changed until then: by a
-failing disk, by another program. Bytes that change in a copy that is open are not noticed; that it was cut is, whenever
-the cache hands it out.
+A checksum follows the Arrow file, since wrong rows from here would be committed into changelogs. Checking it reads all
+of the copy, in some 2 % of the time that making it took, and detects any change until then, by a failing disk or
+another program. Changed bytes in an open copy are not detected; a truncation is, whenever the cache returns the copy.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ _READ_BYTES: Final = 1 << 20
 
 _FILTER: Final = b"lakelog.key-filter"
 _MAX_FILTERED_ROWS: Final = 1 << 18
-"""Larger files have no filter: they are few, most keys are in them, and it would take 50 ns or more a row to make."""
+"""Larger files have no filter: they are few, most keys are in them, and it would take 50 ns or more per row to make."""
 
 
 class LocalCopy:
-    """An open copy. Threads may share it; it goes on to work when its file is deleted, and holds no file descriptor.
+    """An open copy. Threads may share it; it still works when its file is deleted, and holds no file descriptor.
 
     Args:
-        path: A copy as `write_copy` makes it.
-        check: Whether to read all of it and check that it is as it was written.
+        path: A copy made by `write_copy`.
+        check: Whether to read all of it and check that it is unchanged.
 
     Raises:
-        OSError: It is not there, or cannot be read.
-        pa.ArrowInvalid: It is not whole, or with `check`: not as it was written.
+        OSError: It does not exist, or cannot be read.
+        pa.ArrowInvalid: It is not complete, or with `check`: it has changed.
     """
 
     def __init__(self, path: Path, *, check: bool = True) -> None:
@@ -85,15 +84,15 @@ class LocalCopy:
 
     @property
     def column_names(self) -> frozenset[str]:
-        """The data file's columns that are in it."""
+        """The data file's columns that it contains."""
         return frozenset(self._schema.names) - {_CODE, _POSITION}
 
     def find(self, keys: SoughtKeys, places: RowIndices) -> RowIndices:
-        """Find the rows of some keys.
+        """Finds the rows of some keys.
 
         Args:
-            keys: Of the types that the copy was made with.
-            places: Which of them to look for.
+            keys: Keys of the types that the copy was made with.
+            places: Which of them to look up.
 
         Returns:
             For each place the position of its key's row in the data file; -1: there is none.
@@ -117,7 +116,7 @@ class LocalCopy:
         if keys.are_exact:
             found[order] = at
             return found
-        # Different keys may have the same code: those of one code stand side by side, and are gone through in steps.
+        # Different keys can have the same code: those of one code are adjacent, and are compared in steps.
         names = keys.table.schema.names
         left = np.flatnonzero(at != _ABSENT)
         while len(left):
@@ -132,11 +131,11 @@ class LocalCopy:
         return found
 
     def take(self, positions: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
-        """Take some rows.
+        """Returns some rows.
 
         Args:
-            positions: In the data file, in any order.
-            fields: Columns that are in it.
+            positions: Positions in the data file, in any order.
+            fields: Columns of the copy.
 
         Returns:
             The rows in the order of the positions.
@@ -167,11 +166,11 @@ class LocalCopy:
         return self._take(positions, [name]).column(0).to_numpy().astype(np.int64)
 
     def _search(self, name: str, codes: RowIndices) -> RowIndices:
-        """The first place of each of the rising codes in a sorted column; -1 where it is not there."""
+        """The first place of each of the rising codes in a sorted column; -1 if it is missing."""
         places = np.full(len(codes), _ABSENT, np.int64)
         begun = 0
         for batch, start in zip(self._batches, self._starts, strict=False):
-            # As they lie in the file, whatever their width: a copy would cost more than the search.
+            # In the file's own integer width: a copy would cost more than the search.
             own = integer_values(batch.column(name))
             if len(own) == 0 or begun == len(codes):
                 continue
@@ -201,7 +200,7 @@ def read_file(reader: DataFileReader) -> ReadRows:
 
 
 def read_rows(rows: pa.Table) -> ReadRows:
-    """Reads from the rows themselves, as they are to be found in the data file."""
+    """Reads from the rows themselves, with the same result as from the data file."""
 
     def read(fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
         names = [field.name for field in fields]
@@ -211,17 +210,17 @@ def read_rows(rows: pa.Table) -> ReadRows:
 
 
 def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
-    """Makes a copy; memory holds 16 bytes a row, of small files 60, and some batches.
+    """Makes a copy; memory holds 16 bytes per row, for small files 60, and some batches.
 
     Args:
         read: Reads the data file's rows; they are sorted by the key, one row a key.
-        fields: The columns to copy, those of the key among them.
+        fields: The columns to copy, including those of the key.
         key: Names of the key's columns.
-        path: Where the copy is to be; one that is there is replaced. The folder exists.
+        path: The path of the copy; an existing one is replaced. The folder exists.
 
     Raises:
         DataCorrupted: The data file is damaged.
-        OSError: The copy cannot be written; nothing of it is left.
+        OSError: The copy cannot be written; nothing of it remains.
     """
     own = {field.name: field for field in fields}
     indexed = not are_exact([own[name].type for name in key])
@@ -286,7 +285,7 @@ def _to_bytes(checksum: int) -> bytes:
 
 
 def _check(path: Path) -> None:
-    # Not through the mapping: where a disk cannot read a page, that would end the process.
+    # Not through the mapping: a disk that cannot read a page would end the process.
     checksum = 0
     with open(path, "rb", buffering=0) as file:
         left = os.fstat(file.fileno()).st_size - _CHECKSUM_BYTES

@@ -1,4 +1,4 @@
-"""Keys that are looked for in many files, with what finds them made once for all of these."""
+"""Keys to look up in many files, with their search data computed once for all of these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SoughtKeys:
     """Keys to look for. For one thread at a time.
 
     Args:
-        table: The key's columns, of the types that local copies are made with, without NULLs.
+        table: The key's columns, with the types of local copies, without NULLs.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -31,14 +31,14 @@ class SoughtKeys:
 
     @cached_property
     def codes(self) -> Codes:
-        """One number a key."""
+        """One code per key."""
         return find_key_codes(self.table.columns)
 
     @cached_property
     def hashes(self) -> KeyHashes:
-        """What filters ask."""
+        """The hashes for filters."""
         return hash_codes(self.codes)
 
     def take(self, places: RowIndices) -> pa.Table:
-        """Some of the keys, given by their rising places."""
+        """Some of the keys, given by rising indices."""
         return self.table if len(places) == len(self) else self.table.take(pa.array(places))

@@ -1,1 +1,1 @@
-"""Runs of a bucket side by side, and deletion vectors."""
+"""Aligned runs of a bucket, and deletion vectors."""

@@ -1,4 +1,4 @@
-"""Runs of one bucket, read side by side in the order of their keys, in memory that does not depend on their size."""
+"""Reads the runs of one bucket side by side by key, in memory that does not depend on their size."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lakelog.storage.parquet.live_file import LiveFile
 RowIndices = npt.NDArray[np.int64]
 
 _LEAST_ROWS: Final = 1024
-"""Rows that are read of a run at once, however many runs there are: fewer would cost decoding all over again."""
+"""Rows read from a run at once, however many runs there are: fewer would cost repeated decoding."""
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """What of a data file is read.
+    """What to read of a data file.
 
     Args:
         file: The file, sorted by the key.
@@ -41,11 +41,11 @@ class RunPart:
 
 @dataclass(frozen=True)
 class AlignedRows:
-    """Rows of one run that stand side by side with those of others.
+    """Rows of one run, aligned with those of others.
 
     Args:
-        rows: They; may be none.
-        start: The position of the first one in the file.
+        rows: The rows; may be none.
+        start: The position of the first row in the file.
     """
 
     rows: pa.Table
@@ -53,7 +53,7 @@ class AlignedRows:
 
 
 def read_run(data_files: DataFiles, part: RunPart) -> pa.Table:
-    """Reads it all at once.
+    """Reads a whole run at once.
 
     Raises:
         DataCorrupted: The file is damaged or missing; named.
@@ -72,20 +72,20 @@ def read_aligned(
     held_bytes: int | None = None,
     keys_repeat: bool = False,
 ) -> Iterator[list[AlignedRows]]:
-    """Reads runs side by side, a row group of each at a time; a file is begun where its key range begins.
+    """Reads runs side by side, a row group of each at a time; a file is opened when its key range begins.
 
     Args:
         data_files: Opens the files.
-        parts: The runs; those of the key are among the columns of each.
+        parts: The runs; the columns of each include those of the key.
         key: Names of the key's columns.
-        held_bytes: About how much of all runs may be held at once, however many there are. Where whole row groups would
-            be more, they are read in parts, each time decoding the rows before. None: a row group of each run.
-        keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than
-            may be held, so they may come in several steps: those of earlier runs first.
+        held_bytes: About how much of all runs may be in memory at once, however many there are. If whole row groups
+            would be more, they are read in parts, each time decoding the rows before. None: a row group of each run.
+        keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than fit
+            into memory, so they may come in several steps: those of earlier runs first.
 
     Yields:
-        The next rows of each run. All rows of one key come in the same step, and the keys of a step lie above those of
-        the steps before; where keys repeat, above them or at the last of them.
+        The next rows of each run. All rows of one key come in the same step, and the keys of a step are above those of
+        the steps before; if keys repeat, above them or equal to the last of them.
 
     Raises:
         DataCorrupted: A file is damaged, missing or not sorted; named.
@@ -93,7 +93,7 @@ def read_aligned(
     ranges = [KeyRange(part.file.min_key, part.file.max_key) for part in parts]
     share_bytes = None if held_bytes is None or not parts else held_bytes // find_depth(ranges)
     cursors = [_Cursor(data_files, part, share_bytes) for part in parts]
-    # The one that begins lowest stands last.
+    # The file with the lowest beginning comes last.
     waiting = sorted(cursors, key=lambda cursor: cursor.part.file.min_key or b"", reverse=True)
     begun: list[_Cursor] = []
     while True:
@@ -108,14 +108,14 @@ def read_aligned(
 
 
 def _begin(begun: list[_Cursor], waiting: list[_Cursor], key: Sequence[str]) -> None:
-    """Fills the cursors that are begun, and begins those whose files can hold a key of the next step."""
+    """Fills the open cursors, and opens those whose files can hold a key of the next step."""
     while True:
         for cursor in begun:
             cursor.fill()
         if not waiting:
             return
         last_keys = [(cursor.has_more, cursor.last_key(key)) for cursor in begun if cursor.held.num_rows]
-        # Up to here the next step goes; where all is held, to the end of it.
+        # The next step goes up to here; if everything is in memory, to its end.
         limit = min((last for has_more, last in last_keys if has_more), default=None)
         if limit is None:
             limit = max((last for _, last in last_keys), default=None)
@@ -131,7 +131,7 @@ def _begin(begun: list[_Cursor], waiting: list[_Cursor], key: Sequence[str]) -> 
 def _count_complete(
     data_files: DataFiles, cursors: Sequence[_Cursor], key: Sequence[str], *, keys_repeat: bool
 ) -> list[int]:
-    """How many of each cursor's held rows come before all rows still to be read: by key, then by cursor."""
+    """How many of each cursor's rows in memory come before all rows still to be read: by key, then by cursor."""
     held = pa.concat_tables([cursor.held.select(list(key)) for cursor in cursors])
     keys = comparable_keys([held.column(name) for name in key])
     ends = np.cumsum([cursor.held.num_rows for cursor in cursors])
@@ -148,7 +148,7 @@ def _count_complete(
     if not open_ends:
         return [len(own) for own in parts]
     last = min(open_ends)
-    # The run that may have more rows of this key; those of later runs wait for them.
+    # The run that may have more rows of this key; rows of later runs wait for them.
     first = next(place for place, cursor in enumerate(cursors) if cursor.has_more and parts[place][-1] == last)
     return [
         int(np.searchsorted(own, last, side="left" if keys_repeat and place > first else "right"))
@@ -157,7 +157,7 @@ def _count_complete(
 
 
 class _Cursor:
-    """A run's rows, read row group by row group or less; the file is open only meanwhile."""
+    """A run's rows, read by row group or less; the file is open only during reads."""
 
     def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int | None) -> None:
         self.part = part
@@ -171,11 +171,11 @@ class _Cursor:
         self._row = 0
 
     def last_key(self, key: Sequence[str]) -> bytes:
-        """The encoded key of the last row held."""
+        """The encoded key of the last row in memory."""
         return encode_key([self.held.column(name)[-1] for name in key])
 
     def fill(self) -> None:
-        """Reads the next row group, or as much of it as may be held, if nothing is held."""
+        """Reads the next row group, or as much of it as fits, if no rows are in memory."""
         while self.held.num_rows == 0 and self.has_more:
             with self._data_files.open(self.part.file) as reader:
                 groups = range(reader.metadata.num_row_groups) if self.part.groups is None else self.part.groups
@@ -188,7 +188,7 @@ class _Cursor:
                 else:
                     batches = list(reader.read_slice(group, self._row, end, mapping))
                     part = pa.Table.from_batches(batches, mapping.schema)
-                    # SUBTLE: a copy, since slices keep all in memory that was decoded for them.
+                    # SUBTLE: a copy, since slices keep everything in memory that was decoded for them.
                     self.held = part.take(pa.array(np.arange(part.num_rows)))
                 self._start = int(reader.row_group_starts[group]) + self._row
                 self._row = end
@@ -202,7 +202,7 @@ class _Cursor:
         return max(_LEAST_ROWS, int(group.num_rows * self._share_bytes // group.total_byte_size))
 
     def take(self, count: int) -> AlignedRows:
-        """Takes so many rows from the front."""
+        """Removes this many rows from the front and returns them."""
         taken = AlignedRows(self.held.slice(0, count), self._start)
         # SUBTLE: a slice without rows keeps all in memory as well.
         self.held = self.held.slice(count) if count < self.held.num_rows else self._nothing

@@ -1,9 +1,9 @@
-"""Finding once which rows of a bucket are superseded, and writing it down: the work of a mark.
+"""Finds which rows of a bucket are superseded, once, and writes the result: the work of building deletion vectors.
 
     live files -> sections whose keys meet -> positions of each, as a read finds them -> one file of positions
 
-Nothing is rewritten. What is held are the keys of a step (`deletion_vectors.py`) and eight bytes for each row found,
-which is less than any read of the section holds.
+Nothing is rewritten. Memory holds the keys of a step (`deletion_vectors.py`) and eight bytes for each row found, which
+is less than any read of the section holds.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
 
 MAX_FOUND_TOGETHER: Final = 1 << 25
-"""Rows that a file of positions may name: 256 MB of them are held at most. A section of more is left to compactions."""
+"""Rows that a file of positions can name: at most 256 MB of them are in memory. Compactions handle larger sections."""
 
 VECTOR_MEMORY_BYTES: Final = 96 << 20
-"""Of key columns held at once, as of rows by a rewrite."""
+"""Size of key columns in memory at once, as for rows of a rewrite."""
 
 
 @dataclass(frozen=True)
 class VectoredSection:
-    """What was found of files whose keys meet.
+    """The result for files whose keys meet.
 
     Args:
         files: All of them, oldest first.
-        vector_files: Those of them that are to name the positions.
+        vector_files: Those of them that will name the positions.
         deleted_count: How many rows are superseded, or deletes.
     """
 
@@ -51,10 +51,10 @@ class VectoredSection:
 
 @dataclass(frozen=True)
 class BuiltVectors:
-    """A file of positions, and of which sections it is.
+    """A file of positions, and its sections.
 
     Args:
-        path: Empty: no row of any section is superseded, and nothing was written.
+        path: Its path; empty: no row of any section is superseded, and nothing was written.
         sections: At least one.
     """
 
@@ -62,15 +62,15 @@ class BuiltVectors:
     sections: tuple[VectoredSection, ...]
 
     def path_of(self, section: VectoredSection) -> str:
-        """What the marked files of a section name."""
+        """The path that the vector files of a section name."""
         return self.path if section.deleted_count else ""
 
 
 def pick_sections(files: Sequence[LiveFile], policy: MergePolicy) -> list[list[LiveFile]]:
-    """The sections of a bucket whose reads merge keys, and need not. Pure.
+    """Returns the sections of a bucket whose reads merge keys, but need not. Pure.
 
-    With a `sequence.field` deletes beat late rows for a while: what was found then is not written down, as with what
-    writers look up.
+    With a `sequence.field` deletes beat late rows for a while, so such results are not written, as with the lookups of
+    writers.
 
     Args:
         files: All live files of the bucket, oldest first.
@@ -98,18 +98,18 @@ def build_deletion_vectors(
     sections: Sequence[Sequence[LiveFile]],
     check: Callable[[], None],
 ) -> BuiltVectors:
-    """Finds which rows of some sections are superseded, and writes it to one file. Blocks.
+    """Finds which rows of some sections are superseded, and writes the positions to one file. Blocks.
 
     Args:
         store: Where the table's files are.
-        schema: The table's.
-        options: The table's.
-        path: Of the file, unless no row is superseded.
-        sections: As of `split_by_rows`.
-        check: Called between sections; what it raises ends the work.
+        schema: The table's schema.
+        options: The table's options.
+        path: The path of the file, unless no row is superseded.
+        sections: Sections as of `split_by_rows`.
+        check: Called between sections; an error that it raises ends the work.
 
     Raises:
-        DataCorrupted: A data file is damaged or missing; named. Nothing is left behind.
+        DataCorrupted: A data file is damaged or missing; named. No file remains.
         LakelogError: The store failed.
     """
     policy, data_files = to_merge_policy(schema, options), DataFiles(store)
@@ -132,11 +132,11 @@ def build_deletion_vectors(
 
 
 def split_by_rows(sections: Sequence[Sequence[LiveFile]], most: int) -> Iterator[list[Sequence[LiveFile]]]:
-    """Sections that are marked together: not too many, and with not too many rows to be found. Pure.
+    """Groups sections that are handled together: not too many, and with not too many rows to find. Pure.
 
     Args:
-        sections: Of one bucket, as of `pick_sections`.
-        most: Of them together.
+        sections: Sections of one bucket, as of `pick_sections`.
+        most: The limit of sections in a group.
     """
     together: list[Sequence[LiveFile]] = []
     rows = 0
@@ -152,11 +152,11 @@ def split_by_rows(sections: Sequence[Sequence[LiveFile]], most: int) -> Iterator
 
 
 def _pick_vector_files(section: Sequence[LiveFile]) -> tuple[LiveFile, ...]:
-    """All but the oldest, which has nothing below it; that one too where its own deletes must be known."""
+    """All but the oldest, which has nothing below it; the oldest too if its own deletes must be known."""
     first, *later = section
     return (first, *later) if first.delete_count else tuple(later)
 
 
 def _count_most(section: Sequence[LiveFile]) -> int:
-    """How many rows are superseded at most: no more than later files have, and the deletes of the oldest one."""
+    """The maximum number of superseded rows: the rows of later files, and the deletes of the oldest one."""
     return section[0].delete_count + sum(file.row_count for file in section[1:])

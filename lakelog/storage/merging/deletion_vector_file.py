@@ -1,11 +1,11 @@
 """Committed positions: which rows of a bucket a commit superseded, as its writer found them when it looked rows up.
 
-A small Parquet file with two columns: `file`, the path of a data file in its table, and `position`, a row's place in
-it. Paths, since files that the commit itself brings have no number yet. Positions hold for good: a row that was
+A small Parquet file with two columns: `file`, the path of a data file in its table, and `position`, a row's position in
+it. It has paths, because files that the commit itself brings have no id yet. Positions stay valid: a row that was
 superseded once is never shown again.
 
-Positions of one commit's own rows are told by these. Those that were found later, of all files of a section at once,
-rest on all of them: such a file also says which files these were, and holds while they stand together.
+The positions of a commit's own lookup are valid by themselves. Positions that were found later, for all files of a
+section at once, depend on all of these files: such a file also lists them, and is valid while all of them are live.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class CommittedDeletionVectors:
-    """What a file of positions says.
+    """The content of a file of positions.
 
     Args:
         by_path: Rising positions by the data file's path.
-        sections: Paths of files that hold only together; empty: each position holds by itself.
+        sections: Paths of files that are valid only together; empty: each position is valid by itself.
     """
 
     by_path: Mapping[str, RowIndices]
     sections: Sequence[Collection[str]] = ()
 
     def hold_for(self, paths: Collection[str]) -> bool:
-        """Whether they hold among some files, which are all whose keys meet. Pure."""
+        """Whether they are valid among some files, which are all whose keys meet. Pure."""
         there = set(paths)
         return all(there.isdisjoint(section) or there.issuperset(section) for section in self.sections)
 
@@ -64,13 +64,13 @@ def write_deletion_vectors(
 
     Args:
         store: Where the table's files are.
-        path: Where to write.
+        path: The path to write to.
         deleted: Rising positions by the file's path.
-        sections: Paths of the files that positions were found in together, and that they rest on; empty where each is
-            known by itself.
+        sections: Paths of the files whose positions were found together, and which the positions depend on; empty if
+            each is valid by itself.
 
     Raises:
-        AlreadyExists: There is such a file; as all other errors of the store.
+        AlreadyExists: There is such a file; other errors of the store are possible as well.
     """
     names = sorted(deleted)
     numbers = np.repeat(np.arange(len(names), dtype=np.int32), [len(deleted[name]) for name in names])
@@ -89,7 +89,7 @@ def write_deletion_vectors(
         store_schema=False,
     ) as parquet:
         parquet.write_table(pa.Table.from_arrays([files, pa.array(indices)], schema=_SCHEMA))
-        # What it is stands in it too, so that a file put in another's place by hand is found out.
+        # The file contains its own path, so a file that was moved to another's place is detected.
         parquet.add_key_value_metadata({PATH_KEY: path})
         if sections:
             parquet.add_key_value_metadata({_SECTIONS_KEY: json.dumps([list(each) for each in sections])})
@@ -110,7 +110,7 @@ def write_deletion_vectors(
 
 
 def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVectors:
-    """Reads what `write_deletion_vectors` wrote. Blocks.
+    """Reads a file that `write_deletion_vectors` wrote. Blocks.
 
     Raises:
         DataCorrupted: It is damaged or missing; named.

@@ -1,14 +1,15 @@
 """Deletion vectors: which rows of a primary-key bucket's live files a read leaves out (docs/decisions/0017).
 
-Objectives, which conflict: what needs no merging is not touched; keys are read once, and nothing but keys, sequence
-columns and kinds; memory is bounded whatever a bucket holds; the answer is a pure function of files that never change,
-so that it can be cached and computed anywhere.
+Objectives, which conflict: what needs no merging is not touched; keys are read once, and only keys, sequence columns
+and kinds; memory is bounded for any bucket; the answer depends only on files that never change, so it can be cached and
+computed anywhere.
 
 A bucket's files are split into sections whose key ranges do not meet. A section of one file without deletes costs
-nothing, one of a single file with deletes only its kinds. Where all commits behind the oldest file looked their old
-rows up, their positions are committed and only read, file by file (`deletion_vector_file.py`). Others are merged at
-once where their keys fit into the memory given, else step by step: a row group of each file is held, all rows up to the
-lowest of the files' last keys held are complete and merged, then the files that ran dry go on.
+nothing; one of a single file with deletes needs only its kinds. If all commits after the oldest file looked their old
+rows up, their positions are committed and only read, file by file (`deletion_vector_file.py`). Other sections are
+merged at once if their keys fit into the given memory, else step by step: memory holds a row group of each file; all
+rows up to the lowest of the files' last keys in memory are complete and are merged; then the exhausted files are read
+further.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from lakelog.storage.parquet.own_columns import KIND_FIELD, pick_own_fields
 from lakelog.storage.parquet.row_groups import pick_row_groups
 
 DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
-"""Of key columns held at once; merging them takes about three times as much for a moment."""
+"""Size of key columns in memory at once; merging them takes about three times as much for a moment."""
 
 _FEW_KEYS: Final = 8
-"""Where a condition leaves one row in so many, merging their keys is cheaper than reading all committed positions."""
+"""If a condition leaves one row in this many, merging their keys is cheaper than reading all committed positions."""
 
 _POSITION_BYTES: Final = 8
 _READ_THREADS: Final = 2
@@ -62,15 +63,15 @@ RowIndices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MergePolicy:
-    """What decides between rows of one key (semantics 1.3). Picklable, hashable.
+    """Decides between rows of one key (semantics 1.3). Picklable, hashable.
 
     Args:
         key: The primary key's columns without partition columns.
         sequence: `sequence.field`.
         sequence_descending: `sequence.field.sort-order` is desc.
         delete_retention_ms: `sequence.delete-retention`.
-        keeps_deletes: Rows that take away are left out only where a later row of their key is there too, as in what one
-            commit wrote (semantics 3.3).
+        keeps_deletes: Leave deletes out only if a later row of their key is there too, as among the rows of one commit
+            (semantics 3.3).
         keep_first: The first row of a key stays, as with the merge engine `first-row`.
     """
 
@@ -94,10 +95,10 @@ def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
 
 
 class DeletionVectorCache:
-    """Positions found before, by file set; the least used go when it is full. Threads may share it.
+    """Computed positions, by file set; the least recently used are evicted when it is full. Threads may share it.
 
     Args:
-        max_bytes: What the positions may take; 0 keeps nothing.
+        max_bytes: The limit of the positions' size; 0 stores nothing.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -107,7 +108,7 @@ class DeletionVectorCache:
         self._found: OrderedDict[object, tuple[RowIndices | None, ...]] = OrderedDict()
 
     def get(self, key: object) -> tuple[RowIndices | None, ...] | None:
-        """What was found for these files, or None."""
+        """Returns the result for these files, or None."""
         with self._lock:
             found = self._found.get(key)
             if found is not None:
@@ -121,7 +122,7 @@ class DeletionVectorCache:
             self._held_bytes = 0
 
     def put(self, key: object, found: tuple[RowIndices | None, ...]) -> None:
-        """Keeps what was found, unless it is larger than the whole cache."""
+        """Stores a result, unless it is larger than the whole cache."""
         size_bytes = _size_bytes(found)
         with self._lock:
             if size_bytes > self._max_bytes or key in self._found:
@@ -146,15 +147,15 @@ def find_deletion_vectors(
     """Finds the rows of one bucket's live files that a read leaves out. Runs on executors; blocks on storage.
 
     Args:
-        store: Where the table's files are; or the files of the read that this is for, which shares its footers.
-        files: All live files of one bucket (or all whose keys can meet what is read), in the order of
+        store: Where the table's files are; or the files of the read that needs this, which shares its footers.
+        files: All live files of one bucket (or all whose keys can meet the keys to read), in the order of
             `order_snapshot` and `order_ordinal`.
-        schema: What to read with.
-        policy: What decides between rows of one key.
-        key_predicate: A condition on key columns that all rows which matter fulfil; other rows to leave out may then be
-            missing from the answer, and only row groups with such keys are read.
-        memory_bytes: Bytes of key columns to hold at once; a row group's keys of each overlapping file in any case.
-        cache: Where to look first and to keep the answer.
+        schema: The schema to read with.
+        policy: Decides between rows of one key.
+        key_predicate: A condition on key columns that all relevant rows fulfil. The answer may then lack other rows,
+            and only row groups with such keys are read.
+        memory_bytes: Bytes of key columns in memory at once; a row group's keys of each overlapping file in any case.
+        cache: Where to look first and to store the answer.
 
     Returns:
         For each file the rising positions to leave out; None: the whole file is read as it is.
@@ -180,11 +181,11 @@ def find_deletion_vectors(
 
 
 def are_committed(files: Sequence[LiveFile]) -> bool:
-    """Whether it is committed which rows of some files of one section, oldest first, are superseded. Pure.
+    """Whether the superseded rows of some files of one section, oldest first, are committed. Pure.
 
-    Whoever brought a file knew what it supersedes in all that was there; the oldest one has nothing below it, and only
-    its own deletes must be known. What a compaction put below a file afterwards was not there, though it holds the same
-    rows: the positions are of the files that it replaced.
+    The writer of a file knew what it supersedes in all that was there. The oldest file has nothing below it, and only
+    its own deletes must be known. A file that a compaction put below another one afterwards was not there, though it
+    has the same rows: the positions belong to the files that it replaced.
     """
     first, *later = files
     if first.deletion_vector_path is None and first.delete_count:
@@ -198,21 +199,21 @@ def are_committed(files: Sequence[LiveFile]) -> bool:
 
 
 def merge_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> int:
-    """About how many bytes are held to find which rows of a section's files are superseded. Pure."""
+    """About how many bytes it takes to find which rows of a section's files are superseded. Pure."""
     if are_committed(files):
-        # A mask for each file, and the answer, in which a row stands once for the later one that supersedes it.
+        # A mask for each file, and the answer, which has a superseded row once for each later one that supersedes it.
         return sum(file.row_count for file in files) + sum(file.row_count for file in files[1:]) * _POSITION_BYTES
     return key_bytes(files, schema, policy)
 
 
 def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy, rows: int | None = None) -> int:
-    """About how many bytes the columns take by which files are merged. Pure.
+    """About how many bytes the columns take that decide the merge of files. Pure.
 
     Args:
-        files: Of one section.
-        schema: What to read with.
-        policy: Which columns these are.
-        rows: That take part; None: all.
+        files: Files of one section.
+        schema: The schema to read with.
+        policy: Names these columns.
+        rows: The number of rows in the merge; None: all.
     """
     count = sum(file.row_count for file in files) if rows is None else rows
     return count * row_bytes(schema.arrow, (*policy.key, *policy.sequence))
@@ -256,13 +257,13 @@ class _Section:
         return [each.to_file_indices(indices) for each, indices in zip(picked, found, strict=True)]
 
     def _read_committed(self) -> list[RowIndices | None] | None:
-        """What is committed; None where it was found among files of which some are not there any more."""
+        """The committed positions; None if they depend on files that are no longer there."""
         store = self._data_files.store
         masks = _Masks(self._files, store.location)
         here = {file.path for file in self._files}
         paths = list(dict.fromkeys(file.deletion_vector_path for file in self._files if file.deletion_vector_path))
         with ThreadPoolExecutor(_READ_THREADS) as pool:
-            # One file after the other: together they also name all that compactions have replaced since.
+            # One file after the other: together they also name all files that compactions have replaced since.
             for found in look_ahead(pool, lambda path: read_deletion_vectors(store, path), paths, _READ_THREADS):
                 if not found.hold_for(here):
                     return None
@@ -270,7 +271,7 @@ class _Section:
         return masks.to_positions()
 
     def _pick(self, file: LiveFile) -> _PickedFile:
-        # Without their kinds, deletes are rows like others.
+        # Without their kinds, deletes are like other rows.
         own = [] if self._policy.keeps_deletes else pick_own_fields(file, self._policy.sequence)
         fields = [*self._fields, *own]
         if self._predicate is None:
@@ -311,14 +312,14 @@ class _Section:
 
 @dataclass(frozen=True)
 class _PickedFile:
-    """What of a file takes part in a merge, how many rows that are, and where its row groups start."""
+    """The part of a file in a merge, the number of its rows, and where its row groups start."""
 
     part: RunPart
     row_count: int
     starts: RowIndices | None
 
     def to_file_indices(self, indices: RowIndices) -> RowIndices:
-        """Turns positions among the rows picked into positions in the file."""
+        """Turns positions among the picked rows into positions in the file."""
         if self.part.groups is None or self.starts is None or len(indices) == 0:
             return indices
         lengths = np.diff(self.starts)[self.part.groups]
@@ -328,11 +329,11 @@ class _PickedFile:
 
 
 class _Masks:
-    """Which rows of some files commits have named: a byte for each row of a file of which there are any.
+    """The rows of some files that commits have named: a byte for each row of a file with any such row.
 
     Args:
-        files: Of one section.
-        location: Of the table, for messages.
+        files: Files of one section.
+        location: The table's location, for messages.
     """
 
     def __init__(self, files: Sequence[LiveFile], location: str) -> None:
@@ -341,7 +342,7 @@ class _Masks:
         self._masks: dict[str, npt.NDArray[np.bool_]] = {}
 
     def add(self, found: Mapping[str, RowIndices]) -> None:
-        """Takes what one commit has named, by the file's path; files that are not of the section are passed over."""
+        """Adds the positions of one commit, by the file's path; ignores files outside the section."""
         for file in self._files:
             indices = found.get(file.path)
             if indices is None:
@@ -357,7 +358,7 @@ class _Masks:
             self._masks[file.path][indices] = True
 
     def to_positions(self) -> list[RowIndices | None]:
-        """For each file the rising positions, each once; empties it, so that a file's rows are held in one form."""
+        """For each file the rising positions, each once; empties itself, so that memory holds a file's rows once."""
         masks = (self._masks.pop(file.path, None) for file in self._files)
         return [None if mask is None else np.flatnonzero(mask) for mask in masks]
 

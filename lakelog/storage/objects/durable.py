@@ -1,4 +1,4 @@
-"""Having the disk keep what was written, before anybody is told that it is there."""
+"""Makes the disk store what was written, before a caller learns that it is there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What pyarrow's files raise while they are read or written, as errors of lakelog.
+"""Translates errors of pyarrow's open files during reads and writes into errors of lakelog.
 
-What stores raise when a file is opened, listed or deleted, they translate themselves; here is what comes later, out of
-the open files that they have handed out.
+Stores themselves translate errors of opening, listing and deleting; this module translates later ones, which come from
+the open files that stores have returned.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from lakelog.storage.objects.s3 import translate_s3_error
 
 
 def translate_io_error(error: OSError, name: str) -> LakelogError | None:
-    """Returns the lakelog error that says what an error of the file `name` means.
+    """Returns the lakelog error for an error of the file `name`.
 
     Args:
-        error: As pyarrow raised it.
+        error: The error that pyarrow raised.
         name: The file's absolute URI.
 
     Returns:
-        None where the error is not one of the store: pyarrow raises OSError for damaged files, too.
+        None if the error is not one of the store: pyarrow raises OSError for damaged files, too.
     """
     if error.errno is not None:
         return translate_os_error(error, name)

@@ -19,9 +19,9 @@ from lakelog.storage.objects.store import StoredObject, check_path, check_prefix
 class LocalStore:
     """Files below a folder.
 
-    An object is made under its own name with O_EXCL, so that two writers never share one, and counts as durable after
-    its data and every folder on the way to it that was made for it are synchronised. A file that a crash cuts short is
-    garbage of an attempt that never committed.
+    An object is made under its own name with O_EXCL, so two writers never share one. It counts as durable after its
+    data and all newly made folders on its path are synchronised. A file that a crash cuts short belongs to an attempt
+    that never committed.
 
     Args:
         root: Absolute path of the folder; it is made with the first object.
@@ -58,14 +58,14 @@ class LocalStore:
             try:
                 _make_empty(target)
             except FileNotFoundError:
-                # Another writer of the same attempt took its last file back and the folder with it. That writer
-                # removes it once, so that once more is enough.
+                # Another writer of the same attempt removed its last file and the folder with it. It does so once, so
+                # one more try is enough.
                 unsynced = _make_folders(target.parent)
                 _make_empty(target)
             return LocalWriter(target, unsynced)
 
     def delete(self, path: str) -> bool:
-        """Removes a file; its folders stay."""
+        """Removes a file; its folders remain."""
         target = self._resolve(path)
         with _translated(target):
             try:
@@ -75,11 +75,11 @@ class LocalStore:
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes files, then the folders that this left empty."""
+        """Removes files, then the folders that are empty after this."""
         for path in paths:
             self.delete(path)
         for folder in {self._resolve(path).parent for path in paths}:
-            # Not empty, or gone already: another writer's business.
+            # Not empty, or gone already: another writer uses or removed it.
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
@@ -93,7 +93,7 @@ class LocalStore:
         return to_pages(self._walk(self._root), page_size)
 
     def delete_empty_folders(self) -> None:
-        """Removes the folders without files, the deepest first; one that gets a file meanwhile stays."""
+        """Removes the folders without files, the deepest first; one that gets a file meanwhile remains."""
         with _translated(self._root):
             for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise_unless_missing):
                 with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ class LocalStore:
 
 
 class LocalWriter:
-    """A file that is being written.
+    """A file during its write.
 
     Args:
         target: The file, which exists and is empty.
@@ -135,7 +135,7 @@ class LocalWriter:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """Where its bytes go."""
+        """The stream for its bytes."""
         return self._sink
 
     def commit(self) -> int:
@@ -167,14 +167,14 @@ class LocalWriter:
 
 
 def _make_empty(target: Path) -> None:
-    # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
+    # SUBTLE: Arrow's own file opens with O_TRUNC. The winner of O_EXCL owns the name, so truncating is harmless.
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
 
 
 def _make_folders(folder: Path) -> list[Path]:
     """Makes a folder and its parents; returns those whose entries changed: the parents of new ones, and itself."""
     try:
-        # Nearly always the parents are there: an attempt's folder is new, the table's is not.
+        # Nearly always the parents exist: an attempt's folder is new, the table's is not.
         os.mkdir(folder)
     except FileExistsError:
         return [folder]
@@ -206,7 +206,7 @@ def _translated(target: Path) -> Iterator[None]:
 
 
 def translate_os_error(error: OSError, name: str) -> LakelogError:
-    """Returns the lakelog error that says what an operating system's error on the file `name` means."""
+    """Returns the lakelog error for an operating system's error on the file `name`."""
     metadata = {"path": name}
     if isinstance(error, FileNotFoundError):
         return NotFound(f"File {name} does not exist.", reason="FILE_NOT_FOUND", metadata=metadata)

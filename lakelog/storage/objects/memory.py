@@ -16,7 +16,7 @@ class MemoryStore:
     """Objects that live as long as the store; it cannot be pickled, since a copy would be another store.
 
     Args:
-        name: Tells stores apart in messages and locations.
+        name: Distinguishes stores in messages and locations.
         clock: Gives the objects their times.
     """
 
@@ -43,7 +43,7 @@ class MemoryStore:
         return pa.BufferReader(self._find(path)[0])
 
     def create(self, path: str) -> MemoryWriter:
-        """Begins a new object; it can be seen when it is committed."""
+        """Begins a new object; it is visible after its commit."""
         check_path(path)
         with self._lock:
             if path in self._objects or path in self._open:
@@ -100,10 +100,10 @@ class MemoryStore:
 
 
 class MemoryWriter:
-    """An object that is being written to memory.
+    """An object during its write to memory.
 
     Args:
-        end: Called once with the bytes, or with None when the object is given up.
+        end: Called once with the bytes, or with None if the object is abandoned.
     """
 
     def __init__(self, end: Callable[[pa.Buffer | None], None]) -> None:
@@ -113,18 +113,18 @@ class MemoryWriter:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """Where its bytes go."""
+        """The stream for its bytes."""
         return self._sink
 
     def commit(self) -> int:
-        """Shows the object, and returns its size."""
+        """Makes the object visible, and returns its size."""
         data = self._sink.getvalue()
         self._ended = True
         self._end(data)
         return int(data.size)
 
     def abort(self) -> None:
-        """Forgets the object."""
+        """Discards the object."""
         if not self._ended:
             self._ended = True
             self._end(None)

@@ -1,8 +1,8 @@
 """Objects in S3 and stores that speak its protocol.
 
-pyarrow's S3 file system (26) has no conditional write (`If-None-Match`). What keeps two writers from sharing an object
-is therefore the name: every data file stands in the folder of its attempt, whose id the metastore gives out once.
-`create` looks first whether the object exists, which finds mistakes but is no guarantee between two writers.
+pyarrow's S3 file system (26) has no conditional write (`If-None-Match`). So the name keeps two writers from sharing an
+object: every data file is in the folder of its attempt, and the metastore gives out each attempt id once. `create`
+first checks whether the object exists, which finds mistakes but is no guarantee between two writers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class S3Store:
 
     @cached_property
     def filesystem(self) -> fs.S3FileSystem:
-        """Arrow's way to the bucket."""
+        """Arrow's file system for the bucket."""
         settings = self._settings
         endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
         if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
@@ -74,7 +74,7 @@ class S3Store:
             access_key=settings.access_key_id,
             secret_key=settings.secret_access_key,
             session_token=settings.session_token,
-            # Asking Amazon for a region that an endpoint of one's own makes meaningless would be a call into the dark.
+            # Asking Amazon for a region, which a custom endpoint makes meaningless, would be a useless call.
             region=settings.region or ("us-east-1" if endpoint else None),
             scheme=endpoint.scheme if endpoint else None,
             endpoint_override=endpoint.netloc if endpoint else None,
@@ -89,7 +89,7 @@ class S3Store:
             return self.filesystem.open_input_file(key)
 
     def create(self, path: str) -> S3Writer:
-        """Begins a new object by a multipart upload; it can be seen when it is committed."""
+        """Begins a new object by a multipart upload; it is visible after its commit."""
         key = self._key(path)
         with self._translated(key):
             self._check_free(key)
@@ -126,7 +126,7 @@ class S3Store:
         return iter(sorted(found, key=lambda object_: object_.path))
 
     def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
-        """All objects in pages. What Arrow lists at once takes some 200 bytes an object until the last page."""
+        """All objects in pages. A listing of Arrow takes some 200 bytes per object until the last page."""
         folder = "/".join(part for part in (self._bucket, self._prefix) if part)
         skipped = len(self.location) - len("s3://")
         with self._translated(folder):
@@ -166,10 +166,10 @@ class S3Store:
 
 
 class S3Writer:
-    """An object that is being uploaded.
+    """An object during its upload.
 
     Args:
-        store: Where it goes.
+        store: The store of the object.
         path: Its path in the store.
         sink: The upload.
     """
@@ -182,7 +182,7 @@ class S3Writer:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """Where its bytes go; parts are uploaded in the background."""
+        """The stream for its bytes; parts are uploaded in the background."""
         return self._sink
 
     def commit(self) -> int:
@@ -194,7 +194,7 @@ class S3Writer:
         return size_bytes
 
     def abort(self) -> None:
-        """Ends the upload and removes the object: pyarrow can only complete an upload, not give it up."""
+        """Ends the upload and removes the object: pyarrow can only complete an upload, not abort it."""
         if self._ended:
             return
         self._ended = True
@@ -205,9 +205,9 @@ class S3Writer:
 
 
 def translate_s3_error(error: BaseException, key: str) -> LakelogError:
-    """Returns the lakelog error that says what S3's error on an object means.
+    """Returns the lakelog error for S3's error on an object.
 
-    Only Amazon's own error word is repeated: the texts may hold request headers.
+    Only Amazon's own error code is repeated: the texts may contain request headers.
     """
     found = _ERROR_CODE.search(str(error))
     code = found.group(1) if found else type(error).__name__

@@ -1,4 +1,4 @@
-"""Which files of a user's a path means: a file, a folder with all that is below it, or a glob; here or in S3."""
+"""Resolves a user's path to files: a file, a folder with everything below it, or a glob; local or in S3."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from lakelog.storage.objects.stores import Stores
 
 S3: Final = "s3://"
 _HIDDEN: Final = (".", "_")
-"""What the names of files begin with that programs keep beside the data, as `_SUCCESS`."""
+"""First characters of the names of files that programs put beside the data, such as `_SUCCESS`."""
 
 _MAGIC: Final = re.compile(r"[*?[]")
 
 
 def expand_path(given: str) -> list[str]:
-    """The files of this machine that a path means.
+    """Returns the files of this machine that a path means.
 
     Args:
         given: A file, a folder, which stands for all files below it, or a glob, in which `**` stands for any folders.
-            In folders and globs names that begin with `.` or `_` are passed over.
+            In folders and globs, names that begin with `.` or `_` are skipped.
 
     Returns:
-        By name. What is no folder and has no sign of a glob is returned as it is, though it may not be there.
+        The files by name. A path that is no folder and no glob is returned as it is, even if it does not exist.
 
     Raises:
-        NotFound: There is no file in the folder, or none that the glob matches.
+        NotFound: There is no file in the folder, or none matches the glob.
     """
     if os.path.isdir(given):
         return _require(given, _walk(given), "The folder {} holds no files.")
@@ -44,7 +44,7 @@ def expand_path(given: str) -> list[str]:
 
 
 def open_paths(given: Sequence[str], stores: Stores) -> tuple[fs.FileSystem, list[str]]:
-    """Where the files of some paths are, and their paths there.
+    """Returns the store of some paths, and the paths of their files in it.
 
     Args:
         given: Paths as of `expand_path`, or `s3://bucket/...`, folders and globs too; all here or all in one bucket.
@@ -52,7 +52,7 @@ def open_paths(given: Sequence[str], stores: Stores) -> tuple[fs.FileSystem, lis
 
     Raises:
         NotFound: A path means no file.
-        InvalidArgument: The paths are of several places, or of one that cannot be read.
+        InvalidArgument: The paths belong to several places, or to one that cannot be read.
         LakelogError: The bucket cannot be read.
     """
     buckets = {path.removeprefix(S3).partition("/")[0] if path.startswith(S3) else "" for path in given}
@@ -90,7 +90,7 @@ def _expand_key(filesystem: fs.FileSystem, given: str) -> list[str]:
     except (OSError, LakelogError) as error:
         raise translate_s3_error(error, key) from error
     names = [info.path for info in infos if info.type == fs.FileType.File]
-    # Of folders that programs keep beside the data nothing is taken, too.
+    # Files in folders that programs put beside the data are skipped, too.
     found = [name for name in names if not any(map(_is_hidden, name[len(folder) :].split("/")))]
     return _require(given, sorted(name for name in found if matches.fullmatch(name)), "There is no file {}.")
 

@@ -1,8 +1,8 @@
-"""The object store as lakelog sees it: whole objects under one location, made once and never changed.
+"""The object store of lakelog: whole objects under one location, made once and never changed.
 
 What belongs here: the protocol and the rules for paths. Implementations are `local.py`, `s3.py` and `memory.py`, and
-`stores.py` knows which of them a location means; one contract suite (`tests/contract/storage`) runs over all of them.
-Foreign errors are translated there, so that callers see only those of `lakelog.errors`.
+`stores.py` chooses one by location; one contract suite (`tests/contract/storage`) runs over all of them. They translate
+foreign errors, so callers see only those of `lakelog.errors`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class StoredObject:
 
 
 class ObjectWriter(Protocol):
-    """An object that is being written; exactly one of `commit` and `abort` ends it."""
+    """An object during its write; exactly one of `commit` and `abort` ends it."""
 
     @property
     def sink(self) -> pa.NativeFile:
-        """Where its bytes go, in order."""
+        """The stream for its bytes, in order."""
         ...
 
     def commit(self) -> int:
@@ -45,15 +45,15 @@ class ObjectWriter(Protocol):
         ...
 
     def abort(self) -> None:
-        """Takes back what was written; idempotent, does nothing after `commit`, and never raises."""
+        """Removes what was written; idempotent, does nothing after `commit`, and never raises."""
         ...
 
 
 class ObjectStore(Protocol):
     """Objects under one location. All methods block and may be called from several threads; stores pickle.
 
-    Paths are relative to the location (`check_path`). Every method raises InvalidArgument for a path that is not,
-    PermissionDenied where the store refuses, Unavailable where it cannot be reached.
+    Paths are relative to the location (`check_path`). Every method raises InvalidArgument for any other path,
+    PermissionDenied if the store refuses, and Unavailable if it cannot be reached.
     """
 
     @property
@@ -66,31 +66,31 @@ class ObjectStore(Protocol):
         ...
 
     def create(self, path: str) -> ObjectWriter:
-        """Begins a new object; AlreadyExists when there is one, which stays as it is."""
+        """Begins a new object; raises AlreadyExists if there is one, which stays unchanged."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Removes an object; False when there was none. Idempotent."""
+        """Removes an object; returns False if there was none. Idempotent."""
         ...
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes objects; those that do not exist are no error. Idempotent."""
+        """Removes objects; missing ones are no error. Idempotent."""
         ...
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All objects in the folder `prefix` and below it, by path; none when there is no such folder."""
+        """All objects in the folder `prefix` and below it, by path; none if there is no such folder."""
         ...
 
     def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
         """All objects of the location in pages, in no order, so that millions need little memory.
 
-        What is made or deleted while it goes on may be left out or shown. Objects whose names no `check_path` takes,
-        which others have put there, are left out.
+        Objects that are made or deleted meanwhile may or may not be included. Objects whose names `check_path` refuses,
+        which other programs have put there, are left out.
         """
         ...
 
     def delete_empty_folders(self) -> None:
-        """Removes the folders without objects, the location's own among them, where a store has folders at all."""
+        """Removes the folders without objects, including the location's own, if the store has folders at all."""
         ...
 
     def size(self, path: str) -> int:
@@ -100,7 +100,7 @@ class ObjectStore(Protocol):
 
 @dataclass(frozen=True)
 class S3Settings:
-    """How to reach S3. What is None is found by the AWS SDK's own rules (profile, instance metadata ...).
+    """How to reach S3. The AWS SDK's own rules (profile, instance metadata ...) replace values that are None.
 
     Args:
         endpoint: URL of a store that is not Amazon's, for instance `http://127.0.0.1:8333`.
@@ -122,7 +122,7 @@ def check_path(path: str) -> str:
 
     Raises:
         InvalidArgument: It is absolute, empty, too long, or has a part other than letters, digits and `_ . = -` that
-            begins with a letter, digit or `_`; so it can hold neither `..` nor a scheme.
+            begins with a letter, digit or `_`; so it can contain neither `..` nor a scheme.
     """
     if not is_path(path):
         raise InvalidArgument(
@@ -133,17 +133,17 @@ def check_path(path: str) -> str:
 
 
 def is_path(path: str) -> bool:
-    """Whether `check_path` takes a path. Pure."""
+    """Whether `check_path` accepts a path. Pure."""
     return len(path) <= MAX_PATH_LENGTH and all(_SEGMENT.fullmatch(segment) for segment in path.split("/"))
 
 
 def to_pages(found: Iterable[StoredObject], page_size: int) -> Iterator[list[StoredObject]]:
-    """Objects in pages of at most so many, those left out whose names no `check_path` takes."""
+    """Objects in pages of at most this size, without names that `check_path` refuses."""
     named = (each for each in found if is_path(each.path))
     while page := list(itertools.islice(named, page_size)):
         yield page
 
 
 def check_prefix(prefix: str) -> str:
-    """Checks a folder's path as `check_path` does; a slash at its end is left out, and empty means the location."""
+    """Checks a folder's path as `check_path` does; removes a slash at its end; empty means the location."""
     return check_path(prefix.rstrip("/")) if prefix else ""

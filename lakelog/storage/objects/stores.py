@@ -1,4 +1,4 @@
-"""Which store a location means, and the stores of many tables: one for each location, made when it is first needed."""
+"""Chooses the store of a location; and the stores of many tables: one for each location, made on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STORE_SETTINGS: Final = ("endpoint", "region")
 
 
 class Stores(Protocol):
-    """Gives the store of a table's location; may be called from several threads."""
+    """Returns the store of a table's location; several threads may call it."""
 
     def open(self, location: str) -> ObjectStore:
         """The store of a location, as of `open_store`."""
@@ -21,7 +21,7 @@ class Stores(Protocol):
 
 
 class LocationStores:
-    """Stores by their URI; each location's store is kept. Pickles as its settings.
+    """Stores by their URI, one for each location. Pickles as its settings.
 
     Args:
         s3: How to reach S3.
@@ -45,11 +45,11 @@ class LocationStores:
 
 
 def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
-    """Returns the store of a location; does not touch it.
+    """Returns the store of a location; does not access it.
 
     Args:
-        location: `file:///folder/` or `s3://bucket/prefix/`, where the latter may say `?endpoint=...&region=...`.
-        s3: How to reach S3; what the location says goes before it.
+        location: `file:///folder/` or `s3://bucket/prefix/`; the latter may have `?endpoint=...&region=...`.
+        s3: How to reach S3; settings of the location take precedence.
 
     Raises:
         InvalidArgument: The location is none of these.

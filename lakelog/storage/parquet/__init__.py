@@ -1,1 +1,1 @@
-"""Parquet files: read, written, cut into row groups."""
+"""Parquet files: reading, writing, row groups."""

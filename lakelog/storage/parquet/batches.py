@@ -1,4 +1,4 @@
-"""Batches of a size that is worth handing on."""
+"""Joins small batches to a useful size."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pyarrow as pa
 
 _ROWS: Final = 1 << 15
 _BYTES: Final = 8 << 20
-"""What small batches are joined up to; half of it is enough."""
+"""The target size of joined batches; half of it is enough."""
 
 
 def join_small_batches(
     batches: Iterable[pa.RecordBatch], *, max_rows: int = _ROWS, max_bytes: int = _BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Joins small batches of one schema that follow each other; the rows stay in their order.
+    """Joins successive small batches of one schema; the rows stay in order.
 
-    A table of many small files is read in as many batches, and each costs whoever takes it more than its rows do.
+    A table of many small files is read in as many batches, and each costs its consumer more than its rows do.
 
     Args:
         batches: None of them empty.
-        max_rows: Of a batch that is joined.
-        max_bytes: Of a batch that is joined.
+        max_rows: Limit of a joined batch.
+        max_bytes: Limit of a joined batch.
     """
     held: list[pa.RecordBatch] = []
     rows = size_bytes = 0

@@ -1,4 +1,4 @@
-"""The data files of one read: each may be opened several times, its footer is fetched and checked once."""
+"""The data files of one read: each can be opened several times; its footer is fetched and checked once."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.parquet.reader import DataFileReader
 
 _MAX_FOOTER_BYTES: Final = 16 << 20
-"""As stored; in memory they take several times as much."""
+"""Stored size; in memory footers take several times as much."""
 
 
 class DataFiles:
-    """Opens a table's data files and remembers footers, those used last. Threads may share it.
+    """Opens a table's data files and caches footers, the most recently used ones. Threads may share it.
 
-    Merging looks into a file before its rows are read, and a read opens a file anew for each portion of its row groups:
-    from an object store each footer would be one more round trip, and to parse it takes longer than to read a point.
+    Merging reads from a file before its rows are read, and a read opens a file again for each portion of its row
+    groups: each footer would be one more round trip to an object store, and parsing it takes longer than reading a
+    point.
 
     Args:
         store: Where the table's files are.
-        max_footer_bytes: What the footers that are remembered may take; 0 remembers none.
-        counts: Told of row groups that are read as a whole; None: nobody is.
+        max_footer_bytes: Size limit of the cached footers; 0 caches none.
+        counts: Counts row groups that are read as a whole; None: nothing is counted.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class DataFiles:
         """Opens a file for one thread; the caller closes it.
 
         Raises:
-            DataCorrupted: It is missing, damaged, or not what the plan says.
+            DataCorrupted: It is missing, damaged, or differs from the plan.
         """
         with self._lock:
             known = self._footers.get(file.path)

@@ -1,4 +1,4 @@
-"""One data file in the making, together with what the commit says of it: counts, key bounds, column statistics."""
+"""Builds one data file with its entry in the commit: counts, key bounds, column statistics."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class FileBuilder:
         store: Where the table's files are.
         path: The file's path.
         schema: The table's columns.
-        encoding: How they are encoded.
+        encoding: How the columns are encoded.
         partition: Encoded partition values.
         bucket: The bucket.
         with_row_kind: Whether the file has a row-kind column.
-        further: The columns behind it, which the rows have behind the table's.
-        target_size_bytes: From which size on the file is full.
+        further: Further columns, which follow the table's in the file and in the rows.
+        target_size_bytes: The size from which on the file is full.
         level: The file's level.
     """
 
@@ -71,10 +71,10 @@ class FileBuilder:
         return self._writer.size_bytes >= self._target_bytes
 
     def count_going_on(self, rows: pa.Table) -> int:
-        """How many rows from the front belong into this file though it is full; 0: it may end here.
+        """How many rows from the front must go into this file though it is full; 0: it may end here.
 
-        Bounds of long keys are cut, so that those of neighbours may be the same though no key is. Where the files of a
-        level are one sorted run, such rows go on in one file, however large it gets.
+        Bounds of long keys are truncated, so bounds of adjacent rows can be equal though their keys differ. If the
+        files of a level form one sorted run, such rows stay in one file, however large it gets.
         """
         if not self._schema.primary_key or self._last_key is None:
             return 0
@@ -82,17 +82,17 @@ class FileBuilder:
         if _are_apart(self._last_key, encode_key([column[0] for column in columns])):
             return 0
         keys = encode_rows([column.combine_chunks() for column in columns])
-        # Only where what is left of them changes.
+        # Only if the rest of the rows would change.
         cut = pc.binary_slice(keys, 0, DEFAULT_BOUND_LENGTH)
         changes = np.flatnonzero(pc.not_equal(cut[1:], cut[:-1]).to_numpy(zero_copy_only=False)) + 1
         ends = (int(place) for place in changes if _are_apart(keys[place - 1].as_py(), keys[place].as_py()))
         return next(ends, rows.num_rows)
 
     def write_until_full(self, table: pa.Table, kinds: Kinds | None) -> int:
-        """Writes rows from the front until none is left or the file is full, at least one row group.
+        """Writes rows from the front until none remains or the file is full, at least one row group.
 
         Args:
-            table: Columns of the table, then the further ones; sorted by key in tables that have one, behind all rows
+            table: Columns of the table, then the further ones; in tables with a key sorted by it, after all rows
                 written before.
             kinds: A code for each row, for a file with a row-kind column.
 
@@ -108,7 +108,7 @@ class FileBuilder:
         return written
 
     def finish(self) -> DataFile:
-        """Makes the file durable and returns what the commit says of it."""
+        """Makes the file durable and returns its entry for the commit."""
         size_bytes = self._writer.finish()
         return DataFile(
             path=self.path,
@@ -125,7 +125,7 @@ class FileBuilder:
         )
 
     def abort(self) -> None:
-        """Takes the file back where it is not finished; never raises."""
+        """Removes the file if it is not finished; never raises."""
         self._writer.abort()
 
     def _write_row_group(self, rows: pa.Table, kinds: Kinds | None) -> None:

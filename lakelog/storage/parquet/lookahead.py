@@ -1,4 +1,4 @@
-"""Doing the next pieces of work while the results of the first ones are used."""
+"""Computes the next items while the results of the first ones are used."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def look_ahead(
     """Applies `work` to the items in the threads of an executor, at most `window` of them ahead of the reader.
 
     Args:
-        executor: Whose threads do the work; the work itself must not wait for others in it.
+        executor: Its threads do the work; the work itself must not wait for other work in it.
         work: Applied to each item.
-        items: Taken as they are needed, in the reader's thread.
-        window: How many results may be under way or wait, at least 1; it bounds the memory they take.
+        items: Read on demand, in the reader's thread.
+        window: How many results may be running or waiting, at least 1; it bounds their memory.
 
     Yields:
-        The results in the order of the items. A failure is raised in its place. When the reader stops early, what has
-        not begun is dropped.
+        The results in the order of the items. An error is raised in its place. If the reader stops early, work that has
+        not started is dropped.
     """
     ahead: deque[Future[Result]] = deque()
     source = iter(items)

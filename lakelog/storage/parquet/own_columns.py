@@ -1,4 +1,4 @@
-"""What lakelog itself says of the rows of a data file, and which of it merging must read."""
+"""Columns that lakelog itself adds to the rows of a data file, and which of them merging must read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ REPLACES_FIELD: Final = pa.field(REPLACES_OLDER_COLUMN, pa.bool_())
 
 
 def has_times(file: LiveFile, sequence: tuple[str, ...]) -> bool:
-    """Whether a file's rows may have commit times of their own that decide something. Pure.
+    """Whether a file's rows may have their own relevant commit times. Pure.
 
-    What a writer writes is all of one commit; only a compaction puts rows of several together, and only with sequence
-    columns does it matter when each was committed.
+    A writer's file has rows of one commit; only a compaction combines rows of several commits, and only with sequence
+    columns their commit times matter.
     """
     return bool(sequence) and file.level > 0
 
 
 def pick_own_fields(file: LiveFile, sequence: tuple[str, ...]) -> list[pa.Field]:
-    """The columns of a file that decide between rows of one key beside key and sequence columns. Pure."""
+    """The columns of a file that decide between rows of one key, besides key and sequence columns. Pure."""
     kinds = [KIND_FIELD] if file.delete_count else []
     return [*kinds, TIME_FIELD, REPLACES_FIELD] if has_times(file, sequence) else kinds

@@ -1,4 +1,4 @@
-"""What reads have cost: files and row groups that were read, and those left out because they hold no match."""
+"""The cost of reads: files and row groups that were read, and those that were skipped because they hold no match."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class ReadMetrics:
     """What a read, or all reads of a subscription, have done so far.
 
     Attributes:
-        files: Data and changelog files that plans named: the metastore has left out those that surely hold no match.
-        files_opened: Of these, those that were opened.
-        row_groups_read: Row groups of which rows were decoded.
-        row_groups_left_out: Row groups that their footer's statistics left out.
-        bytes_read: Of the columns that were read, as stored.
+        files: Data and changelog files of the plans, without those that the metastore has excluded.
+        files_opened: Files of these that were opened.
+        row_groups_read: Row groups with decoded rows.
+        row_groups_left_out: Row groups that were skipped by their footer's statistics.
+        bytes_read: Stored size of the columns that were read.
         snapshots_skipped: Snapshots that overwrote rows and of which the changes show nothing (semantics 5.2).
     """
 
@@ -36,11 +36,11 @@ class ReadCounts:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was counted so far."""
+        """The counts so far."""
         return self._counted
 
     def add(self, more: ReadMetrics) -> None:
-        """Counts more."""
+        """Adds counts."""
         with self._lock:
             both = zip(vars(self._counted).values(), vars(more).values(), strict=True)
             self._counted = ReadMetrics(*(old + new for old, new in both))

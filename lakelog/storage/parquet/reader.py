@@ -1,9 +1,9 @@
-"""Reading one Parquet file: its footer is checked against the plan, its columns are found by field id.
+"""Reads one Parquet file: checks its footer against the plan, and finds its columns by field id.
 
-A file may be damaged or made to do harm. Its size and row count must be what the commit said and its footer must name
-its own path, Thrift's own limits bound what a footer can claim, every page's checksum is verified, and whatever pyarrow
-finds wrong becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, so that memory does not
-follow what a row group claims.
+A file can be damaged or malicious. Its size and row count must be those of the commit, and its footer must name its own
+path. Thrift's own limits bound what a footer can claim, every page's checksum is verified, and any error of pyarrow
+becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, so memory does not depend on what a
+row group claims.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARQUET_LIMITS: Final[dict[str, Any]] = {
     "page_checksum_verification": True,
     "arrow_extensions_enabled": False,
 }
-"""What no file of ours passes, and what is checked of each."""
+"""What no file of ours exceeds, and what is checked of each."""
 
 RowIndices = npt.NDArray[np.int64]
 
@@ -46,12 +46,12 @@ class DataFileReader:
 
     Args:
         store: Where the table's files are.
-        file: What the plan says of it.
-        metadata: Its footer, where another reader of the same file has checked it.
-        counts: Told of what `read_batches` reads; None: nobody is.
+        file: Its entry in the plan.
+        metadata: Its footer, if another reader of the same file has checked it.
+        counts: Counts what `read_batches` reads; None: nothing is counted.
 
     Raises:
-        DataCorrupted: It is missing, damaged, or not what the plan says.
+        DataCorrupted: It is missing, damaged, or differs from the plan.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class DataFileReader:
                 self._parquet = pq.ParquetFile(
                     self._source,
                     metadata=metadata,
-                    # Reading ahead saves round trips; a file of this machine has none, and the hand-over costs a tenth.
+                    # Reading ahead saves round trips; a local file has none, and the hand-over costs a tenth.
                     pre_buffer=not isinstance(self._source, pa.OSFile),
                     **PARQUET_LIMITS,
                 )
@@ -102,15 +102,15 @@ class DataFileReader:
             return map_columns(self._schema, tuple(fields))
 
     def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
-        """Reads some row groups, one after the other, so that no more than one is buffered.
+        """Reads some row groups in order, so that only one is buffered.
 
         Args:
             row_groups: Their numbers, rising.
             mapping: As of `map_columns`.
 
         Yields:
-            Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; together as
-            many rows as the row groups have.
+            Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; their total
+            is the number of rows in the row groups.
         """
         for group in row_groups:
             if self._counts is not None:
@@ -130,12 +130,12 @@ class DataFileReader:
         return sum(metadata.column(place).total_compressed_size for place in mapping.leaf_columns)
 
     def read_slice(self, row_group: int, start: int, end: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
-        """Reads neighbouring rows of a row group; rows behind them are not decoded, those before them are.
+        """Reads adjacent rows of a row group; rows after them are not decoded, those before them are.
 
         Args:
             row_group: Its number.
             start: The first row, counted from the row group's own first.
-            end: Behind the last row.
+            end: The end, after the last row.
             mapping: As of `map_columns`.
 
         Yields:
@@ -157,13 +157,13 @@ class DataFileReader:
                 for batch in self._parquet.reader.iter_batches(batch_rows, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
             return
-        # The file has none of the columns: all are NULL, and only the number of rows counts.
+        # The file has none of the columns: all are NULL, and only the number of rows matters.
         for start in range(0, rows, batch_rows):
             nulls = pa.nulls(min(batch_rows, rows - start))
             yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
 
     def _check_footer(self) -> RowIndices:
-        """Returns where each row group's rows begin, and behind them the number of all rows."""
+        """Returns where each row group's rows begin, and last the number of all rows."""
         metadata = self.metadata
         if metadata.num_rows != self.file.row_count:
             raise DataCorrupted(
@@ -180,7 +180,7 @@ class DataFileReader:
 
 @contextlib.contextmanager
 def translated(name: str) -> Iterator[None]:
-    """Turns what pyarrow raises while the file `name` is read into errors of lakelog that name it."""
+    """Turns errors of pyarrow while the file `name` is read into errors of lakelog that name it."""
     try:
         yield
     except NotFound as error:

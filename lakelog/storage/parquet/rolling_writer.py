@@ -1,4 +1,4 @@
-"""Rows of one bucket, as they come, written into files of the target size one behind the other."""
+"""Writes the rows of one bucket, as they come, into successive files of the target size."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Kinds = npt.NDArray[np.int8]
 
 
 class RollingWriter:
-    """Encodes and writes in a thread beside its caller, who waits where it is two row groups ahead.
+    """Encodes and writes in a thread beside its caller, which waits when it is two row groups ahead.
 
     `finish` or `abort` ends it, and `abort` may follow `finish`. For one thread at a time.
 
     Args:
         store: Where the files are.
-        start_file: Begins the file of a number, 0 first, encoded so.
+        start_file: Begins the file of a number, 0 first, with the given encoding.
         compression: As of the option `file.compression`.
-        target_size_bytes: From which size on a file is full.
+        target_size_bytes: The size from which on a file is full.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RollingWriter:
         self._paths: list[str] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Takes rows, as a `FileBuilder` does, with their kinds in `_row_kind` where the files have that column."""
+        """Adds rows, as a `FileBuilder` does, with their kinds in `_row_kind` if the files have that column."""
         self._writer_thread.check()
         if rows.num_rows == 0:
             return
@@ -66,9 +66,9 @@ class RollingWriter:
             self._submit(self._waiting_rows // length * length)
 
     def finish(self) -> tuple[DataFile, ...]:
-        """Writes what waits, makes all files durable and returns them in the order of their rows."""
+        """Writes the waiting rows, makes all files durable and returns them in the order of their rows."""
         if not self._has_submitted:
-            # So little that starting the thread would take longer.
+            # With so few rows, starting the thread would take longer.
             self._writer_thread.stay_here()
         if self._waiting_rows:
             self._submit(self._waiting_rows)
@@ -77,16 +77,16 @@ class RollingWriter:
         return tuple(self._done)
 
     def abort(self) -> None:
-        """Takes back every file that was written; never raises for what cannot be removed."""
+        """Removes every file that was written; does not raise for files that remain."""
         self._writer_thread.cancel()
         if self._builder is not None:
             self._builder.abort()
-        # What stays belongs to an attempt that is never committed; the collector finds it.
+        # Files that remain belong to an attempt that is never committed; the orphan collector finds them.
         with contextlib.suppress(LakelogError):
             self._store.delete_many(self._paths)
 
     def _submit(self, count: int) -> None:
-        """Hands on so many rows: whole row groups, as long as more rows may come."""
+        """Passes this many rows on: whole row groups, as long as more rows may come."""
         waiting = pa.concat_tables(self._waiting)
         if self._encoding is None:
             self._encoding = plan_encoding(waiting, self._compression)

@@ -1,4 +1,4 @@
-"""Leaving out row groups: what a file's footer says of them against a predicate."""
+"""Skips row groups by the statistics of a file's footer and a predicate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predic
 
 
 def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds | None:
-    """Returns what a file's footer says of a column in each row group; None where nothing sure is known.
+    """Returns the footer's bounds of a column in each row group; None if they are not certain.
 
     Args:
         reader: The open file.
@@ -48,7 +48,7 @@ def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds 
     """
     if _is_unsure(field.type):
         return None
-    # By id: a column of the same name may be another one that was dropped since.
+    # By id: a column of the same name may be another one, if that was dropped since.
     leaves = reader.map_columns([field]).leaf_columns
     if not leaves:
         return None
@@ -57,7 +57,7 @@ def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds 
 
 
 def _is_unsure(data_type: pa.DataType) -> bool:
-    """Whether a footer's bounds may be wrong for us: they are silent about NaN, and lists have none as a whole."""
+    """Whether a footer's bounds may be wrong for us: they ignore NaN, and lists have no bounds as a whole."""
     return bool(pt.is_floating(data_type) or pt.is_nested(data_type))
 
 
@@ -68,7 +68,7 @@ def _field_ids(predicate: Predicate) -> set[int]:
 
 
 def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) -> ColumnBounds:
-    """What the footer says of one single-valued column in each row group."""
+    """The footer's bounds of one single-valued column in each row group."""
     bounds: list[tuple[Any, Any, int | None]] = []
     for group in range(metadata.num_row_groups):
         statistics = metadata.row_group(group).column(place).statistics
@@ -83,7 +83,7 @@ def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) 
 
 
 def _encode(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """The encodings of bounds as Parquet stores them; NULL for None, and where the file has them in another form."""
+    """The encodings of bounds as Parquet stores them; NULL for None, and if the file has them in another form."""
     if pt.is_boolean(data_type):
         values = pa.array([each if isinstance(each, bool) else None for each in raw], pa.bool_())
     elif pt.is_string(data_type) or pt.is_binary(data_type):

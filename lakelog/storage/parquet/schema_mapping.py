@@ -1,4 +1,4 @@
-"""Old files through a newer schema: columns are found by field id, brought to the type asked for, or NULL."""
+"""Reads old files with a newer schema: columns are found by field id, and cast to the requested type, or NULL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import FIELD_ID_KEY
 
 _OWN_COLUMNS = frozenset({ROW_KIND_COLUMN, COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN})
-"""What lakelog itself says of the rows of a file."""
+"""Columns that lakelog itself adds to the rows of a file."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ColumnMapping:
 
     Args:
         fields: The columns of the read, in order.
-        sources: For each the place among the columns that are read from the file; None: the file has no such column.
+        sources: For each its index among the columns that are read from the file; None: the file has no such column.
         leaf_columns: Parquet's numbers of the single-valued columns to read, rising.
     """
 
@@ -41,7 +41,7 @@ def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnM
 
     Args:
         file_schema: The file's columns as pyarrow shows them, with ids.
-        fields: The columns to read, with ids; lakelog's own, as `_row_kind`, go by their names.
+        fields: The columns to read, with ids; lakelog's own, such as `_row_kind`, are found by name.
 
     Raises:
         DataCorrupted: The file has an id twice.
@@ -67,14 +67,14 @@ def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnM
 
 
 def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
-    """Brings what was read from a file to the columns of the read. Pure; copies only what has another type.
+    """Turns data read from a file into the columns of the read. Pure; copies only columns of another type.
 
     Args:
-        batch: The columns of `mapping.leaf_columns`, put together again.
+        batch: The columns of `mapping.leaf_columns`, assembled.
         mapping: As found for the file.
 
     Raises:
-        pa.ArrowInvalid: A value does not fit the type asked for.
+        pa.ArrowInvalid: A value does not fit the requested type.
     """
     columns = [
         pa.nulls(batch.num_rows, field.type) if source is None else _conform(batch.column(source), field)
@@ -87,12 +87,12 @@ def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBat
 
 
 def make_empty_rows(count: int) -> pa.RecordBatch:
-    """So many rows without columns."""
+    """This many rows without columns."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
 
 
 def _known_as(field: pa.Field) -> int | str | None:
-    """A column's id, or its name where it is lakelog's own; None for what is not a table's column."""
+    """A column's id, or its name if it is lakelog's own; None for a column that is not the table's."""
     if field.name in _OWN_COLUMNS:
         return str(field.name)
     raw = (field.metadata or {}).get(FIELD_ID_KEY)
@@ -106,7 +106,7 @@ def _count_leaves(data_type: pa.DataType) -> int:
 
 
 def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Returns `values` with the type of `field`; fields inside are found by id, or NULL where there is none."""
+    """Returns `values` with the type of `field`; nested fields are found by id, or NULL if missing."""
     wanted = field.type
     if values.type == wanted:
         return values
@@ -133,7 +133,7 @@ def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _with_items(values: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:
-    """The same lists or maps over other items."""
+    """The same lists or maps with other items."""
     validity, offsets = values.buffers()[:2]
     return pa.Array.from_buffers(
         wanted, len(values), [validity, offsets], values.null_count, values.offset, children=[items]

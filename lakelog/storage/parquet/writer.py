@@ -1,4 +1,4 @@
-"""Writing one Parquet file: how its columns are encoded, how its row groups are cut, when it is full.
+"""Writes one Parquet file: the encoding of its columns, the size of its row groups, when it is full.
 
 Choices, with what they are worth (bench/storage; Q1 rows, one core): zstd level 1; no dictionary where values hardly
 repeat (it halves the speed there and saves nothing), so a sample decides; pages are cut by size alone, not by rows;
@@ -27,21 +27,21 @@ from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
 
 ROW_GROUP_ROWS: Final = 32_768
-"""What a range, a lookup or a merge step reads at least of a column; fewer rows cost full scans and object stores more
-(docs/decisions/0005)."""
+"""What a range, a lookup or a merge step reads of a column at least; fewer rows would cost full scans and object stores
+more (docs/decisions/0005)."""
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""Of Arrow memory: bounds a reader's memory where rows are wide."""
+"""Size in Arrow memory: bounds a reader's memory if rows are wide."""
 
 PATH_KEY: Final = "lakelog.path"
-"""Of the footer's metadata: the file's path in its table, which names its attempt and so is the file's alone."""
+"""A key of the footer's metadata: the file's path in its table, which names its attempt and is unique to the file."""
 
 _SAMPLE_ROWS: Final = 2048
 _TOO_FEW_ROWS: Final = 512
-"""Below it there is nothing that a dictionary could save and zstd does not, and looking takes longer than encoding."""
+"""Below this a dictionary saves nothing that zstd does not, and checking takes longer than encoding."""
 
 _DICTIONARY_MAX_DISTINCT: Final = 0.5
-"""Share of distinct values in the sample up to which a dictionary makes a column smaller after zstd as well."""
+"""Share of distinct values in the sample up to which a dictionary also makes a column smaller after zstd."""
 
 _COMPRESSION_LEVELS: Final = {"zstd": 1}
 
@@ -62,13 +62,13 @@ class FileEncoding:
 def plan_file_schema(schema: TableSchema, with_row_kind: bool, further: Sequence[pa.Field] = ()) -> pa.Schema:
     """Returns the columns of a data file. Pure.
 
-    In tables with a primary key every column but the key's is optional in the file, whatever the table says: a delete
-    knows its key and nothing else (semantics 1.5). Readers give back the table's own nullability.
+    In tables with a primary key every column except the key's is optional in the file, even if the table requires it: a
+    delete has only its key (semantics 1.5). Readers restore the table's own nullability.
 
     Args:
         schema: The table's columns.
-        with_row_kind: Whether a column `_row_kind` (int8, required) follows, as in files with other rows than +I.
-        further: What else follows, as compactions keep it of rows.
+        with_row_kind: Whether a column `_row_kind` (int8, required) follows, as in files with rows other than +I.
+        further: Further columns, which compactions keep for rows.
     """
     fields = list(schema.arrow)
     if schema.primary_key:
@@ -79,11 +79,11 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool, further: Sequence
 
 
 def plan_encoding(sample: pa.Table, compression: str) -> FileEncoding:
-    """Decides how to encode columns like those of `sample`. Pure; looks at no more than some thousand rows."""
+    """Decides how to encode columns like those of `sample`. Pure; reads at most some thousand rows."""
     if sample.num_rows < _TOO_FEW_ROWS:
         return FileEncoding(compression)
     if sample.num_rows > _SAMPLE_ROWS:
-        # Spread over the table, since neighbours in sorted columns are more alike than all values are.
+        # Spread over the table, since adjacent values in sorted columns are more alike than all values are.
         sample = sample.take(pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64)))
     columns = [
         path
@@ -99,24 +99,24 @@ def row_group_length(table: pa.Table, target_size_bytes: int) -> int:
 
     Args:
         table: Rows as they will be written.
-        target_size_bytes: The size a file shall have; a row group never passes it by much.
+        target_size_bytes: The intended size of a file; a row group never exceeds it by much.
     """
     bytes_per_row = max(1.0, table.nbytes / max(1, table.num_rows))
     return max(1, min(ROW_GROUP_ROWS, int(min(ROW_GROUP_BYTES, target_size_bytes) / bytes_per_row)))
 
 
 class DataFileWriter:
-    """A Parquet file that is being written; exactly one of `finish` and `abort` ends it. For one thread at a time.
+    """A Parquet file during its write; exactly one of `finish` and `abort` ends it. For one thread at a time.
 
     Args:
         store: Where the table's files are.
         path: The file's path in the store.
         schema: The columns, as of `plan_file_schema`.
-        encoding: How they are encoded.
+        encoding: How the columns are encoded.
 
     Raises:
         AlreadyExists: There is such a file.
-        ResourceExhausted: The disk is full; as all other errors of the store, also while it is written.
+        ResourceExhausted: The disk is full; like all other errors of the store, also during the write.
     """
 
     def __init__(self, store: ObjectStore, path: str, schema: pa.Schema, encoding: FileEncoding) -> None:
@@ -142,7 +142,8 @@ class DataFileWriter:
                     max_rows_per_page=ROW_GROUP_ROWS,
                     write_page_checksum=True,
                     store_decimal_as_integer=True,
-                    # The types are canonical, so Parquet's own schema says all; 5000 columns would be a footer of 1 MB.
+                    # The types are canonical, so Parquet's own schema is enough; 5000 columns would make a footer of 1
+                    # MB.
                     store_schema=False,
                 )
         except BaseException:
@@ -151,11 +152,11 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """What was written so far; exact, since row groups are written whole."""
+        """The size so far; exact, since row groups are written whole."""
         return int(self._object.sink.tell()) if self._size_bytes is None else self._size_bytes
 
     def write(self, table: pa.Table) -> None:
-        """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
+        """Writes rows as one row group, or several if there are more than `ROW_GROUP_ROWS`; without rows nothing."""
         assert self._parquet is not None, "it is finished"
         if table.num_rows:
             if self._stored != self.schema:
@@ -168,16 +169,16 @@ class DataFileWriter:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
         assert self._parquet is not None, "it is finished"
         with self._translated():
-            # What it is stands in it too, so that a file put in another's place by hand is found out.
+            # The file contains its own path, so a file that was moved to another's place is detected.
             self._parquet.add_key_value_metadata({PATH_KEY: self.path})
             self._parquet.close()
             self._size_bytes = self._object.commit()
-        # A write has as many of these as files; the footer that pyarrow keeps would be most of its memory.
+        # A write has as many of these as files; pyarrow's footers would be most of its memory.
         self._parquet = None
         return self._size_bytes
 
     def abort(self) -> None:
-        """Takes the file back; never raises, does nothing after `finish`."""
+        """Removes the file; never raises, does nothing after `finish`."""
         if self._parquet is not None:
             # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
             self._parquet.is_open = False
@@ -195,10 +196,10 @@ class DataFileWriter:
 
 
 def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
-    """A type as it is stored: fields of structs are optional, whatever the table says.
+    """A type as it is stored: fields of structs are optional, even if the table requires them.
 
-    pyarrow takes no NULL in a required field, not even below a struct that is NULL itself. Readers give back the
-    table's own nullability.
+    pyarrow accepts no NULL in a required field, not even below a NULL struct. Readers restore the table's own
+    nullability.
     """
     if pt.is_struct(data_type):
         fields = [data_type.field(place) for place in range(data_type.num_fields)]
@@ -219,10 +220,10 @@ def _plan_storage(schema: pa.Schema) -> tuple[pa.Schema, list[str]]:
 
 
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:
-    """Every column but those of floats, whose statistics in Parquet say nothing of NaN.
+    """All columns except floats, for which Parquet's statistics ignore NaN.
 
-    A reader that prunes by them, as Arrow's and Spark's do, would leave out a row group of {5.0, NaN} for `x > 6`,
-    though NaN is above all numbers here. The metastore's own statistics know NaN.
+    A reader that prunes by them, such as Arrow's and Spark's, would skip a row group of {5.0, NaN} for `x > 6`,
+    though NaN is above all numbers here. The metastore's own statistics include NaN.
     """
     empty = schema.empty_table()
     return [

@@ -1,4 +1,4 @@
-"""A thread that writes beside its caller, in order, and makes a caller wait who is faster."""
+"""A thread that writes beside its caller, in order, and makes a faster caller wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WRITER_QUEUE_DEPTH: Final = 2
 
 
 class WriterThread:
-    """A thread that does its work in order; whoever gives it more than it can do waits."""
+    """A thread that does its work in order; a caller that submits too much waits."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
@@ -18,11 +18,11 @@ class WriterThread:
         self._stays_here = False
 
     def stay_here(self) -> None:
-        """Has the caller do what comes, unless the thread runs already."""
+        """Lets the caller do the following work, unless the thread runs already."""
         self._stays_here = self._executor is None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Does the work after all that was given before; blocks while the lane is `WRITER_QUEUE_DEPTH` behind."""
+        """Does the work after all earlier work; blocks while the thread has `WRITER_QUEUE_DEPTH` items left."""
         if self._stays_here:
             work()
             return
@@ -33,12 +33,12 @@ class WriterThread:
         self._waiting.append(self._executor.submit(work))
 
     def check(self) -> None:
-        """Raises the failure of work that is done."""
+        """Raises the error of finished work."""
         while self._waiting and self._waiting[0].done():
             self._waiting.pop(0).result()
 
     def wait(self) -> None:
-        """Blocks until all is done; raises the first failure."""
+        """Blocks until all is done; raises the first error."""
         while self._waiting:
             self._waiting.pop(0).result()
 
@@ -51,7 +51,7 @@ class WriterThread:
                 self._executor.shutdown()
 
     def cancel(self) -> None:
-        """Ends the thread after the work it is at."""
+        """Ends the thread after its current work."""
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
         self._waiting = []

@@ -1,4 +1,4 @@
-"""Putting small files of an append table into files of the target size: the work of a compaction without a key."""
+"""Combines small files of an append table into files of the target size: a compaction without a key."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from lakelog.storage.parquet.rolling_writer import RollingWriter
 from lakelog.storage.parquet.writer import ROW_GROUP_ROWS, FileEncoding
 
 _READ_THREADS: Final = 1
-"""Beside the thread that writes: encoding takes longer than decoding."""
+"""Besides the thread that writes: encoding takes longer than decoding."""
 
 _AHEAD: Final = 4
-"""Row groups, or small files, that are read before they are written."""
+"""Row groups, or small files, that are read ahead of the writer."""
 
 _SMALL_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True)
 class FileRewrite:
-    """Some files of a bucket of an append table that become few. Picklable.
+    """Files of a bucket of an append table that are combined into few. Picklable.
 
     Args:
-        name: Begins the names of the new files; no other rewrite of the attempt has it.
-        inputs: The files, in a plan's order: of a table with a `bucket-key` neighbours (`check_window`), of others any
-            of a partition.
-        rest: All other live files of the bucket, where the table has a `bucket-key`.
+        name: Prefix of the names of the new files; no other rewrite of the attempt has it.
+        inputs: The files, in a plan's order: adjacent ones of a table with a `bucket-key` (`check_window`), else any
+            files of a partition.
+        rest: All other live files of the bucket, if the table has a `bucket-key`.
     """
 
     name: str
@@ -55,16 +55,16 @@ def rewrite_files(
 
     Args:
         store: Where the table's files are.
-        schema: The table's; what older files lack is NULL in the new ones.
-        options: The table's.
-        attempt_id: Whose files they are.
+        schema: The table's schema; columns that older files lack are NULL in the new ones.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
         rewrite: What to do.
 
     Returns:
-        The files; their rows are in the order of the inputs. A failure leaves none behind.
+        The files; their rows are in the order of the inputs. A failure leaves no file.
 
     Raises:
-        InvalidArgument: The rows of a bucket would come into another order.
+        InvalidArgument: The order of a bucket's rows would change.
         DataCorrupted: A data file is damaged or missing; named.
         LakelogError: The store failed.
     """
@@ -100,17 +100,17 @@ def rewrite_files(
 
 
 def check_window(inputs: Sequence[LiveFile], rest: Sequence[LiveFile]) -> None:
-    """Checks that files can be put together in the place of the last one without changing the order of rows. Pure.
+    """Checks that files can be combined in the place of the last one without changing the order of rows. Pure.
 
-    The new files get the latest place of the inputs, and within that come behind whatever is there: of what one
-    compaction wrote, whose files have one place, only the last ones can be taken.
+    The new files get the latest place of the inputs, and come last within it. The output files of one compaction share
+    one place, so only the last ones of these can be inputs.
 
     Args:
         inputs: Some live files of a bucket.
         rest: All others of it.
 
     Raises:
-        InvalidArgument: One of the others lies between them, or behind them in the last one's place.
+        InvalidArgument: Another file lies between them, or after them in the last one's place.
     """
     first, last = (pick(_order_of(file) for file in inputs) for pick in (min, max))
     for other in rest:
@@ -129,7 +129,7 @@ def _order_of(file: LiveFile) -> tuple[int, int, int]:
 
 
 def _split(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int | None]]:
-    """What is read at once: a row group, or all of a small file, which is opened once then."""
+    """What is read at once: a row group, or all of a small file, which is then opened once."""
     for file in files:
         if file.size_bytes <= _SMALL_BYTES and file.row_count <= ROW_GROUP_ROWS:
             yield file, None

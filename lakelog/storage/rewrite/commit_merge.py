@@ -1,16 +1,16 @@
-"""Merging files of one commit before they enter its snapshot.
+"""Merges files of one commit before they enter its snapshot.
 
-Small files are merged where the table has `precommit-compact` (semantics 6.4). Changelog files of the producer
-`input` are merged where their keys overlap, so that a bucket reads by key, then arrival (semantics 3.4).
+Small files are merged if the table has `precommit-compact` (semantics 6.4). Changelog files of the producer `input` are
+merged if their keys overlap, so that a bucket reads by key, then arrival (semantics 3.4).
 
-Objectives, which conflict: the commit means what it meant without; memory is bounded whatever was written; whatever
-dies in between leaves only files of an open attempt.
+Objectives, which conflict: the commit means the same as without merging; memory is bounded whatever was written; a
+crash leaves only files of an open attempt.
 
-1. What comes of a bucket's runs is what a writer with a larger buffer would have written: all of them are of one
-   commit, so that neither its time nor older runs have a say, and whatever takes away stays, since it must hide those.
+1. The merged runs of a bucket are what a writer with a larger buffer would have written: all of them belong to one
+   commit, so neither its time nor older runs matter, and all deletes stay, since they must hide rows of older runs.
 2. Changelog files keep all records, ordered by key, then arrival.
-3. New files are written first, then those that they replace are deleted: both belong to the same attempt, which nobody
-   has committed, so that the commit names all that is left of it.
+3. New files are written first, then those that they replace are deleted. Both belong to the same uncommitted attempt,
+   so the commit names all that is left of it.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ from lakelog.storage.parquet.writer import FileEncoding, plan_file_schema
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
 
 _MEMORY_BYTES: Final = 48 << 20
-"""Of rows that one merge of runs holds as read; what is made of them takes about as much twice."""
+"""Size of rows that one merge of runs holds as read; its results take about twice as much."""
 
 _MAX_DEPTH: Final = 500
-"""Runs that are read side by side: of each some thousand rows are held, however wide. More are merged in rounds."""
+"""Runs that are read side by side: memory holds some thousand rows of each, however wide. More merge in rounds."""
 
 _THREADS: Final = 2
 
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Files of one commit that are merged by one worker. Picklable.
+    """Files of one commit that one worker merges. Picklable.
 
     Args:
-        name: Begins the names of the new files; no others of the attempt have it.
-        files: They, in the commit's order.
+        name: Prefix of the names of the new files; no others of the attempt have it.
+        files: The files, in the commit's order.
         is_changelog: Whether they are changelog files, whose records all stay.
     """
 
@@ -79,7 +79,7 @@ class MergeTask:
 
     @property
     def size_bytes(self) -> int:
-        """Of the files together."""
+        """The total size of the files."""
         return sum(file.size_bytes for file in self.files)
 
 
@@ -88,9 +88,9 @@ class CommitMerger:
     """Merges files of an attempt at one table. Picklable; threads may share it; blocks on storage.
 
     Args:
-        schema: The table's.
-        options: The table's.
-        attempt_id: Whose files they are.
+        schema: The table's schema.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
     """
 
     schema: TableSchema
@@ -98,7 +98,7 @@ class CommitMerger:
     attempt_id: str
 
     def merge(self, store: ObjectStore, work: MergeTask) -> tuple[DataFile, ...]:
-        """Writes what some files come to; those stay. A failure leaves no new file behind.
+        """Writes the merged content of some files, which stay. A failure leaves no new file.
 
         Returns:
             The files in the order of their rows.
@@ -113,7 +113,7 @@ class CommitMerger:
         runs = work.files
         between: list[DataFile] = []
         try:
-            # Neighbours first, so that what was given later stays behind; each round leaves a fraction of the runs.
+            # Adjacent runs first, so that later runs stay later; each round leaves a fraction of the runs.
             for turn in range(len(runs)):
                 if not self._are_too_many(runs):
                     break
@@ -128,7 +128,7 @@ class CommitMerger:
             _delete(store, between)
 
     def merge_all(self, store: ObjectStore, works: Iterable[MergeTask]) -> tuple[tuple[DataFile, ...], ...]:
-        """Does one after the other; a failure leaves no new file of any of them behind. Raises as `merge`."""
+        """Merges several groups in order; a failure leaves no new file of any of them. Raises as `merge`."""
         made: list[tuple[DataFile, ...]] = []
         try:
             for work in works:
@@ -203,13 +203,13 @@ class CommitMerger:
 
 
 MergeFiles: TypeAlias = Callable[[CommitMerger, ObjectStore, Sequence[MergeTask]], Sequence[Sequence[DataFile]]]
-"""Merges wherever it likes and tells in their order what came of each; what it raises leaves no new file behind."""
+"""Merges in any way, and returns each outcome in order; an error that it raises leaves no new file."""
 
 
 def merge_in_threads(
     merger: CommitMerger, store: ObjectStore, works: Sequence[MergeTask]
 ) -> Sequence[Sequence[DataFile]]:
-    """Merges in threads of this process; all that were begun end, whatever fails."""
+    """Merges in threads of this process; all started merges end, even if some fail."""
     if len(works) < 2:
         return merger.merge_all(store, works)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-merge") as pool:
@@ -232,25 +232,25 @@ def merge_commit_files(
     name_prefix: str = "",
     merge: MergeFiles = merge_in_threads,
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Merges the files of a commit that have to be; those that are replaced are deleted. Blocks.
+    """Merges those files of the commit that need it; replaced files are deleted. Blocks.
 
-    It comes before anything that says where rows stand, as positions of superseded rows do. Done again, it finds
-    nothing to do.
+    It runs before anything that depends on the places of rows, such as positions of superseded rows. A second call
+    finds nothing to do.
 
     Args:
-        merger: Whose files they are.
+        merger: The merger of their attempt.
         store: Where they are.
         files: The data files, in the commit's order.
-        inputs: The files that hold records as they came, in the commit's order.
-        name_prefix: Begins the names of the new files; whoever merges for the same attempt has another one.
+        inputs: The files with records as they arrived, in the commit's order.
+        name_prefix: Prefix of the names of the new files; other merges for the same attempt have other ones.
         merge: Does the work.
 
     Returns:
         The same, merged; changelog files of a bucket in the order of their keys.
 
     Raises:
-        DataCorrupted: A data file is damaged or missing; named. All that was given is still there.
-        LakelogError: The store failed. All that was given is still there.
+        DataCorrupted: A data file is damaged or missing; named. All given files still exist.
+        LakelogError: The store failed. All given files still exist.
     """
     options = merger.options
     has_key, is_changelog = bool(merger.schema.primary_key), options.get(CHANGELOG_PRODUCER) == "input"
@@ -282,7 +282,7 @@ def _to_tasks(
 
 
 def _have_kinds(data_files: DataFiles, files: Iterable[LiveFile]) -> bool:
-    """Whether a row of some files may be of another kind than +I: files have the column only then."""
+    """Whether a row of some files may have a kind other than +I: only then files have the column."""
     for file in files:
         if file.delete_count:
             return True
@@ -295,6 +295,6 @@ def _have_kinds(data_files: DataFiles, files: Iterable[LiveFile]) -> bool:
 def _delete(store: ObjectStore, files: Iterable[DataFile]) -> None:
     paths = [file.path for file in files]
     if paths:
-        # What cannot be deleted belongs to an attempt: the collector finds it.
+        # Files that remain belong to an attempt: the orphan collector finds them.
         with contextlib.suppress(LakelogError):
             store.delete_many(paths)

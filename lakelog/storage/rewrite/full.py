@@ -1,8 +1,8 @@
-"""A full compaction of a bucket that also tells what changed since the one before (semantics 3.6).
+"""A full compaction of a bucket that also emits what changed since the one before (semantics 3.6).
 
-What was told so far is the rows of some files, merged: those that the compaction before left, of which most are still
-there and are rewritten now; an overwrite may have taken others away since. So only keys of what was committed since,
-and of what was taken away, can have changed, and both sides of the difference pass by while the runs are merged.
+The state emitted so far is the merged rows of some files: those that the compaction before left. Most of them still
+exist and are rewritten now; an overwrite may have removed others since. So only keys of files that were committed or
+removed since can have changed, and both sides of the difference are read while the runs are merged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class FullRewrite:
-    """What a full compaction of a bucket wrote. Picklable.
+    """The output of a full compaction of a bucket. Picklable.
 
     Args:
         files: The new top run.
@@ -56,13 +56,13 @@ class FullRewrite:
 
 @dataclass(frozen=True)
 class EmissionRewrite:
-    """What a full compaction does with the files in some range of a bucket's keys. Picklable.
+    """The work of a full compaction on the files in a range of a bucket's keys. Picklable.
 
     Args:
-        name: Begins the names of the new files; no other one of the attempt has it.
+        name: Prefix of the names of the new files; no other one of the attempt has it.
         rewrite: What is rewritten; None: nothing.
-        moved: The only live file of the range, which stays as it is; None: there is no such file.
-        baseline: The files that were told before, in a plan's order, live or not.
+        moved: The only live file of the range, which stays unchanged; None: there is no such file.
+        baseline: The files of the changelog baseline, in a plan's order, live or not.
     """
 
     name: str
@@ -72,14 +72,14 @@ class EmissionRewrite:
 
     @property
     def inputs(self) -> tuple[LiveFile, ...]:
-        """The files that are replaced."""
+        """The replaced files."""
         return () if self.rewrite is None else self.rewrite.inputs
 
 
 def rewrite_and_emit(
     store: ObjectStore, schema: TableSchema, options: TableOptions, attempt_id: str, work: EmissionRewrite
 ) -> FullRewrite:
-    """Does a part of a full compaction, and writes what it changes of what was told. Blocks; see `rewrite_fully`."""
+    """Does a part of a full compaction, and writes the changes since the last one. Blocks; see `rewrite_fully`."""
     inputs = {file.file_id for file in work.inputs}
     if work.rewrite is not None:
         before = {file.path for file in work.baseline if file.file_id in inputs}
@@ -101,23 +101,23 @@ def rewrite_fully(
     gone: Sequence[LiveFile] = (),
     memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
 ) -> FullRewrite:
-    """Writes what all runs of a bucket come to, and what changed since the full compaction before. Blocks.
+    """Writes the merged rows of all runs of a bucket, and what changed since the full compaction before. Blocks.
 
-    A key that was written since and has a row before and behind is told as an update, also where nothing changed,
-    unless `changelog-producer.row-deduplicate` leaves it out.
+    A key that was written since and has a row before and after is emitted as an update, even if nothing changed, unless
+    `changelog-producer.row-deduplicate` leaves it out.
 
     Args:
         store: Where the table's files are.
-        schema: The table's.
-        options: The table's.
-        attempt_id: Whose files they are.
+        schema: The table's schema.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
         rewrite: What to do; its inputs are all files of the bucket, or of some range of its keys.
-        before: Paths of those inputs that were told before; none: there was no full compaction yet.
-        gone: Other files that were told before, in a plan's order; they are not live any more.
+        before: Paths of the inputs that are in the changelog baseline; none: there was no full compaction yet.
+        gone: Other files of the changelog baseline, in a plan's order; they are no longer live.
         memory_bytes: As of `rewrite_runs`.
 
     Raises:
-        As `rewrite_runs`; a failure leaves no file behind.
+        As `rewrite_runs`; a failure leaves no file.
     """
     files = [*rewrite.inputs, *gone]
     in_baseline = [place >= len(rewrite.inputs) or file.path in before for place, file in enumerate(files)]
@@ -148,20 +148,20 @@ def emit_unwritten(
     *,
     memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
 ) -> tuple[DataFile, ...]:
-    """Writes what a full compaction tells of a range of keys in which it writes no data. Blocks.
+    """Writes what a full compaction emits for a range of keys in which it writes no data. Blocks.
 
     Args:
         store: Where the table's files are.
-        schema: The table's.
-        options: The table's.
-        attempt_id: Whose files they are.
-        name: Begins the names of the files, as that of a rewrite.
-        moved: The only file that is live there, which was not told before and stays as it is; None: there is none.
-        gone: Files that were told before, in a plan's order; they are not live any more. One at least, or a moved one.
+        schema: The table's schema.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
+        name: Prefix of the names of the files, as that of a rewrite.
+        moved: The only live file there, which was not in the baseline and stays unchanged; None: there is none.
+        gone: Files of the baseline, in a plan's order; they are no longer live. At least one, or a moved one.
         memory_bytes: As of `rewrite_runs`.
 
     Raises:
-        As `rewrite_runs`; a failure leaves no file behind.
+        As `rewrite_runs`; a failure leaves no file.
     """
     files = [*([] if moved is None else [moved]), *gone]
     inputs = len(files) - len(gone)
@@ -184,14 +184,14 @@ def _changelog_prefix(attempt_id: str, name: str) -> str:
 
 
 class _Emitter:
-    """Tells what each step of a compaction changes.
+    """Emits the changes of each step of a compaction.
 
     Args:
-        schema: The table's.
-        options: The table's.
-        files: Whose rows come side by side, in the order of the bucket as far as they were told.
-        in_baseline: Which of them were.
-        input_count: So many of them are compacted: the first ones.
+        schema: The table's schema.
+        options: The table's options.
+        files: The files whose rows come side by side; those of the baseline are in the order of the bucket.
+        in_baseline: Which of them are in the baseline.
+        input_count: How many of them are compacted: the first ones.
     """
 
     def __init__(
@@ -210,19 +210,19 @@ class _Emitter:
             compared=tuple(name for name in schema.arrow.names if name not in ignored),
         )
         self._names = schema.arrow.names
-        # In the order of the bucket, as a plan has them; of the inputs and of what is gone each in its own.
+        # In the order of the bucket, as in a plan; inputs and removed files each in their own order.
         baseline = [place for place, is_reported in enumerate(in_baseline) if is_reported]
         self._reported = sorted(baseline, key=lambda place: _place(files[place]))
         self._times_ms = [file.order_time_ms for file in files]
         ranges = [KeyRange(files[place].min_key, files[place].max_key) for place in baseline]
         self._are_apart = not ranges or find_depth(ranges) == 1
-        # Only their keys can have changed: what is compacted and was not told, what was told and is gone.
+        # Only keys of these files can have changed: inputs outside the baseline, and removed files of the baseline.
         self._touched = [
             place for place, is_reported in enumerate(in_baseline) if is_reported is (place >= input_count)
         ]
 
     def emit(self, step: Sequence[AlignedRows], rows: pa.Table) -> pa.Table:
-        """What a step changes: the table's columns and `_row_kind`, by rising key, -U right before its +U."""
+        """The changes of a step: the table's columns and `_row_kind`, by rising key, -U right before its +U."""
         nothing = rows.select(self._names).slice(0, 0)
         key = list(self._rules.key)
         touched = pa.concat_tables([nothing.select(key), *(step[place].rows.select(key) for place in self._touched)])
@@ -258,7 +258,7 @@ def _place(file: LiveFile) -> tuple[int, int, int]:
 
 
 def _shown(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows that a read shows, of a run with one row a key."""
+    """The rows that a read shows, in a run with one row per key."""
     shown = rows.select(names)
     if ROW_KIND_COLUMN not in rows.schema.names or rows.num_rows == 0:
         return shown
@@ -266,7 +266,7 @@ def _shown(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def _find(touched: pa.Table, tables: Sequence[pa.Table], key: Sequence[str]) -> list[Mask]:
-    """Which rows of some tables have a key that is among others."""
+    """Which rows of some tables have one of the given keys."""
     together = pa.concat_tables([touched, *(table.select(list(key)) for table in tables)])
     codes = comparable_keys([together.column(name) for name in key])
     wanted = codes[: touched.num_rows]

@@ -1,15 +1,15 @@
-"""Putting neighbouring runs of a primary-key bucket into one sorted run: the work of a compaction.
+"""Combines adjacent runs of a primary-key bucket into one sorted run: the work of a compaction.
 
-Objectives, which conflict: no later read changes, whatever is committed meanwhile; memory is bounded whatever the
-bucket holds; every row is decoded, merged and encoded once.
+Objectives, which conflict: no later read changes, whatever is committed meanwhile; memory is bounded for any bucket;
+every row is decoded, merged and encoded once.
 
 1. The runs are read side by side in the order of their keys, a row group of each at a time or less; the rows of a step
-   are merged by their keys, taken in all columns at once, and handed to a thread that writes.
-2. What is kept of a key's rows is decided by `lakelog.format.merge.rewrite`; where that depends on a record of the runs
-   below, it is looked up there, which is rare.
-3. A delete is kept where a run below can hold its key. With sequence columns it is also kept for as long as it may beat
-   a late row: one of the runs above, or one that is committed later.
-4. With sequence columns rows keep the times of their commits, where a delete among them or below counts by it.
+   are merged by their keys, picked in all columns at once, and passed to a thread that writes.
+2. `lakelog.format.merge.rewrite` decides which of a key's rows are kept; if that depends on a record of the runs below,
+   the record is looked up there, which is rare.
+3. A delete is kept if a run below can hold its key. With sequence columns it is also kept for as long as it may beat a
+   late row of a run above, or of one that is committed later.
+4. With sequence columns rows keep their commit times if these matter for a delete among them or below.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lakelog.storage.parquet.rolling_writer import RollingWriter
 from lakelog.storage.parquet.writer import FileEncoding, plan_file_schema
 
 DEFAULT_REWRITE_MEMORY_BYTES: Final = 96 << 20
-"""Of rows that are held as read; what is merged of them, and what waits to be written, takes about as much twice."""
+"""Size of rows in memory as read; merged rows, and rows that wait to be written, take about twice as much."""
 
 RowIndices = npt.NDArray[np.int64]
 Place = tuple[int, int]
@@ -52,15 +52,15 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class RunRewrite:
-    """Some runs of a bucket that become one. Picklable.
+    """Runs of a bucket that are combined into one. Picklable.
 
     Args:
-        name: Begins the names of the new files; no other rewrite of the attempt has it.
-        inputs: The files, in a plan's order. What lies between two of them in the order of runs is among them too, or
+        name: Prefix of the names of the new files; no other rewrite of the attempt has it.
+        inputs: The files, in a plan's order. A file between two of them in the order of runs is among them too, or
             shares no key with those below it.
         rest: All other live files of the bucket at the base, in a plan's order; files with no key near may be missing.
-        base_time_ms: When the base was committed: whatever is committed later than it, is not before this time.
-        level: Of the new files, at least 1.
+        base_time_ms: The commit time of the base: a later commit never has an earlier time.
+        level: The level of the new files, at least 1.
     """
 
     name: str
@@ -79,24 +79,24 @@ def rewrite_runs(
     *,
     memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
 ) -> tuple[DataFile, ...]:
-    """Writes what some neighbouring runs of a bucket come to as one sorted run. Blocks; runs on executors.
+    """Writes some adjacent runs of a bucket as one sorted run. Blocks; runs on executors.
 
-    The new files take the place of the inputs, with the latest of their places in the bucket's order. Then no read
-    changes, of no snapshot and whatever is committed by then or later.
+    The new files replace the inputs, with the latest of their places in the bucket's order. So no read changes, of any
+    snapshot and whatever is committed by then or later.
 
     Args:
         store: Where the table's files are.
-        schema: The table's; what older files lack is NULL in the new ones.
-        options: The table's.
-        attempt_id: Whose files they are.
+        schema: The table's schema; columns that older files lack are NULL in the new ones.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
         rewrite: What to do.
-        memory_bytes: Bytes of rows to hold at once; some thousand rows of each run that meets others in any case.
+        memory_bytes: Bytes of rows in memory at once; some thousand rows of each run that meets others in any case.
 
     Returns:
-        The files, by rising key ranges, which do not meet; none where no row is left. A failure leaves none behind.
+        The files, by rising key ranges, which do not meet; none if no row is left. A failure leaves no file.
 
     Raises:
-        InvalidArgument: The inputs are no neighbours.
+        InvalidArgument: The inputs are not adjacent.
         DataCorrupted: A data file is damaged or missing; named.
         LakelogError: The store failed.
     """
@@ -114,7 +114,7 @@ def rewrite_runs(
 class RunRewriter:
     """Reads and merges the runs of a rewrite step by step; for one thread. Arguments and errors as `rewrite_runs`.
 
-    Files `beside` are read side by side with the inputs, and take no part in what is merged.
+    Files `beside` are read side by side with the inputs, but are not merged.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class RunRewriter:
         self._parts = to_run_parts(schema, policy.sequence, [*rewrite.inputs, *beside])
         self._older, newer = split_rest(rewrite.inputs, rewrite.rest)
         self._outlived_from_ms = _find_first_time(rewrite, newer) - policy.delete_retention_ms
-        """A delete that was committed before this time beats no late row any more."""
+        """A delete that was committed before this time no longer beats late rows."""
         has_deletes = any(file.delete_count for file in rewrite.inputs)
         latest_ms = max(file.order_time_ms for file in rewrite.inputs)
         beats_late = bool(policy.sequence) and latest_ms >= self._outlived_from_ms
@@ -164,8 +164,8 @@ class RunRewriter:
 
         Yields:
             The next rows of each input and of each file beside, as of `read_aligned`, with all of the table's columns;
-            and what is kept of the inputs', by rising key: the table's columns, perhaps `_row_kind`, and what else a
-            compacted file keeps.
+            and the kept rows of the inputs, by rising key: the table's columns, perhaps `_row_kind`, and the further
+            columns of a compacted file.
         """
         count = len(self._rewrite.inputs)
         for step in read_aligned(self._data_files, self._parts, self._key, held_bytes=self._memory_bytes):
@@ -173,7 +173,7 @@ class RunRewriter:
             yield step, self._merge(inputs) if any(each.rows.num_rows for each in inputs) else self._nothing
 
     def start_writer(self, attempt_id: str) -> RollingWriter:
-        """Begins to write what is kept; ended by the caller."""
+        """Begins to write the kept rows; the caller ends it."""
         return start_run_writer(
             self._store,
             self._schema,
@@ -238,7 +238,7 @@ class RunRewriter:
         if len(tables) > 1 or len(kept.rows) < rows.num_rows:
             rows = rows.take(pa.array(kept.rows))
         if self._keeps_deletes:
-            # All that does not take away is there, whatever it was written as.
+            # All rows other than deletes are inserts in the output, whatever their kind was.
             codes = np.zeros(len(kept.rows), np.int8) if kinds is None else kinds[kept.rows]
             codes[codes == RowKind.UPDATE_AFTER] = RowKind.INSERT
             rows = rows.append_column(KIND_FIELD, pa.array(codes))
@@ -254,7 +254,7 @@ class RunRewriter:
 
 
 def to_run_parts(schema: TableSchema, sequence: tuple[str, ...], files: Sequence[LiveFile]) -> list[RunPart]:
-    """What is read of files to merge their rows: all of the table's columns, and what decides between rows. Pure."""
+    """The columns to read for a merge of files: all of the table's, and those that decide between rows. Pure."""
     fields = list(plan_file_schema(schema, with_row_kind=False))
     return [RunPart(file, [*fields, *pick_own_fields(file, sequence)]) for file in files]
 
@@ -270,17 +270,17 @@ def start_run_writer(
     with_row_kind: bool = True,
     further: Sequence[pa.Field] = (),
 ) -> RollingWriter:
-    """Begins to write a sorted run of a bucket, or changes of it; ended by the caller.
+    """Begins to write a sorted run of a bucket, or changes of it; the caller ends it.
 
     Args:
         store: Where the table's files are.
-        schema: The table's.
-        options: The table's.
-        prefix: Begins the paths of the files.
+        schema: The table's schema.
+        options: The table's options.
+        prefix: Prefix of the paths of the files.
         place: A file of the bucket.
-        level: Of the files.
-        with_row_kind: The rows have kinds.
-        further: What else is kept of each row.
+        level: The level of the files.
+        with_row_kind: Whether the rows have kinds.
+        further: Further columns that are kept for each row.
     """
     target_bytes = options.target_file_size_bytes(True)
 
@@ -304,10 +304,10 @@ def start_run_writer(
 def split_rest(
     inputs: Sequence[LiveFile], rest: Sequence[LiveFile]
 ) -> tuple[tuple[LiveFile, ...], tuple[LiveFile, ...]]:
-    """Tells which files of a bucket lie below those that are rewritten, and which above. Pure.
+    """Splits the other files of a bucket into those below the rewritten ones, and those above. Pure.
 
     Raises:
-        InvalidArgument: A file lies between the inputs and shares keys with one below it, which would come above it.
+        InvalidArgument: A file lies between the inputs and shares keys with one below it, which would move above it.
     """
     latest = max(_place(file) for file in inputs)
     older = tuple(file for file in rest if _place(file) <= latest)
@@ -323,9 +323,9 @@ def split_rest(
 
 
 def _find_first_time(rewrite: RunRewrite, newer: Sequence[LiveFile]) -> int:
-    """Before which time no row was committed that lies above the inputs or ever will."""
+    """A time before which no row above the inputs was or ever will be committed."""
     latest_ms = max(file.order_time_ms for file in rewrite.inputs)
-    # What a compaction wrote may hold rows from the time of the inputs' newest on.
+    # The output of a compaction may have rows from the time of the inputs' newest on.
     return min([rewrite.base_time_ms, *(latest_ms if file.level else file.order_time_ms for file in newer)])
 
 

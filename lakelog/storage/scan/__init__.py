@@ -1,1 +1,1 @@
-"""Reading many live files as one stream of rows."""
+"""Reads many live files as one stream of rows."""

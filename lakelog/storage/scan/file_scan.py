@@ -1,4 +1,4 @@
-"""Reading many live files as one stream of rows: superseded rows left out, filtered, projected, in bounded memory.
+"""Reads many live files as one stream of rows: without superseded rows, filtered, projected, in bounded memory.
 
 The order of the rows is that of the plan: by partition and bucket, then by the files' order. Three kinds of work run
 ahead of the reader, each in its own bounded window: deletion vectors of the next bucket, footers of the next files,
@@ -39,10 +39,10 @@ from lakelog.storage.parquet.writer import ROW_GROUP_BYTES
 _BUCKETS_AHEAD: Final = 2
 _FOOTERS_AHEAD: Final = 8
 _PORTION_ROWS: Final = 131_072
-"""Rows that a thread reads at once, in several row groups, unless they are wide: each time it opens the file."""
+"""Rows that a thread reads at once, in several row groups, unless they are wide: it opens the file each time."""
 
 _LITTLE_BYTES: Final = 256 << 10
-"""A single file of this size is read where it is asked for, as the one that a stream's next commit brought."""
+"""A single file up to this size is read directly, such as the one that a stream's next commit brought."""
 
 SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
 
@@ -54,12 +54,12 @@ class ScanColumns:
     """What is read and what is returned.
 
     Args:
-        read: Columns to read, those of the filter included.
-        returned: Names of the columns to return, in order; `_row_kind` and `_snapshot_id` may be among them.
+        read: Columns to read, including those of the filter.
+        returned: Names of the columns to return, in order; they may include `_row_kind` and `_snapshot_id`.
         filter: Which rows to return; None: all.
-        filter_columns: Names of the columns that the filter uses. They are decoded first, the others only of row
+        filter_columns: Names of the columns that the filter uses. They are decoded first, the others only for row
             groups in which a row is returned.
-        predicate: A weaker condition that leaves out row groups.
+        predicate: A weaker condition that excludes row groups.
         key_predicate: A weaker condition on key columns only; rows that do not fulfil it need not be merged.
     """
 
@@ -73,17 +73,17 @@ class ScanColumns:
 
 @dataclass(frozen=True)
 class FileScan:
-    """A read of some live files. Everything but the cache is immutable; may be iterated several times.
+    """A read of some live files. Immutable except for the cache; can be iterated several times.
 
     Args:
         store: Where they are.
-        files: In a plan's order.
-        schema: What to read with.
+        files: The files in a plan's order.
+        schema: The schema to read with.
         columns: What to read and return.
         policy: How rows of one key are merged; None: all rows are returned as they are.
-        cache: For deletion vectors.
-        threads: That read at once.
-        counts: Told of what is read; None: nobody is.
+        cache: The cache of deletion vectors.
+        threads: The number of threads that read at once.
+        counts: Counts what is read; None: nothing is counted.
     """
 
     store: ObjectStore
@@ -97,24 +97,24 @@ class FileScan:
 
     @property
     def returned_schema(self) -> pa.Schema:
-        """The columns that are returned."""
+        """The returned columns."""
         by_name = {each.name: each for each in self.columns.read} | OWN_FIELDS
         return pa.schema([by_name[name].remove_metadata() for name in self.columns.returned])
 
     def with_caches(self, caches: Caches | None) -> FileScan:
-        """Itself with the caches of a process, or with none, to be taken to another one."""
+        """A copy with the caches of a process, or without caches, to be sent to another process."""
         return dataclasses.replace(self, cache=None if caches is None else caches.deletion_vectors, counts=None)
 
     def counted_by(self, counts: ReadCounts) -> FileScan:
-        """Itself, telling what it reads."""
+        """A copy that counts what it reads."""
         counts.add(ReadMetrics(files=len(self.files)))
         return dataclasses.replace(self, counts=counts)
 
     def read_batches(self, data_files: DataFiles | None = None) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; in memory are at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
+        """Reads the rows; memory holds at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
 
         Args:
-            data_files: With footers that are known from before; None: none is.
+            data_files: Has footers that are known already; None: none are.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
@@ -137,7 +137,7 @@ class FileScan:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_little(self, data_files: DataFiles, file: LiveFile) -> Iterator[pa.RecordBatch]:
-        """Reads a file that takes less time than starting threads for it and opening it again does."""
+        """Reads a file that takes less time than starting threads for it and opening it again."""
         with data_files.open(file) as reader:
             opened = self._look_into(reader, file, None)
             for groups in opened.portions:
@@ -145,7 +145,7 @@ class FileScan:
                     yield from self._read_group(reader, opened, group)
 
     def count_rows(self) -> int:
-        """Counts the rows that `read_batches` gives; reads no more than merging and filter need."""
+        """Counts the rows that `read_batches` returns; reads only what merging and the filter need."""
         if self.columns.filter is not None:
             return sum(batch.num_rows for batch in self.read_batches())
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
@@ -160,7 +160,7 @@ class FileScan:
         if self.policy is None:
             yield from ((file, None) for file in self.files)
             return
-        # What was written is merged within each commit only.
+        # Rows as written are merged only within each commit.
         commits = (file.added_snapshot if self.policy.keeps_deletes else 0 for file in self.files)
         keyed = zip(commits, self.files, strict=True)
         groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
@@ -191,7 +191,7 @@ class FileScan:
 
     def _read_portion(self, item: tuple[_OpenedFile, list[int]]) -> list[pa.RecordBatch]:
         opened, groups = item
-        # SUBTLE: not by way of what is remembered, which may have gone: this file's footer is at hand.
+        # SUBTLE: not from the cache, which may have dropped it: this file's footer is in memory.
         with DataFileReader(self.store, opened.file, opened.metadata) as reader:
             return [batch for group in groups for batch in self._read_group(reader, opened, group)]
 
@@ -211,13 +211,13 @@ class FileScan:
         places = np.flatnonzero(kept)
         if len(places) == 0:
             return []
-        # What matches stands close together where the condition is one on the key, by which the rows are sorted.
+        # Matching rows are close together if the condition is one on the key, by which the rows are sorted.
         first, last = int(places[0]), int(places[-1]) + 1
         rows = self._read_fields(reader, group, {each.name for each in fields}, first, last)
         if self.columns.filter is not None:
             rows = _join(tested.slice(first, last - first), rows)
         if rows.num_columns == 0:
-            # What may be returned all the same does not stand in files.
+            # Other returned columns are not in files.
             return [self._project(make_empty_rows(len(places)), opened.file)]
         if len(places) < last - first:
             rows = rows.filter(pa.array(kept[first:last]))
@@ -243,7 +243,7 @@ class FileScan:
 
     def _column(self, batch: pa.RecordBatch, name: str, file: LiveFile) -> pa.Array:
         if name == ROW_KIND_COLUMN:
-            # Files whose rows are all +I have no such column.
+            # Files with only +I rows have no such column.
             return decode_kinds(batch.column(name).fill_null(0))
         if name == SNAPSHOT_ID_COLUMN:
             return pa.repeat(pa.scalar(file.added_snapshot, pa.int64()), batch.num_rows)
@@ -254,13 +254,13 @@ OWN_FIELDS: Final = {
     ROW_KIND_COLUMN: pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
     SNAPSHOT_ID_COLUMN: pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
 }
-"""What lakelog itself says of each change."""
+"""Columns that lakelog itself adds to each change."""
 
 _PLACE: Final = "\x00place"
 
 
 def _matches(rows: pa.Table, row_count: int, condition: pc.Expression) -> npt.NDArray[np.bool_]:
-    """Which rows fulfil a condition; the table has the columns that it uses, which may be none."""
+    """Which rows fulfil a condition; the table has the condition's columns, perhaps none."""
     matches = np.zeros(row_count, bool)
     numbered = pa.table([pa.array(np.arange(row_count)), *rows.columns], names=[_PLACE, *rows.schema.names])
     matches[numbered.filter(condition).column(_PLACE).to_numpy()] = True
@@ -281,7 +281,7 @@ class _OpenedFile:
 
 
 def _portion(groups: list[int], reader: DataFileReader) -> list[list[int]]:
-    """Splits row groups into what is read at once: neighbours, as many as make a portion, at least one."""
+    """Splits row groups into what is read at once: adjacent ones, as many as make a portion, at least one."""
     portions: list[list[int]] = []
     rows = size_bytes = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""Reads of few row groups, at once and in one place: what a condition on the key leaves of a table, if it is little."""
+"""Reads few row groups at once, in this process: what a condition on the key leaves of a table, if it is little."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FOOTER_THREADS: Final = 4
 
 
 def read_if_small(scan: FileScan, *, max_files: int, max_read_bytes: int, max_result_bytes: int) -> pa.Table | None:
-    """Reads rows if the footers say that few row groups can hold them. Blocks on storage; memory is bounded.
+    """Reads rows if the footers show that few row groups can have them. Blocks on storage; memory is bounded.
 
     Args:
-        scan: What to read. It needs a condition that leaves out row groups: of a table with a primary key one on the
+        scan: What to read. It needs a condition that excludes row groups: for a table with a primary key one on the
             key, since rows that need not be returned may hide others.
-        max_files: Footers to look at.
-        max_read_bytes: What the row groups may take uncompressed, all columns.
-        max_result_bytes: What the rows may take in Arrow.
+        max_files: Footers to read.
+        max_read_bytes: Limit of the row groups' uncompressed size, all columns.
+        max_result_bytes: Limit of the rows' size in Arrow.
 
     Returns:
-        The rows, or None where there would be too much of something.
+        The rows, or None if a limit would be exceeded.
 
     Raises:
         DataCorrupted: A file is damaged or missing; named.

@@ -1,1 +1,1 @@
-"""Rows of a write: normalised, routed to buckets, written as sorted runs."""
+"""The rows of a write: normalised, routed to buckets, written as sorted runs."""

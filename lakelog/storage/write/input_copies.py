@@ -1,4 +1,4 @@
-"""Which of the records that a table takes are written as they came, besides the sorted runs that are made of them."""
+"""Which of a table's records are also written as they arrived, besides the sorted runs that are made of them."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from lakelog.storage.write.routing import RoutedRows
 
 
 class InputCopies(enum.Enum):
-    """Records in files of their own: a bucket's of one buffer each, ordered by key, then arrival."""
+    """Records in their own files: those of one bucket and buffer each, ordered by key, then arrival."""
 
     NONE = "none"
     """None are written."""
     ALL = "all"
     """All of them."""
     MERGED = "merged"
-    """Those that merging leaves out of the run, which is then named behind the copy as what holds the others; where the
-    run has another row of a key than the last that came, or a -U has lost its place before its +U, all of them."""
+    """Those that merging leaves out of the run, which is listed after the copy and has the others. All of them if the
+    run has a row of a key other than its last one, or if a -U is no longer right before its +U."""
 
 
 def plan_input_copies(options: TableOptions, producer: str, log: LogContent) -> InputCopies:
-    """Which copies the changelog and the log of a commit ask for. Pure.
+    """Returns the copies that the changelog and the log of a commit need. Pure.
 
     Args:
-        options: The table's.
-        producer: Who makes the commit's changelog (`lakelog.writes.changelog.commit_changelog.find_producer`).
+        options: The table's options.
+        producer: How the commit's changelog is made (`lakelog.writes.changelog.commit_changelog.find_producer`).
         log: What the commit brings to the external log.
     """
     if producer == "input":
         return InputCopies.ALL
     if log is not LogContent.SEGMENTS:
         return InputCopies.NONE
-    # Runs that are merged before the commit are no place for records that came before.
+    # Runs that are merged before the commit cannot hold earlier records.
     return InputCopies.ALL if options.get(PRECOMMIT_COMPACT) else InputCopies.MERGED
 
 
 def plan_copy_encoding(copies: InputCopies, encoding: FileEncoding) -> FileEncoding:
-    """How copies are encoded, given how the runs are. Pure.
+    """How copies are encoded, given the encoding of the runs. Pure.
 
-    Those for the log alone are read once, soon, and go then: lz4 takes a fifth less time for all of a copy than zstd.
+    Copies for the log alone are read once, soon, and then deleted: lz4 takes a fifth less time for a copy than zstd.
     """
     if copies is InputCopies.MERGED and encoding.compression == "zstd":
         return replace(encoding, compression="lz4")
@@ -62,13 +62,13 @@ def find_copied(
     kept: npt.NDArray[np.int64] | None,
     kinds: npt.NDArray[np.int8] | None,
 ) -> RoutedRows | None:
-    """Which rows of a bucket's buffer a copy holds; None: none, and `routed` itself: all. Pure.
+    """Which rows of a bucket's buffer a copy has; None: none, and `routed` itself: all. Pure.
 
     Args:
-        copies: Which are asked for.
-        policy: By which rows of a key were merged.
+        copies: The requested kind.
+        policy: The policy by which rows of a key were merged.
         routed: The rows of the bucket.
-        kept: Positions of those that are left; None: all are.
+        kept: Positions of the rows that merging keeps; None: all.
         kinds: A code for each row of the buffer; None: all are +I.
     """
     if copies is InputCopies.NONE:
@@ -82,7 +82,7 @@ def find_copied(
     splits_pairs = codes is not None and bool((codes == RowKind.UPDATE_BEFORE).any())
     if policy.sequence or policy.keep_first or splits_pairs:
         return routed
-    # What is left of a key came last, so that the others may stand in a file before it.
+    # The kept row of a key came last, so the others can be in a file before it.
     last = int(kept.max() if came is None else came[-1])
     is_left_out = np.zeros(last + 1, np.bool_)
     is_left_out[slice(None) if came is None else came] = True

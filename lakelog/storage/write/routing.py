@@ -1,4 +1,4 @@
-"""Which partition and bucket each row goes to, for whole tables at once."""
+"""The partition and bucket of each row, for whole tables at once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lakelog.options.declared.tables import BUCKET_KEY
 from lakelog.options.values import TableOptions
 
 _MAX_KEYS: Final = 1000
-"""Keys that are hashed to find their buckets; more of them lie in all buckets anyway."""
+"""Keys that are hashed to find their buckets; more keys lie in all buckets anyway."""
 
 RowIndices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Routing:
-    """Where a table's rows go. Picklable.
+    """The routing of a table's rows. Picklable.
 
     Args:
         schema: The table's columns.
@@ -50,7 +50,7 @@ class RoutedRows:
     Args:
         partition: Encoded partition values.
         bucket: The bucket.
-        indices: Of its rows, rising; None: all rows.
+        indices: Its rows' indices, rising; None: all rows.
     """
 
     partition: bytes
@@ -69,8 +69,8 @@ def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
     """Splits rows by partition and bucket. Pure; sorts numbers, never loops over rows.
 
     Args:
-        table: With the table's columns, in their types.
-        routing: The table's.
+        table: A table with the table's columns, in their types.
+        routing: The table's routing.
 
     Returns:
         Partitions in the order in which they first appear, their buckets rising; none for no rows.
@@ -99,7 +99,7 @@ def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
 
 
 def order_by_key(table: pa.Table, routed: RoutedRows, key: Sequence[str]) -> RowIndices:
-    """The positions of a bucket's rows by key, rows of one key as they came. Pure; no NULLs in the key."""
+    """The positions of a bucket's rows by key; rows of one key stay in order. Pure; no NULLs in the key."""
     indices: RowIndices = np.arange(table.num_rows) if routed.indices is None else routed.indices
     keys = table.select(list(key))
     if routed.indices is not None:
@@ -111,7 +111,7 @@ def order_by_key(table: pa.Table, routed: RoutedRows, key: Sequence[str]) -> Row
 def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ...]:
     """Returns the buckets in which rows that fulfil a predicate can lie, rising; none: in any. Pure.
 
-    Only conditions that give each column of the bucket key some values, at most `_MAX_KEYS` together, say anything.
+    Only conditions that give each column of the bucket key some values, at most `_MAX_KEYS` together, narrow them.
     """
     if routing.bucket_count <= 1 or predicate is None:
         return ()
@@ -133,7 +133,7 @@ def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ..
         columns.append([decode_key(value, [data_type])[0] for value in values])
     if math.prod(len(values) for values in columns) > _MAX_KEYS:
         return ()
-    # All combinations: of each column the place of its value.
+    # All combinations: the index of each column's value.
     places = np.indices([len(values) for values in columns]).reshape(len(columns), -1)
     arrays = [
         pa.array(values, routing.schema.arrow.field(name).type).take(pa.array(chosen))
@@ -169,7 +169,7 @@ def partition_too_large(values: Mapping[str, pa.Scalar]) -> InvalidArgument:
     """The error for a partition whose encoding has more than `MAX_PARTITION_BYTES`; names the longest value. Pure.
 
     Args:
-        values: By partition column.
+        values: The values by partition column.
     """
     sizes = {name: len(encode_key([value])) for name, value in values.items()}
     name = max(sizes, key=lambda each: sizes[each])

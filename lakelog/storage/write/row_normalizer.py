@@ -1,4 +1,4 @@
-"""What a write was given becomes rows of the table: columns and types, row kinds, and what the options drop."""
+"""Turns the input of a write into rows of the table: columns and types, row kinds, and rows that the options drop."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Kinds = npt.NDArray[np.int8]
 
 
 class KindSource(enum.Enum):
-    """Where the kinds of the rows of a write come from."""
+    """The source of the row kinds of a write."""
 
     INSERTS = "inserts"
-    """All rows are +I, unless the table has a `rowkind.field`, which then says it."""
+    """All rows are +I, unless the table has a `rowkind.field`, which then decides."""
     DELETES = "deletes"
-    """All rows are -D and need to hold the primary key and `sequence.field` only."""
+    """All rows are -D and need only the primary key and `sequence.field`."""
     FOUND_DELETES = "found deletes"
     """As DELETES, with the sequence values of the rows that they delete, which may be NULL."""
     COLUMN = "column"
-    """A column `_row_kind` of `+I -U +U -D` says it, or the table's `rowkind.field`."""
+    """A column `_row_kind` of `+I -U +U -D`, or the table's `rowkind.field`."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class RowNormalizer:
     """How input becomes rows of a table (semantics 1.2, 1.4, 1.5). Picklable; pure.
 
     Args:
-        table_name: For messages.
+        table_name: The table's name, for messages.
         schema: The table's columns.
-        options: The table's.
+        options: The table's options.
     """
 
     table_name: str
@@ -64,15 +64,16 @@ class RowNormalizer:
         """Returns rows with exactly the table's columns and types, and their kinds.
 
         Args:
-            batch: Input with any Arrow types; columns go by name.
-            source: Where the kinds come from.
+            batch: Input with any Arrow types; columns are matched by name.
+            source: The source of the kinds.
             fill_missing: Whether columns that the input leaves out become NULL; deletes need only their key anyway.
 
         Returns:
             The rows that the options keep, and a code for each; None: all are +I.
 
         Raises:
-            InvalidArgument: Columns, types, values or kinds do not fit; all differences of the schemas together.
+            InvalidArgument: Columns, types, values or kinds do not fit; reports all differences of the schemas
+                together.
         """
         table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
         given: pa.Array | None = None
@@ -107,14 +108,15 @@ class RowNormalizer:
                 f"Add it, or use {'upsert() or delete()' if self.schema.primary_key else 'append()'}.",
                 metadata={"column": ROW_KIND_COLUMN},
             )
-        # A delete by DELETES is checked above, row by row; by kinds a NULL may be meant, but not a column left out.
+        # Deletes by DELETES are checked above, row by row; with kinds, a NULL may be intended, but not a missing
+        # column.
         sequence = self.options.get(SEQUENCE_FIELD)
         lacks_sequence = not deletes and not set(sequence) <= set(table.schema.names)
         return self._keep(rows, kinds, lacks_sequence)
 
     @cached_property
     def _relaxed(self) -> pa.Schema:
-        """The columns, where those that a delete need not know may be NULL."""
+        """The columns; those that a delete does not need are nullable."""
         return plan_file_schema(self.schema, with_row_kind=False)
 
     @cached_property
@@ -141,7 +143,7 @@ class RowNormalizer:
         return kinds
 
     def _keep(self, table: pa.Table, kinds: Kinds, lacks_sequence: bool) -> tuple[pa.Table, Kinds | None]:
-        """Drops what the options ignore, and checks what is left."""
+        """Drops rows that the options ignore, and checks the others."""
         if not kinds.any():
             self._check_not_null(table, None)
             return table, None
@@ -176,7 +178,7 @@ class RowNormalizer:
         return table, kinds if kinds.any() else None
 
     def _check_sequence(self, table: pa.Table) -> None:
-        """A delete without a sequence value loses against every row that has one: it would delete nothing."""
+        """A delete without a sequence value loses against every row with one: it would delete nothing."""
         if self.options.get(IGNORE_DELETE):
             return
         for name in self.options.get(SEQUENCE_FIELD):
@@ -186,7 +188,7 @@ class RowNormalizer:
                 raise _lacks_sequence(f"Row {row} of the keys", "has no value for", self.table_name, name)
 
     def _check_not_null(self, table: pa.Table, retracts: npt.NDArray[np.bool_] | None) -> None:
-        """Rows that add need every column that is NOT NULL; rows that take away only their key, which is checked."""
+        """Rows that add need every NOT NULL column; deletes need only their key, which is checked."""
         for field in self.schema.arrow:
             if field.nullable or table.column(field.name).null_count == 0:
                 continue
@@ -206,7 +208,7 @@ _NOTHING: Final = np.zeros(1, bool)
 
 
 def check_keys_to_delete(table_name: str, options: TableOptions, names: Collection[str]) -> None:
-    """Raises InvalidArgument where keys to delete have no column for a part of the table's `sequence.field`. Pure."""
+    """Raises InvalidArgument if keys to delete lack a column of the table's `sequence.field`. Pure."""
     left_out = [name for name in options.get(SEQUENCE_FIELD) if name not in names]
     if left_out and not options.get(IGNORE_DELETE):
         raise _lacks_sequence("The keys", "have no column", table_name, left_out[0])

@@ -1,17 +1,17 @@
-"""Writing a table's rows into the data files of one attempt, in bounded memory.
+"""Writes a table's rows into the data files of one attempt, in bounded memory.
 
-Objectives, which conflict: as few and as large files as the target size allows; memory bounded whatever arrives; both
+Objectives, which conflict: as few and as large files as the target size allows; memory bounded for any input; both
 cores busy; the same rows in the same calls make the same files. So:
 
-1. Rows of primary-key tables are collected up to `write-buffer-size`, then each bucket's become one sorted run with one
-   row a key, and the next buffer makes further runs, which come later in the commit's order.
-2. Rows of append tables are collected by partition and bucket and written a row group at a time, in the order in which
-   they came. Where more wait than the buffer holds, the largest are written out first; where too many files are open,
-   the one that was used longest ago is finished.
-3. Encoding and writing happen in two lanes, each a thread of its own that does its work in order; a bucket belongs to
-   one lane, so its order survives. The caller waits where a lane is two row groups behind. What is so little that
-   starting the threads would take longer is done by the caller.
-4. A failure in a lane is raised by the next call; `abort` then takes all files back.
+1. Rows of primary-key tables are collected up to `write-buffer-size`. Then the rows of each bucket become one sorted
+   run with one row per key, and the next buffer makes further runs, which come later in the commit's order.
+2. Rows of append tables are collected by partition and bucket and written a row group at a time, in the order of
+   arrival. If more rows wait than the buffer holds, the largest groups are written first; if too many files are open,
+   the least recently used one is finished.
+3. Two writer threads encode and write, each in order; a bucket belongs to one thread, so its order survives. The caller
+   waits when a thread is two row groups behind. The caller itself does work that is so little that starting the threads
+   would take longer.
+4. The next call raises an error of a writer thread; `abort` then removes all files.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from lakelog.storage.write.routing import RoutedRows, order_by_key, route_rows, 
 LANES: Final = 2
 _MAX_OPEN_FILES: Final = 64
 _WORTH_A_THREAD_BYTES: Final = 256 << 10
-"""Of Arrow memory, about 1 ms of encoding; starting and ending two threads takes half of that."""
+"""Arrow memory that takes about 1 ms to encode; starting and ending two threads takes half of that."""
 
 _WORTH_A_THREAD_FILES: Final = 8
-"""However small they are: a file waits for the disk when it is made durable, and two can wait at once."""
+"""Files of any size: making a file durable waits for the disk, and two can wait at once."""
 
 _KEPT_BYTES: Final = 64 << 20
-"""Of rows that are kept for a lookup; more are read back, as memory must not follow what is written."""
+"""Size of rows that are kept for a lookup; more are read back, since memory must not grow with what is written."""
 
 _PENDING_ROWS: Final = 131_072
-"""Rows of an append table that are handed to a file at once, some row groups: fewer would cost handing over."""
+"""Rows of an append table that are passed to a file at once, some row groups: fewer would cost more calls."""
 
 _ROWS_BEFORE_SECOND_FILE: Final = 4 * _PENDING_ROWS
-"""Rows without an order fill one file alone up to here; more are worth a second file that is written beside it."""
+"""Up to here, rows without an order fill only one file; more are worth a second file that is written beside it."""
 
 Kinds = npt.NDArray[np.int8]
 GroupKey = tuple[bytes, int, int]
@@ -66,7 +66,7 @@ GroupKey = tuple[bytes, int, int]
 
 @dataclass
 class _Pending:
-    """Rows of one bucket of an append table that wait to be worth a file's while."""
+    """Rows of one bucket of an append table that wait until they are worth a write."""
 
     number: int
     tables: list[pa.Table] = field(default_factory=list)
@@ -83,12 +83,12 @@ class TableWriter:
 
     Args:
         store: Where the table's files are.
-        schema: What to write with.
-        options: The table's.
-        attempt_id: Whose files they are.
-        name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
-        copies: Which records are also written as they came: for the producer `input`, or for the external log.
-        keeps_runs: Keep the rows of small files for whoever looks their old rows up (`runs`).
+        schema: The schema to write with.
+        options: The table's options.
+        attempt_id: The attempt that owns the files.
+        name_prefix: Prefix of each file's name; tasks that write for one attempt must have different ones.
+        copies: Which records are also written as they arrived: for the producer `input`, or for the external log.
+        keeps_runs: Keep the rows of small files for lookups of their old rows (`runs`).
     """
 
     def __init__(
@@ -128,29 +128,29 @@ class TableWriter:
         self._is_unordered = self._routing.bucket_count <= 0 and not schema.partition_by
         self._beside = 0
         self._rows = 0
-        # The groups whose files may be open, the one that was used longest ago first; only the caller's thread has it.
+        # The groups whose files may be open, the least recently used first; only the caller's thread uses it.
         self._open: dict[GroupKey, None] = {}
 
     @property
     def row_count(self) -> int:
-        """Rows taken so far."""
+        """The number of rows so far."""
         return self._rows
 
     @property
     def copies(self) -> tuple[DataFile, ...]:
-        """The files that hold records as they came, after `finish`; some may be data files, without statistics."""
+        """The files with records as they arrived, after `finish`; some may be data files, without statistics."""
         return tuple(file for files in self._inputs for file in files)
 
     @property
     def runs(self) -> Mapping[str, pa.Table]:
-        """Rows of primary-key files by path, as a read of the file gives them; only as many as take little memory."""
+        """Rows of primary-key files by path, as a read of the file returns them; only as many as take little memory."""
         return self._kept or {}
 
     def write(self, table: pa.Table, kinds: Kinds | None = None) -> None:
-        """Takes rows, in the order that decides between rows of one key.
+        """Adds rows, in the order that decides between rows of one key.
 
         Args:
-            table: The table's columns in their types; in rows that take away, others than the key's may be NULL.
+            table: The table's columns in their types; in deletes, columns outside the key may be NULL.
             kinds: A code for each row; None: all are +I, as always in append tables.
         """
         for thread in self._writer_threads:
@@ -166,7 +166,7 @@ class TableWriter:
                 self._buffer_run(part, None if kinds is None else kinds[start : start + length])
 
     def finish(self) -> tuple[DataFile, ...]:
-        """Writes what waits, makes all files durable and returns them in the order the commit must list them."""
+        """Writes the waiting rows, makes all files durable and returns them in the order for the commit."""
         is_little = self._pending_bytes + self._buffered_bytes < _WORTH_A_THREAD_BYTES
         if self._buffer:
             self._flush_runs(is_little)
@@ -182,7 +182,7 @@ class TableWriter:
         return (*runs, *(file for pending in self._pending.values() for file in pending.files))
 
     def abort(self) -> None:
-        """Takes back every file that was written; never raises for what cannot be removed."""
+        """Removes every file that was written; does not raise for files that remain."""
         for thread in self._writer_threads:
             thread.cancel()
         for builder in self._builders:
@@ -191,7 +191,7 @@ class TableWriter:
         try:
             self._store.delete_many(written)
         except LakelogError:
-            # What stays belongs to an attempt that is never committed; the collector finds it.
+            # Files that remain belong to an attempt that is never committed; the orphan collector finds them.
             return
 
     # Primary-key tables: sorted runs
@@ -230,7 +230,7 @@ class TableWriter:
         encoding: FileEncoding,
         run: list[DataFile],
     ) -> None:
-        """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
+        """Writes one bucket's rows as one sorted run, in as many files as the target size requires."""
         assert self._policy is not None, "only tables with a key have runs"
         rows, inputs = self._merge(table, routed), self._inputs[number - 1]
         copied = find_copied(self._copies, self._policy, routed, rows, kinds)
@@ -281,7 +281,7 @@ class TableWriter:
         self._kept[file.path] = pa.Table.from_arrays(columns, schema=stored)
 
     def _merge(self, table: pa.Table, routed: RoutedRows) -> npt.NDArray[np.int64] | None:
-        """The positions of the rows of a bucket that stay, in the order of the key; None: all rows as they are."""
+        """The positions of the kept rows of a bucket, in the order of the key; None: all rows as they are."""
         assert self._policy is not None
         narrow = table.select([*self._policy.key, *self._policy.sequence])
         indices = np.arange(table.num_rows) if routed.indices is None else routed.indices
@@ -300,7 +300,7 @@ class TableWriter:
         kept: npt.NDArray[np.int64] = merged.column(_POSITION_COLUMN).to_numpy()
         return kept
 
-    # Append tables: rows in the order they came
+    # Append tables: rows in the order of arrival
 
     def _write_append(self, table: pa.Table) -> None:
         for routed in route_rows(table, self._routing):
@@ -349,7 +349,7 @@ class TableWriter:
         if len(self._open) > _MAX_OPEN_FILES:
             oldest = next(iter(self._open))
             del self._open[oldest]
-            # Does nothing where the file was full and is closed already.
+            # Does nothing if the file was full and is closed already.
             self._thread_of(oldest).submit(partial(_close, self._pending[oldest]))
 
     def _thread_of(self, key: GroupKey) -> WriterThread:
@@ -358,7 +358,7 @@ class TableWriter:
     # Both
 
     def _spare_threads(self, files: int) -> None:
-        """Has the caller do all work, unless there are so many files that waiting for the disk is most of it."""
+        """Lets the caller do all work, unless there are so many files that most of it is waiting for the disk."""
         if files <= _WORTH_A_THREAD_FILES:
             for thread in self._writer_threads:
                 thread.stay_here()
@@ -366,7 +366,7 @@ class TableWriter:
     def _start_file(
         self, name: str, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool
     ) -> FileBuilder:
-        # Named by its place among the runs, not by who came first: the lanes race.
+        # Named by its place among the runs, not by order of completion: the threads race.
         builder = FileBuilder(
             self._store,
             f"data/{self._attempt_id}/{self._name_prefix}{name}-{bucket}.parquet",
@@ -381,7 +381,7 @@ class TableWriter:
         return builder
 
     def _plan_encoding(self, table: pa.Table) -> FileEncoding:
-        """Decided by the first rows for all files, so that their order of arrival in the lanes does not matter."""
+        """The first rows decide for all files, so their order of arrival in the threads does not matter."""
         if self._encoding is None:
             self._encoding = plan_encoding(table, self._compression)
         return self._encoding

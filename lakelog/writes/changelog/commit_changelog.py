@@ -1,4 +1,4 @@
-"""What the changelog asks of a commit, from the SDK and from Spark: who makes it, and committing until it holds."""
+"""The changelog's part in a commit, for the SDK and Spark: how it is made, and repeating until it holds."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from lakelog.options.declared.tables import (
 from lakelog.options.values import TableOptions
 
 _MAX_LOOKUPS: Final = 20
-"""Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
+"""Tries against commits to the same buckets: the waits between them, which grow, add up to about 15 seconds."""
 
 _RETRIED_REASONS: Final = ("BUCKET_CHANGED", "BASE_EXPIRED", TIME_PASSED)
-"""Reasons of a conflict that a lookup against the newest snapshot settles."""
+"""Reasons of a conflict that a lookup against the newest snapshot resolves."""
 
 LATER: Final = "later"
-"""A compactor, after the commit, by `lookup`."""
+"""A compactor makes the changelog after the commit, by `lookup`."""
 
 
 class LooksUp(Protocol):
-    """What must be looked up before a commit, and again when others came first."""
+    """What must be looked up before a commit, and again when other commits came first."""
 
     def look_up(self) -> None:
-        """Looks up against the newest snapshot what was not yet, or has changed since."""
+        """Looks up, against the newest snapshot, what is not looked up yet or has changed since."""
         ...
 
     def learn_time(self, now_ms: int) -> None:
@@ -43,13 +43,13 @@ class LooksUp(Protocol):
 
 
 def find_producer(options: TableOptions, *, replaces: bool) -> str:
-    """Who makes the changelog of a commit: `input`, `lookup`, `none` or `LATER`. Pure.
+    """Returns how the changelog of a commit is made: `input`, `lookup`, `none` or `LATER`. Pure.
 
-    Of what full compactions tell commits say nothing: the metastore knows that they do.
+    With the producer `full-compaction` commits have none: the metastore knows that full compactions emit it.
 
     Args:
-        options: The table's.
-        replaces: It is an overwrite, which has none (semantics 3.4, 5.2).
+        options: The table's options.
+        replaces: Whether it is an overwrite, which has no changelog (semantics 3.4, 5.2).
     """
     if replaces:
         return "none"
@@ -61,33 +61,33 @@ def find_producer(options: TableOptions, *, replaces: bool) -> str:
 
 
 def to_changelog_state(producer: str) -> ChangelogState:
-    """What a commit says of its changelog. Pure."""
+    """Returns what a commit states about its changelog. Pure."""
     if producer == LATER:
         return ChangelogState.PENDING
     return ChangelogState.NONE if producer == "none" else ChangelogState.ATTACHED
 
 
 _RULES: Final = (ROW_DEDUPLICATE.key, ROW_DEDUPLICATE_IGNORE_FIELDS.key)
-"""Options that rule what a changelog tells, and may be altered while it is open."""
+"""Options that decide what a changelog contains, and that can be altered while it is pending."""
 
 
 def to_open_rules(producer: str, options: Mapping[str, str]) -> dict[str, str]:
-    """What a commit with a pending changelog remembers among its properties: the options that rule it. Pure.
+    """Returns the options that a commit with a pending changelog stores in its properties: those that decide it. Pure.
 
     Args:
-        producer: Who makes its changelog.
-        options: The table's, as the commit knows them.
+        producer: How its changelog is made.
+        options: The table's options at the commit.
     """
     return find_open_rules(options) if producer == LATER else {}
 
 
 def find_open_rules(properties: Mapping[str, str]) -> dict[str, str]:
-    """The options that rule a pending changelog, by its snapshot's properties; what is missing is not set. Pure."""
+    """Returns the options of a pending changelog from its snapshot's properties; missing ones are not set. Pure."""
     return {key: properties[key] for key in _RULES if key in properties}
 
 
 def with_open_rules(options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """A table's options as they were when a snapshot was committed whose changelog is open. Pure."""
+    """Returns a table's options as they were at the commit of a snapshot with a pending changelog. Pure."""
     return {key: value for key, value in options.items() if key not in _RULES} | find_open_rules(properties)
 
 
@@ -96,12 +96,12 @@ def commit_lookups(
 ) -> CommitResult:
     """Commits, and looks up again for as long as others change the same buckets meanwhile; blocks.
 
-    Repeating is safe: a commit that was refused had no effect, and who comes first each time has got on. A file that is
-    missing may have been replaced and have expired since it was planned, so that it is looked for once more.
+    Repeating is safe: a refused commit had no effect, and each time some other commit made progress. A missing file may
+    have been replaced and have expired since the plan, so it is looked up once more.
 
     Args:
         lookups: What is looked up before each try.
-        commit: One try, with what was found.
+        commit: Makes one try, with what was looked up.
         clock: Waits between tries.
         rng: Random in [0, 1), for the waits.
 

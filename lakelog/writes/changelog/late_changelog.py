@@ -1,8 +1,8 @@
-"""The changelogs of snapshots that were committed without (semantics 3.5), told from the states before them.
+"""Makes changelogs of snapshots that were committed without one (semantics 3.5), from the states before them.
 
 Objectives, which conflict: a changelog as the commit itself would have made it; a backlog that drains faster than it
-grows; bounded memory. So successive snapshots are told together: old rows are looked up once, before the first of
-them, and what is old for the later ones follows from the earlier ones. What is too much for that is told snapshot by
+grows; bounded memory. So successive snapshots are handled together: old rows are looked up once, before the first of
+them, and the old rows of the later ones follow from the earlier ones. What is too much for that is handled snapshot by
 snapshot, bucket by bucket, a large bucket by key ranges.
 """
 
@@ -30,23 +30,23 @@ from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.writes.changelog.commit_changelog import find_open_rules, with_open_rules
 
 MAX_TOGETHER: Final = 200
-"""Snapshots told together: each brings changelog files of its own, and readers wait for all of them."""
+"""Snapshots handled together: each brings changelog files of its own, and readers wait for all of them."""
 
 _TOGETHER_ROWS: Final = 1 << 19
-"""Rows of snapshots told together: they, their old rows and the changes are in memory, a share of them at a time."""
+"""Rows of snapshots handled together: they, their old rows and the changes are in memory, one share at a time."""
 
 _TOGETHER_BYTES: Final = 64 << 20
-"""The same for wide rows, as stored."""
+"""The same limit for wide rows, in stored bytes."""
 
 _TOGETHER_FILES: Final = 5000
-"""Data files of snapshots told together: about as many changelog files go to the metastore in one request."""
+"""Data files of snapshots handled together: about as many changelog files go to the metastore in one request."""
 
 _THREADS: Final = 2
 
 
 @dataclass(frozen=True)
 class LateChangelogs:
-    """What was made for the lowest open snapshots.
+    """The changelogs made for the lowest snapshots with a pending changelog.
 
     Args:
         changelogs: By rising snapshot.
@@ -58,18 +58,18 @@ class LateChangelogs:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """All files."""
+        """All changelog files."""
         return tuple(file for each in self.changelogs for file in each.files)
 
 
 def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those open snapshots that can be told together, beginning with the lowest. Pure.
+    """Returns the pending snapshots that can be handled together, beginning with the lowest. Pure.
 
-    Between two of them may only lie what changes no row; whatever else lies between would be missing from the old rows
-    of the later one. The same options rule them all.
+    Between two of them only snapshots that change no row are allowed; any other would be missing from the old rows of
+    the later one. All of them have the same options.
 
     Args:
-        snapshots: Rising, without gaps, from the lowest open one on.
+        snapshots: Rising, without gaps, from the lowest pending one on.
     """
     picked: list[Snapshot] = []
     rows = 0
@@ -88,7 +88,7 @@ def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def keep_bounded(snapshots: Sequence[Snapshot], files: Sequence[LiveFile]) -> list[Snapshot]:
-    """As many of some snapshots, at least the first, as have no more bytes and files than go together. Pure."""
+    """Returns as many of some snapshots, at least the first, as stay within the limits of bytes and files. Pure."""
     ends = {each.snapshot_id: number for number, each in enumerate(snapshots)}
     sizes, counts = ([0] * len(snapshots) for _ in range(2))
     for file in files:
@@ -109,15 +109,15 @@ def make_late_changelogs(
     snapshots: Sequence[Snapshot],
     caches: Caches,
 ) -> LateChangelogs:
-    """Makes the changelogs of the lowest open snapshots, as many as go together; blocks. A failure leaves no files.
+    """Makes the changelogs of the lowest pending snapshots, as many as fit; blocks. A failure leaves no files.
 
     Args:
-        metastore: Who plans.
+        metastore: Plans the reads.
         store: Where the table's files are.
         info: The table.
-        attempt_id: Whose files the changelogs' are.
-        snapshots: Rising, without gaps, from the lowest open one on; perhaps not all there are.
-        caches: For the old rows.
+        attempt_id: The attempt that owns the changelog files.
+        snapshots: Rising, without gaps, from the lowest pending one on; not necessarily all of them.
+        caches: Used for the old rows.
 
     Raises:
         DataCorrupted: A data file is damaged or missing; named.
@@ -164,7 +164,7 @@ def make_late_changelogs(
 
 
 def _by_commit(files: Sequence[LiveFile]) -> dict[int, list[LiveFile]]:
-    """A bucket's files by the snapshot that added them, rising."""
+    """Groups a bucket's files by the snapshot that added them, rising."""
     found: dict[int, list[LiveFile]] = {}
     for file in files:
         found.setdefault(file.added_snapshot, []).append(file)

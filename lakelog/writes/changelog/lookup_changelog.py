@@ -1,11 +1,11 @@
-"""The changelog that a writer makes before its commit: old rows looked up, the difference written (semantics 3.5).
+"""The changelog that a writer makes before its commit: it looks old rows up and writes the difference (semantics 3.5).
 
-Objectives, which conflict: a changelog never wrong; other writers never blocked; little done twice. So:
+Objectives, which conflict: a changelog is never wrong; other writers are never blocked; little work is done twice. So:
 
-1. Old rows are those of the newest snapshot, the base. The commit names it with the buckets it touched, and the gate
-   refuses it when one of them got other data since: what was looked up is then no longer what was there.
-2. Who is refused looks up again, only in the buckets whose files have changed, and commits on the new base.
-3. Here is decided what is looked up, and where; `storage/bucket_changelog.py` does it, bucket by bucket.
+1. Old rows are those of the newest snapshot, the base. The commit names the base and the buckets it touched. The gate
+   refuses it if one of them got other data since, because the rows looked up are then out of date.
+2. A refused writer looks up again, only in the buckets whose files have changed, and commits on the new base.
+3. This module decides what is looked up, and where; `storage/bucket_changelog.py` does it, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class LookupChangelog:
     """The changelog of what one commit writes to one table. For one thread at a time; blocks on storage.
 
     Args:
-        metastore: Who plans the base.
+        metastore: Plans the base.
         store: Where the table's files are.
         info: The table.
-        attempt_id: Whose files the changelog's are.
+        attempt_id: The attempt that owns the changelog files.
         files: The data files of the commit, in its order.
-        caches: For the old rows.
+        caches: Used for the old rows.
         clock: For how long deletes go on beating late rows.
         execute: Does the work.
-        runs: Rows of some of the files by path, where they are at hand.
+        runs: Rows of some of the files by path, if they are in memory.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class LookupChangelog:
         self._emitted: dict[Bucket, EmittedBucket] = {}
         self._looks = 0
         self._is_emitted = False
-        # How far the database's clock is ahead of ours, where that has mattered.
+        # How far the database's clock is ahead of this process's clock, if that has mattered.
         self._ahead_ms = 0
         self.base_snapshot_id = 0
-        """The snapshot that the old rows are of; 0: there was none."""
+        """The snapshot of the old rows; 0: there was none."""
 
     @property
     def data_files(self) -> tuple[DataFile, ...]:
-        """The commit's data files, which say which rows they supersede."""
+        """The commit's data files, with the rows that they supersede."""
         return tuple(
             replace(file, deletion_vector_path=self._emitted[file.partition, file.bucket].deletion_vector_path)
             for file in self._new
@@ -90,7 +90,7 @@ class LookupChangelog:
 
     @property
     def paths(self) -> list[str]:
-        """All that was written."""
+        """The paths of all files written."""
         return [path for emitted in self._emitted.values() for path in emitted.paths]
 
     @property
@@ -100,22 +100,22 @@ class LookupChangelog:
 
     @property
     def window(self) -> TimeWindow:
-        """When the commit must be for the changelog to be right."""
+        """The time in which the commit must happen for the changelog to be right."""
         return functools.reduce(TimeWindow.meet, (emitted.window for emitted in self._emitted.values()), ANY_TIME)
 
     @property
     def buckets(self) -> tuple[BucketRef, ...]:
-        """The buckets that must be as they were at the base."""
+        """The buckets that must be unchanged since the base."""
         return tuple(BucketRef(*bucket) for bucket in self._emitted)
 
     def take(self, base_snapshot_id: int, emitted: Iterable[EmittedBucket]) -> None:
-        """Takes what was made already, of all buckets and against one base: the next `look_up` has nothing to do."""
+        """Takes a finished changelog of all buckets against one base: the next `look_up` has nothing to do."""
         self._emitted = {each.bucket: each for each in emitted}
         self.base_snapshot_id = base_snapshot_id
         self._is_emitted = True
 
     def look_up(self) -> None:
-        """Makes the changelog against the newest snapshot; what was found before and still holds is kept.
+        """Makes the changelog against the newest snapshot; keeps earlier results that still hold.
 
         Raises:
             DataCorrupted: A data file is damaged or missing; named.
@@ -127,8 +127,8 @@ class LookupChangelog:
         plan = self._metastore.plan(to_plan_request(self._info.table_uuid, None, to_added(self._new, 0, 0)))
         base, time_ms = 0, self._clock.now_ms() + self._ahead_ms
         if plan.snapshot is not None:
-            # About as the gate will have it: a commit is never older than the one before it. Where more than about
-            # matters, it keeps to the window, or refuses.
+            # About the time that the gate will use: a commit is never older than the one before it. If a greater
+            # precision matters, the commit keeps to the window, or is refused.
             base, time_ms = plan.snapshot.snapshot_id, max(time_ms, plan.snapshot.committed_at_ms)
         added, live = to_added(self._new, base, time_ms), to_live_files(plan.files)
         lookups = to_lookups(f"lookup-{self._looks:03d}", added, live)
@@ -149,11 +149,11 @@ class LookupChangelog:
         self.base_snapshot_id = base
 
     def learn_time(self, now_ms: int) -> None:
-        """Takes note of the database's time, by which it is decided how long deletes beat late rows."""
+        """Notes the database's time, which decides how long deletes beat late rows."""
         self._ahead_ms = now_ms - self._clock.now_ms()
 
     def delete(self) -> None:
-        """Deletes all that was written; never raises for what cannot be deleted, which the collector finds."""
+        """Deletes all that was written; does not raise for files that stay, which the orphan collector finds."""
         self._changelogs.delete(self.paths)
 
     def _still_holds(self, lookup: BucketLookup, time_ms: int) -> bool:

@@ -1,9 +1,9 @@
-"""A table's log snapshot by snapshot: which records are whose, and that none of them is missing (semantics 4.5).
+"""Reads a table's log snapshot by snapshot: finds each snapshot's records, and makes sure that none is missing (4.5).
 
-1. A snapshot is handed out once all of its records have come, never in part.
-2. Where it ends is known from what the publisher has told the metastore; or from records of a later one in each
-   partition, since snapshots follow each other in all of them.
-3. Whatever may be missing is an error, never a gap: its reader then takes the files.
+1. A snapshot is returned once all of its records have arrived, never in part.
+2. Its end is known from the publisher's report in the metastore; or from records of a later snapshot in each partition,
+   since snapshots follow each other in all partitions.
+3. Records that may be missing are an error, never a gap: the reader then uses the files.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from lakelog.reads.log.sources import LOG_TOO_SHORT
 from lakelog.reads.log.stall import STALL_S, LogStallTimer
 
 _FETCHED: Final = 20_000
-"""Records at a time."""
+"""Records per fetch."""
 
 _FETCH_S: Final = 0.5
 
 
 @dataclass(frozen=True)
 class _HighWatermark:
-    """Up to where records are known to be whole.
+    """The point up to which records are known to be complete.
 
     Args:
         until: All up to this snapshot are published.
-        ends: Of it, or of one behind it, in each partition.
+        ends: The end of this snapshot, or of a later one, in each partition.
     """
 
     until: int
@@ -47,12 +47,12 @@ class _HighWatermark:
 
 
 class LogFeed:
-    """Reads the log of one table. One thread reads, any may close.
+    """Reads the log of one table. One thread reads, any thread may close.
 
     Args:
         metastore: Knows the log and how far it is published.
         table_uuid: The table.
-        open_log: The brokers of a log, by its options.
+        open_log: Opens the brokers of a log, by its options.
     """
 
     def __init__(self, metastore: Metastore, table_uuid: str, open_log: Callable[[Mapping[str, str]], Log]) -> None:
@@ -64,30 +64,30 @@ class LogFeed:
         self._reader: LogReader | None = None
         self._served = 0
         self._buffer: dict[int, list[FetchedRecords]] = {}
-        # By partition: the newest snapshot of which a record has come.
+        # By partition: the newest snapshot with a record that has arrived.
         self._seen: dict[int, int] = {}
 
     @property
     def topic(self) -> str:
-        """Where the records came from, for messages."""
+        """The topic of the records, for messages."""
         return self._info.topic if self._info is not None else ""
 
     def read(self, snapshots: Sequence[Snapshot]) -> Generator[list[tuple[Snapshot, FetchedRecords]]]:
-        """Hands out the records of some snapshots that follow each other, as they are published; blocks.
+        """Yields the records of successive snapshots as they are published; blocks.
 
-        Whoever stops before the end closes it before the next read.
+        A caller that stops before the end closes it before the next read.
 
         Args:
             snapshots: At least one, rising.
 
         Yields:
-            The snapshots that brought records, with all of them, in the order of partition and offset; those together
-            that were known to be whole at the same moment.
+            The snapshots that brought records, with all of them, in the order of partition and offset; those that were
+            found complete at the same moment come together.
 
         Raises:
             SnapshotExpired: The log does not hold them all (any more).
-            Unavailable: The brokers do not answer, the publisher stands still, or it was closed.
-            HistoryDiverged: A record is of another history.
+            Unavailable: The brokers do not answer, the publisher makes no progress, or the feed was closed.
+            HistoryDiverged: A record belongs to another history.
         """
         first, last = snapshots[0].snapshot_id, snapshots[-1].snapshot_id
         done = False
@@ -96,10 +96,10 @@ class LogFeed:
             done = True
         finally:
             if not done:
-                # What was handed out of these is not kept: who reads them again finds them anew.
+                # Returned records are not kept: a caller that reads them again fetches them again.
                 self.leave()
         self._served = last
-        # Of snapshots that nobody has asked for.
+        # These belong to snapshots that were not requested.
         self._buffer = {each: parts for each, parts in self._buffer.items() if each > last}
 
     def _read(
@@ -114,7 +114,7 @@ class LogFeed:
                 self._take_new_partitions(reader, high_watermark.ends)
             positions = reader.positions()
             lagging = [p for p, end in enumerate(high_watermark.ends) if positions.get(p, 0) < end]
-            # Beyond the reach there may be partitions that are not read yet.
+            # Beyond the high watermark there may be partitions that are not read yet.
             ready = min([high_watermark.until, *(self._seen.get(p, first) - 1 for p in lagging)])
             whole = [waiting.pop(each) for each in list(waiting) if each <= ready]
             logged = [self._take(each) for each in whole if each.snapshot_id in self._buffer]
@@ -130,11 +130,12 @@ class LogFeed:
             if len(records):
                 self._keep(records, first)
             if high_watermark.until == last:
-                # Of partitions that are done more may come for as long as somebody writes.
+                # Partitions that are done may receive more for as long as a writer writes.
                 now = reader.positions()
                 has_moved = any(now.get(p, 0) != positions.get(p, 0) for p in lagging)
             else:
-                # Offsets without records do not count: publishers whose transactions all fail are none to wait for.
+                # Offsets without records are no progress: a publisher whose transactions all fail is not worth waiting
+                # for.
                 has_moved = len(records) > 0
             if has_moved:
                 stall_timer.renew()
@@ -145,7 +146,7 @@ class LogFeed:
                 pause = min(pause + 1, len(PAUSES_S) - 1)
 
     def _seek(self, first: int) -> tuple[LogReader, LogInfo]:
-        """The reader, standing where it has passed no record of a snapshot from `first` on."""
+        """Returns the reader at a place before which no record of a snapshot from `first` on lies."""
         if self._reader is not None and self._info is not None and first > self._served:
             return self._reader, self._info
         self.leave()
@@ -160,7 +161,7 @@ class LogFeed:
         try:
             earliest = reader.list_offsets(earliest=True)
             begin = known.offsets if known is not None else ()
-            # Of a partition that nothing is known of all has to be there.
+            # A partition without a known place is read from its beginning, which must still be there.
             starts = {p: begin[p] if p < len(begin) else 0 for p in range(len(earliest))}
             lost = next((p for p, offset in starts.items() if offset < earliest[p]), None)
             if lost is not None:
@@ -177,9 +178,9 @@ class LogFeed:
         return reader, info
 
     def _await_published(self, before: int, info: LogInfo) -> None:
-        """Waits for what stands in front of the first snapshot that is wanted.
+        """Waits until everything before the first wanted snapshot is published.
 
-        Where that ends is known only then; who begins earlier fetches all of it, however large, for nothing.
+        Only then its end is known; a reader that begins earlier would fetch all of it, however large, in vain.
         """
         stall_timer, pause = LogStallTimer(), 0
         progress = (0, 0)
@@ -207,13 +208,13 @@ class LogFeed:
             known = self._metastore.find_log_offsets(self._table_uuid, until=last)
             if known is not None and known.snapshot_id == last:
                 return _HighWatermark(last, known.offsets)
-        # Where one behind it ends will do.
+        # The end of a later snapshot is good enough.
         return _HighWatermark(min(state.snapshot_id, last), state.offsets)
 
     def _take_new_partitions(self, reader: LogReader, ends: Sequence[int]) -> None:
         positions = reader.positions()
         if len(ends) > len(positions):
-            # Positions are of what was handed out, so that nothing is lost by going on at them.
+            # Positions count only returned records, so nothing is lost by going on from them.
             reader.assign({p: positions.get(p, 0) for p in range(len(ends))})
 
     def _keep(self, records: FetchedRecords, first: int) -> None:
@@ -230,7 +231,7 @@ class LogFeed:
         return snapshot, take_fetched(records, np.lexsort((records.offsets, records.partitions)))
 
     def leave(self) -> None:
-        """Forgets where it stands; the next read finds it anew. By the thread that reads."""
+        """Forgets its place; the next read finds it again. Called by the thread that reads."""
         reader, self._reader = self._reader, None
         self._served = 0
         self._buffer.clear()

@@ -1,8 +1,8 @@
-"""One table as a subscription shows it whose changes come out of the table's log.
+"""A table of a subscription whose changes come from the table's log.
 
-It shows what the files would, row for row and in the same order, so that a reader may go on with either. What the log
-does not hold, or not in time, is read from the files: overwrites, snapshots from before the log, a log that is too
-short, brokers that do not answer. The next snapshots then come from the log again.
+It shows the same rows in the same order as the files would, so a reader can go on with either. What the log does not
+hold, or not in time, is read from the files: overwrites, snapshots from before the log, a log that is too short,
+brokers that do not answer. The next snapshots then come from the log again.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _log = logging.getLogger(__name__)
 LoggedCommits = list[tuple[Snapshot, FetchedRecords]]
 
 _REST_S: Final = 10.0
-"""So long files are read before a log that could not be used is tried again."""
+"""How long files are read before a log that failed is tried again."""
 
 _WORTH_SEEKING_ROWS: Final = 50_000
-"""Of so many rows that files tell the records are not fetched to be passed over: seeking takes some 10 ms."""
+"""Above this many rows from files, their records are not fetched just to be skipped: seeking takes some 10 ms."""
 
 
 class LogStreamTable(StreamTable):
     """Implements `StreamTable` by the table's log.
 
     Args:
-        context: Where the table is.
-        table: With a log.
+        context: The metastore, stores, caches and clock.
+        table: A table with a log.
         view: What to show.
-        counts: Told of what is read.
-        requires_log: The log was asked for: where it cannot be used at all, that is an error.
-        since_ms: Snapshots are passed over up to the first one of which a record was appended at or after this time, or
-            that was committed then; None: none is.
+        counts: Counts what is read.
+        requires_log: Whether the user requested the log: it is an error if it cannot be used at all.
+        since_ms: Skip snapshots up to the first one that has a record appended at or after this time, or that was
+            committed then; None: skip none.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LogStreamTable(StreamTable):
 
     def _find_source(self, snapshot: Snapshot) -> ChangeSource:
         source = self._change_sources.find(snapshot)
-        # Snapshots are handed out as a whole, so that all records of one are in memory; of files a part is.
+        # Snapshots are returned as a whole, so all records of one are in memory; of files only a part is.
         return ChangeSource.FILES if source is ChangeSource.AS_LOGGED and snapshot.added_rows > EMITTED_ROWS else source
 
     def _read_files_of(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
@@ -103,7 +103,7 @@ class LogStreamTable(StreamTable):
         with contextlib.closing(self._feed.read(snapshots)) as feed:
             while True:
                 try:
-                    # Not to read in vain, and once what there is has been read.
+                    # Checked before, so that nothing is read in vain, and again after the existing records were read.
                     self._check_age(snapshots, done)
                     logged = next(feed, None)
                     self._check_age(snapshots, done)
@@ -124,7 +124,7 @@ class LogStreamTable(StreamTable):
         yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
 
     def _check_age(self, snapshots: list[Snapshot], done: int) -> None:
-        # Of the oldest one that is still to be told, perhaps without a record that is left.
+        # The age of the oldest snapshot that is still to be shown, perhaps without any record left.
         oldest = next((each for each in snapshots if each.snapshot_id > done), None)
         if oldest is not None:
             self._change_sources.check_age(oldest, self._context.clock.now_ms())
@@ -138,7 +138,7 @@ class LogStreamTable(StreamTable):
             yield from super().read_changes(snapshots)
 
     def _without_earlier(self, logged: LoggedCommits) -> LoggedCommits:
-        """Without what is passed over: a snapshot is shown as a whole, however its partitions disagree."""
+        """Leaves out skipped snapshots: a snapshot is shown as a whole even if its partitions disagree."""
         if self._since_ms is None:
             return logged
         for place, (snapshot, records) in enumerate(logged):

@@ -1,7 +1,7 @@
-"""The end of a table's log, for whoever is told of rows before their commit (`log.consistency` = `eventual`).
+"""The end of a table's log, for readers of uncommitted rows (`log.consistency` = `eventual`).
 
-What stands there is a hint: every row of it that becomes a part of the table also comes with its snapshot. So a log
-that is too short, gone, begun anew or without brokers is left until it can be read again, and nothing is lost.
+The records are only a hint: every row of them that becomes part of the table also comes with its snapshot. So a log
+that is too short, gone, restarted or without brokers is skipped until it can be read again, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from lakelog.log.records import FetchedRecords
 _log = logging.getLogger(__name__)
 
 _FETCHED: Final = 20_000
-"""Records at a time."""
+"""Records per fetch."""
 
 _FETCH_S: Final = 0.2
-"""How long one question waits; so long it also takes to notice that nobody reads any more."""
+"""How long one fetch waits; it also takes this long to notice that the reader is closed."""
 
 _REST_S: Final = 10.0
-"""So long a log that could not be read is left alone."""
+"""How long a log that could not be read is left alone."""
 
 _POLL_S: Final = 30.0
-"""Between looks whether the log has begun anew, or has more partitions."""
+"""Time between checks whether the log was restarted, or has more partitions."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Arrived:
 
     Args:
         records: In the order of the log, partition by partition.
-        topic: Where they stand.
-        positions: By partition: how far the log was read when they came.
+        topic: Their topic.
+        positions: By partition: how far the log was read when they arrived.
     """
 
     records: FetchedRecords
@@ -53,14 +53,14 @@ class Arrived:
 
 
 class LogTail:
-    """Reads what comes to the end of one table's log. One thread runs it.
+    """Reads new records at the end of one table's log. One thread runs it.
 
     Args:
         metastore: Knows the log and how far it is published.
         table_uuid: The table.
-        name: Its name, for people.
-        open_log: The brokers of a log, by its options.
-        requires_log: The log was asked for: where it may not be read at all, that is an error.
+        name: The table's name, for people.
+        open_log: Opens the brokers of a log, by its options.
+        requires_log: Whether the user requested the log: it is an error if it may not be read at all.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class LogTail:
         self._reported = ""
 
     def run(self, put: Callable[[Arrived], object], closed: threading.Event) -> None:
-        """Hands records over as they come, until closed; blocks.
+        """Passes on records as they arrive, until closed; blocks.
 
         Raises:
-            PermissionDenied: The log was asked for, and this process may not read it.
-            InvalidArgument: So it was, and this process cannot.
+            PermissionDenied: The user requested the log, and this process may not read it.
+            InvalidArgument: The user requested the log, and this process cannot read it.
         """
         while not closed.is_set():
             try:
@@ -96,16 +96,16 @@ class LogTail:
                 if self._requires_log and isinstance(error, PermissionDenied | InvalidArgument):
                     raise
                 if isinstance(error, SnapshotExpired):
-                    # What lies in between is committed or given up by now.
+                    # Records in between are committed or aborted by now.
                     self._positions = {}
                 if str(error) != self._reported:
-                    # Once, not every ten seconds.
+                    # Warn once, not every ten seconds.
                     self._reported = str(error)
                     _log.warning("%s: rows come with their commits for a while: %s", self._name, error)
             closed.wait(_REST_S)
 
     def _read(self, put: Callable[[Arrived], object], closed: threading.Event) -> None:
-        """Reads until closed, or until the log is to be looked at anew."""
+        """Reads until closed, or until the log must be looked up again."""
         info = self._metastore.get_log(self._table_uuid)
         if self._info is None or (info.topic, info.topic_id) != (self._info.topic, self._info.topic_id):
             self._info, self._positions = info, {}
@@ -124,12 +124,12 @@ class LogTail:
             reader.close()
 
     def _find_start(self, reader: LogReader) -> dict[int, int]:
-        """Where it stood; else behind the newest snapshot known to be in the log, since files tell of those."""
+        """Its last place; else after the newest snapshot known to be in the log, since files show those."""
         earliest, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         starts: Mapping[int, int] = self._positions
         if not starts:
             known = self._metastore.find_log_offsets(self._table_uuid)
             starts = {} if known is None else dict(enumerate(known.offsets))
-        # What is known may be of a topic that was made anew: its end will do.
+        # The known place may belong to an older topic of this name: then its end is good enough.
         bounds = enumerate(zip(earliest, ends, strict=False))
         return {p: min(max(starts.get(p, 0), first), max(first, end)) for p, (first, end) in bounds}

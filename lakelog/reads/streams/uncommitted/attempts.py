@@ -1,7 +1,7 @@
-"""The attempts whose rows are told before their commit: which are open, and what of theirs has come already.
+"""The attempts whose rows are shown before their commit: which are open, and which of their rows have arrived.
 
-Only rows of attempts that were open when they were first seen are told early. Of one that was committed by then its
-snapshot tells, or has told; so nothing needs to be known of attempts that are over.
+Only rows of attempts that were open when first seen are shown early. The rows of an attempt that was committed by then
+come with its snapshot; so nothing needs to be known of attempts that are over.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 RowIndices = npt.NDArray[np.int64]
 
 _MAX_OPEN: Final = 1000
-"""Attempts that are known at once, as many as the metastore tells of in one answer; rows of others come with their
+"""Attempts that are tracked at once, as many as the metastore reports in one answer; rows of others come with their
 commits."""
 
 _MAX_RANGES: Final = 10_000
-"""Of one attempt; each bucket's rows make one for each piece that was sent."""
+"""Ranges of one attempt; the rows of each bucket make one range for each batch that was sent."""
 
 _COUNTED: Final = 1 << 36
-"""Rows below this index are numbered from 0 on without gaps; Spark's tasks number theirs from here on, each by itself
+"""Rows below this index are numbered from 0 on without gaps; Spark's tasks number theirs from here on, each on its own
 and again when it runs again."""
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -45,8 +45,8 @@ class _Attempt:
     """One attempt.
 
     Args:
-        seen: Indexes of its rows that have come.
-        is_silent: What it sends from now on is not told early.
+        seen: Indexes of its rows that have arrived.
+        is_silent: Whether rows that it sends from now on are not shown early.
         committed_by: The table's newest snapshot at a moment when it was committed; None: it was open so far.
     """
 
@@ -60,8 +60,8 @@ class OpenAttempts:
 
     Args:
         metastore: Knows what became of them.
-        table: As it was subscribed to.
-        counts: Rows are told early only of attempts of which it can be said at their commit whether all have come.
+        table: The table as it was at the subscription.
+        counts: Show rows early only of attempts for which it can be decided at the commit whether all have arrived.
     """
 
     def __init__(self, metastore: Metastore, table: TableInfo, *, counts: bool) -> None:
@@ -70,21 +70,21 @@ class OpenAttempts:
         self._counts = counts
         self._known: dict[str, _Attempt] = {}
         self._is_altered = False
-        # Two questions at once take the time of one.
+        # Two calls at once take the time of one.
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="lakelog-uncommitted-asking")
 
     def __len__(self) -> int:
         return len(self._known)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all attempts."""
         self._known.clear()
 
     def pick(self, records: FetchedRecords) -> list[tuple[str, RowIndices]]:
-        """Which of some records are to be told early; blocks on the metastore where an attempt is new.
+        """Returns which of some records are to be shown early; blocks on the metastore if an attempt is new.
 
         Returns:
-            By attempt, in the order in which they are first seen: positions of its records that come for the first
+            By attempt, in the order in which they are first seen: positions of its records that arrive for the first
             time, by their index.
         """
         encoded = records.attempts.dictionary_encode()
@@ -111,44 +111,44 @@ class OpenAttempts:
         return found
 
     def silence(self, attempt_id: str) -> None:
-        """What an attempt sends from now on comes with its commit; perhaps some of it was lost."""
+        """Leaves later rows of an attempt to its commit; perhaps some were lost."""
         if attempt_id in self._known:
             self._known[attempt_id].is_silent = True
 
     def has_some(self, attempt_id: str) -> bool:
-        """Whether rows of an attempt may have been told."""
+        """Whether rows of an attempt may have been shown."""
         return attempt_id in self._known
 
     def has_all(self, attempt_id: str, row_count: int) -> bool:
-        """Whether all rows of an attempt have been told, so many and numbered without gaps."""
+        """Whether all rows of an attempt, this many and numbered without gaps, have been shown."""
         attempt = self._known.get(attempt_id)
         return attempt is not None and not attempt.is_silent and attempt.seen.holds_all(row_count)
 
     def lacks_some(self, attempt_id: str, row_count: int) -> bool:
-        """Whether some rows of an attempt have been told, and the others would be when they come."""
+        """Whether some rows of an attempt have been shown, and the others would be when they arrive."""
         attempt = self._known.get(attempt_id)
         return attempt is not None and not attempt.is_silent and not attempt.seen.holds_all(row_count)
 
     def forget(self, attempt_id: str) -> None:
-        """It is over: what comes of it from now on is not told."""
+        """Ends an attempt: rows of it that arrive from now on are not shown."""
         self._known.pop(attempt_id, None)
 
     def find_given_up(self, baseline_until: int) -> list[str]:
-        """Those that will never be told of by a snapshot; blocks on the metastore.
+        """Returns attempts that will never appear in a snapshot; blocks on the metastore.
 
         Args:
-            baseline_until: All snapshots up to this one have been told of, and their attempts forgotten.
+            baseline_until: All snapshots up to this one have been shown, and their attempts forgotten.
         """
         if not self._known:
             return []
         states = self._metastore.find_attempts(self._table.table_uuid, list(self._known))
         committed = [each for each, state in states.items() if state is AttemptState.COMMITTED]
         over = [each for each, state in states.items() if state is AttemptState.ABORTED]
-        # What they committed is not of this table, or is passed over: its snapshot would have come by now.
+        # Their commit was to other tables, or is skipped: otherwise its snapshot would have arrived by now.
         over += [each for each in committed if self._is_passed(each, baseline_until)]
         new = [each for each in committed if self._known[each].committed_by is None]
         if new:
-            # Asked behind their states: their snapshots are among those up to this one.
+            # Read after their states, so their snapshots are among those up to this one.
             (latest,) = self._metastore.list_latest([self._table.table_uuid])
             for each in new:
                 self._known[each].committed_by = latest.snapshot_id
@@ -162,7 +162,7 @@ class OpenAttempts:
         room = _MAX_OPEN - len(self._known)
         if not new or room <= 0 or self._is_altered:
             return
-        # Asked behind the records: who writes with another schema has sent them after the table had it.
+        # Read after the records: a writer with another schema has sent them after the table had it.
         schema_id = self._asking.submit(self._find_schema_id)
         states: dict[str, AttemptState] = {}
         for start in range(0, len(new), _MAX_OPEN):

@@ -1,4 +1,4 @@
-"""Snapshots and records of the log as one stream of events, for the one thread that tells them."""
+"""Snapshots and log records as one stream of events, for the single thread that shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.client.metastore.metastore import Watch, WatchEvent
 from lakelog.reads.streams.log.tail import Arrived, LogTail
 
 _QUEUED: Final = 2
-"""Of each kind; whoever brings more waits, so that a slow reader stops both."""
+"""Queue length for each kind; a full queue makes its producer wait, so a slow reader stops both."""
 
 _JOIN_S: Final = 2.0
 
@@ -27,10 +27,10 @@ END: Final = End.END
 
 
 class UncommittedEvents:
-    """Listens to a watch and to the end of a log, in a thread each, as long as its `with` block lasts.
+    """Listens to a watch and to the end of a log, each in its own thread, as long as its `with` block lasts.
 
     Args:
-        watch: An open watch of one table; whoever closes it ends the events.
+        watch: An open watch of one table; closing it ends the events.
         tail: The end of the table's log.
     """
 
@@ -46,7 +46,7 @@ class UncommittedEvents:
         self._took_commit = False
         self._threads: list[threading.Thread] = []
         self.positions: dict[int, int] = {}
-        """How far the log was read behind the records handed out last, by partition."""
+        """How far the log was read after the last records handed out, by partition."""
 
     def __enter__(self) -> UncommittedEvents:
         for run, name in ((self._listen, "lakelog-watch"), (self._follow, "lakelog-log-tail")):
@@ -68,9 +68,9 @@ class UncommittedEvents:
             thread.join(_JOIN_S)
 
     def take(self, timeout_s: float | None) -> WatchEvent | Arrived | End | None:
-        """The next event; None: none came in time. Where there are both kinds, they take turns.
+        """Returns the next event; None: none came in time. If there are both kinds, they take turns.
 
-        Raises whatever ended the watch, or the log where that was asked for.
+        Raises the error that ended the watch; or the log, if the user requested it.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._commits or self._arrived or self._ended or self._failure, timeout_s)
@@ -85,7 +85,7 @@ class UncommittedEvents:
             return END if self._ended else None
 
     def take_arrived(self, timeout_s: float) -> Arrived | None:
-        """The next records of the log, before any snapshot; None: none came in time."""
+        """Returns the next records of the log, before any snapshot; None: none came in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._arrived or self._ended or self._failure, timeout_s)
             return self._pop_arrived() if self._arrived else None

@@ -1,4 +1,4 @@
-"""Following a table whose rows are told before their commit: what its snapshots tell, and its log in between."""
+"""Follows a table whose rows are shown before their commit: the changes of snapshots, and its log in between."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lakelog.reads.streams.uncommitted.events import END, UncommittedEvents
 from lakelog.reads.streams.uncommitted.table import UncommittedStreamTable
 
 _POLL_S: Final = 1.0
-"""Between questions what has become of open attempts: one that was given up is taken back so late."""
+"""Time between polls for the state of open attempts; rows of an aborted one are taken back with this delay."""
 
 _WAIT_S: Final = 1.0
-"""So long the log may take to bring what stands there already, before its rows come twice."""
+"""How long to wait for records that are in the log already, before their rows come a second time."""
 
 
 class UncommittedFollower(TablesFollower):
@@ -53,7 +53,7 @@ class UncommittedFollower(TablesFollower):
     def _await_log(
         self, uuid: str, table: UncommittedStreamTable, snapshot: Snapshot, events: UncommittedEvents
     ) -> Iterator[Progress]:
-        """Tells what stands in the log of a snapshot some rows of which were told."""
+        """Shows the log's records of a snapshot some rows of which were shown."""
         end_s = time.monotonic() + _WAIT_S
         ends = snapshot.sent_offsets or {}
         while table.awaits_log(snapshot) and any(events.positions.get(p, 0) < end for p, end in ends.items()):

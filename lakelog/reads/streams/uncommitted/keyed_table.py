@@ -1,4 +1,4 @@
-"""A table with a primary key as a subscription shows it that is told of rows before their commit."""
+"""A table with a primary key in a subscription that shows rows before their commit."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 _log = logging.getLogger(__name__)
 
 _MAX_ROWS: Final = 1 << 17
-"""Rows of open attempts that are kept: some 100 MB where rows are wide, and an event still takes a fraction of a
-second. Of attempts that send more, the rest is told with their commits."""
+"""Rows of open attempts that are held: some 100 MB if rows are wide, and an event still takes a fraction of a second.
+If attempts send more, the rest comes with their commits."""
 
 
 class KeyedUncommittedTable(UncommittedStreamTable):
-    """Shows the difference that rows of open attempts make, and behind each snapshot what is left to tell of it.
+    """Shows the difference that rows of open attempts make, and after each snapshot its remaining changes.
 
     Arguments as of `UncommittedStreamTable`.
     """
@@ -68,14 +68,14 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         self._overlay = UncommittedOverlay(self._lookup.schema, self._rules)
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
-        """See `StreamTable`; without what was shown already, and with what was shown and did not come to be."""
+        """See `StreamTable`; leaves out what was shown already, and corrects what was shown but not committed."""
         left: list[Snapshot] = []
         for snapshot in snapshots:
             if snapshot.kind is SnapshotKind.APPEND and self._attempts.has_some(snapshot.attempt_id):
                 yield from self._read_left(left)
                 left = []
                 written, found = self._lookup.find_written(self._overlay.rows, snapshot.snapshot_id)
-                # A commit has a row of each of its keys at least. So these are all, and no file has others to tell of.
+                # A commit has at least one row for each of its keys. So these are all, and no file has others to show.
                 if len(written) == snapshot.added_rows:
                     self._attempts.forget(snapshot.attempt_id)
                     yield from self._to_batches(snapshot, self._overlay.resolve(snapshot.attempt_id, written, found))
@@ -84,7 +84,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         yield from self._read_left(left)
 
     def _read_left(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
-        """What snapshots tell by their files, each with what is left to tell behind it."""
+        """What snapshots show by their files, each followed by its remaining changes."""
         if not snapshots:
             return
         names = self._columns()
@@ -100,14 +100,14 @@ class KeyedUncommittedTable(UncommittedStreamTable):
             yield from self._resolve(snapshot)
 
     def _leave_out_kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """SUBTLE: asked for once all before it is settled, since keys leave the overlay with each snapshot."""
+        """SUBTLE: called once for all before resolving, since keys leave the overlay with each snapshot."""
         if not len(self._overlay.keys):
             return batch
         keys = single_array(self._lookup.with_keys(pa.table(batch)).column(KEY_COLUMN))
         return batch.filter(pc.invert(pc.is_in(keys, value_set=self._overlay.keys)))
 
     def _resolve(self, snapshot: Snapshot) -> Iterator[StreamBatch]:
-        """What is left to tell behind a snapshot of the keys that open attempts have written."""
+        """The remaining changes after a snapshot for the keys that open attempts have written."""
         self._attempts.forget(snapshot.attempt_id)
         if not len(self._overlay.keys) or snapshot.kind is SnapshotKind.COMPACT:
             return
@@ -115,7 +115,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         if snapshot.kind is SnapshotKind.APPEND:
             written, found = self._lookup.find_written(keys, snapshot.snapshot_id)
         else:
-            # What was taken away is written nowhere.
+            # Rows that the snapshot removed are in no file.
             written, found = self._overlay.keys, self._lookup.find(keys, snapshot.snapshot_id)
         yield from self._to_batches(snapshot, self._overlay.resolve(snapshot.attempt_id, written, found))
 
@@ -151,7 +151,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         return list(self._show(self._overlay.drop(attempt_ids)))
 
     def _show(self, changes: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Changes as they are shown: a condition tests each row by itself."""
+        """Changes as they are shown: a condition tests each row separately."""
         if self._shown.filter is not None:
             changes = changes.filter(self._shown.filter)
         if not changes.num_rows:
@@ -162,7 +162,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         yield from pa.Table.from_arrays(columns, schema=schema).combine_chunks().to_batches()
 
     def _shown_schema(self) -> pa.Schema:
-        """As the changes of snapshots have it: where changelog files tell them, deletes may know only their key."""
+        """The schema of the changes of snapshots: in changelog files, deletes may know only their key."""
         written = self._written_schema()
         if has_changelog_producer(self._table):
             return written

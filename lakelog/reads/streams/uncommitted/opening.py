@@ -15,17 +15,17 @@ from lakelog.storage.parquet.read_counts import ReadCounts
 def open_uncommitted_table(
     context: Context, table: TableInfo, view: StreamView, counts: ReadCounts, *, requires_log: bool
 ) -> StreamTable:
-    """What shows a table whose log is `eventual`.
+    """Returns what shows a table whose log is `eventual`.
 
-    With the producers `input` and `full-compaction` streams show something else than the difference that each commit
-    makes, which nobody knows before it.
+    With the producers `input` and `full-compaction`, streams show something other than the difference of each commit,
+    which is unknown before the commit.
 
     Args:
-        context: Where the table is.
+        context: The metastore, stores, caches and clock.
         table: The table.
         view: What to show.
-        counts: Told of what is read.
-        requires_log: The log was asked for.
+        counts: Counts what is read.
+        requires_log: Whether the user requested the log.
     """
     if view.columns == ():
         return StreamTable(context, table, view, counts)

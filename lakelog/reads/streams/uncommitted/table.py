@@ -1,9 +1,9 @@
-"""One table as a subscription shows it that is told of rows before their commit (`log.consistency` = `eventual`).
+"""A table in a subscription that shows rows before their commit (`log.consistency` = `eventual`).
 
-Objectives, which conflict: a row is shown milliseconds after it was sent; none is missing in the end; and what was
-shown though it was never committed is taken back where it can be told. So the log is a hint: rows of open attempts are
-shown as they come there, and what a snapshot changed is told by its files, but for what was shown already
-(docs/decisions/0013). Whatever the log lost, doubled or no longer has costs time, never a row.
+Objectives, which conflict: a row is shown milliseconds after it was sent; none is missing in the end; and rows that
+were shown but never committed are taken back if possible. So the log is only a hint: rows of open attempts are shown as
+they arrive there, and the changes of a snapshot come from its files, except what was shown already
+(docs/decisions/0013). Records that the log lost, doubled or no longer has cost time, never a row.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Picked = list[tuple[str, RowIndices]]
 
 
 class UncommittedStreamTable(StreamTable, ABC):
-    """A `StreamTable` that also tells what open attempts have sent. One thread uses it.
+    """A `StreamTable` that also shows what open attempts have sent. One thread uses it.
 
     Args:
-        context: Where the table is.
-        table: With a log that is `eventual`.
+        context: The metastore, stores, caches and clock.
+        table: A table with an `eventual` log.
         view: What to show.
-        counts: Told of what is read.
-        requires_log: The log was asked for: where it cannot be used at all, that is an error.
+        counts: Counts what is read.
+        requires_log: Whether the user requested the log: it is an error if it cannot be used at all.
     """
 
     def __init__(
@@ -63,26 +63,26 @@ class UncommittedStreamTable(StreamTable, ABC):
 
     @property
     def has_open(self) -> bool:
-        """Whether rows were told of attempts that may be given up yet."""
+        """Whether rows of attempts were shown that may still be aborted."""
         return len(self._attempts) > 0
 
     def begin(self) -> None:
-        """Forgets what was told before its commit: its reader begins anew."""
+        """Forgets what was shown before its commit: its reader begins again."""
         self._attempts.clear()
 
     def emit(self, arrived: Arrived, base: int) -> Iterator[StreamBatch]:
-        """What records of the log tell that no snapshot has told; blocks.
+        """Shows rows of log records that no snapshot has shown; blocks.
 
         Args:
             arrived: The records.
-            base: The last snapshot that was told of; 0: none.
+            base: The last snapshot that was shown; 0: none.
         """
         picked: Picked = []
         try:
             picked = self._attempts.pick(arrived.records)
             batches = self._emit(arrived, picked, base) if picked else []
         except LakelogError as error:
-            # Their commits tell of them all the same, and the watch of a table that was dropped.
+            # Their commits show them anyway, and the watch reports a table that was dropped.
             _log.warning("%s: rows come with their commits, not before: %s", self.name, error)
             for attempt_id, _ in picked:
                 self._attempts.silence(attempt_id)
@@ -90,11 +90,11 @@ class UncommittedStreamTable(StreamTable, ABC):
         yield from self._to_stream(batches)
 
     def look(self, base: int) -> Iterator[StreamBatch]:
-        """What is taken back, of attempts that were given up; blocks. Arguments as of `emit`."""
+        """Takes back rows of aborted attempts; blocks. Arguments as of `emit`."""
         try:
             over = self._attempts.find_given_up(base)
         except LakelogError as error:
-            # The next look will tell.
+            # The next call will find them.
             _log.warning("%s: it is not known what has become of open attempts: %s", self.name, error)
             return
         for each in over:
@@ -103,19 +103,19 @@ class UncommittedStreamTable(StreamTable, ABC):
             yield from self._to_stream(self._take_back(over))
 
     def awaits_log(self, snapshot: Snapshot) -> bool:
-        """Whether it is worth waiting until the log was read to where a snapshot's rows end."""
+        """Whether it is worth waiting until the log is read up to the end of a snapshot's rows."""
         return False
 
     @abstractmethod
     def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
-        """Tells some of the records, by attempt; all or none."""
+        """Shows some of the records, by attempt; all or none."""
 
     @abstractmethod
     def _take_back(self, attempt_ids: Sequence[str]) -> list[pa.RecordBatch]:
-        """Tells that attempts were given up."""
+        """Notes that attempts were aborted."""
 
     def _decode(self, arrived: Arrived, picked: Picked, columns: Sequence[str]) -> DecodedRecords:
-        """The rows of the records that were picked, one attempt behind the other."""
+        """The rows of the picked records, attempt by attempt."""
         records = take_fetched(arrived.records, np.concatenate([indices for _, indices in picked]))
         return self._codec.decode(records, topic=arrived.topic, columns=columns)
 
@@ -123,7 +123,7 @@ class UncommittedStreamTable(StreamTable, ABC):
         return (StreamBatch(batch, NO_SNAPSHOT, self.name) for batch in batches if batch.num_rows)
 
     def _written_schema(self) -> pa.Schema:
-        """The columns that are shown, as rows are stored."""
+        """The shown columns, as rows are stored."""
         names = tuple(name for name in self._columns() if name != SNAPSHOT_ID_COLUMN)
         columns = to_change_columns(names, self._table.schema, self._condition)
         return FileScan(self._store, [], self._table.schema, columns).returned_schema
@@ -132,11 +132,11 @@ class UncommittedStreamTable(StreamTable, ABC):
 class AppendUncommittedTable(UncommittedStreamTable):
     """Shows the rows of an append table as they are sent, each at least once.
 
-    Rows of an attempt that is given up stay shown: there is no key by which they could be taken back.
+    Rows of an aborted attempt stay shown: without a key they cannot be taken back.
     """
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
-        """See `StreamTable`; without the snapshots all rows of which were shown."""
+        """See `StreamTable`; leaves out snapshots whose rows were all shown."""
         left: list[Snapshot] = []
         for snapshot in snapshots:
             if not self._is_shown(snapshot):
@@ -148,7 +148,7 @@ class AppendUncommittedTable(UncommittedStreamTable):
         yield from self._read_left(left)
 
     def awaits_log(self, snapshot: Snapshot) -> bool:
-        """See the base: where some rows were shown, and all were sent, the others need not come twice."""
+        """See the base: if some rows were shown, and all were sent, the others need not come twice."""
         lacks = self._attempts.lacks_some(snapshot.attempt_id, snapshot.added_rows)
         return lacks and snapshot.sent_offsets is not None
 
