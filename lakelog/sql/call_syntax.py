@@ -1,4 +1,4 @@
-"""CALL: the name of a procedure and what it is given, as they were written. Pure."""
+"""CALL: a procedure's name and its arguments as they were written. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _EXAMPLE = "CALL sys.compact(table => 'shop.orders')"
 
 
 def parse_call(reader: WordReader) -> Call:
-    """Read what stands behind CALL.
+    """Read what follows CALL.
 
     Raises:
         InvalidArgument: It cannot be read; shows the place.

@@ -1,7 +1,7 @@
 """The grammar of statements: one SQL text becomes a value of `statements`. Pure.
 
-Queries are told apart here and read by sqlglot later (`query`); all others are read here word by word, so that each
-error shows its place and nothing that was written is left aside in silence.
+Queries are recognised here, and sqlglot reads them later (`query`). All other statements are read here word by word, so
+that each error shows its place and no word is ignored silently.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def parse_statement(sql: str) -> Statement:
         return Query(sql)
     parse = _STATEMENTS.get(first.word)
     if parse is None:
-        # Who is told another way needs no list to find one.
+        # A message that already names another way needs no list of statements.
         reader.fail(_OTHER_WAYS.get(first.word) or f"There is no such statement. Statements are {_SUPPORTED}.")
     reader.take()
     return parse(reader)
@@ -136,7 +136,7 @@ def _parse_explain(reader: WordReader) -> Statement:
     if reader.peek().word in ("ANALYZE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
         reader.fail("EXPLAIN tells what would be done and runs nothing. Leave this word out.")
     start = reader.peek()
-    # Blanks in place of EXPLAIN, so that errors show their place in what was written.
+    # Blanks replace EXPLAIN, so that errors show their place in the original text.
     before = re.sub(r"[^\n]", " ", reader.source.text[: start.start])
     statement = None if start.kind == "end" else parse_statement(before + reader.rest_as_query())
     if not isinstance(statement, Query | Insert | CreateTableAs):
