@@ -1,4 +1,4 @@
-"""Whether what a table's options say of its log fits the table, and may change."""
+"""Whether the log options of a table fit the table, and may change."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def is_of_log(key: str) -> bool:
 
 
 def check_log(options: Mapping[str, str], has_primary_key: bool) -> None:
-    """Check that what is said of a table's log fits the table, and does not contradict itself. Pure.
+    """Check that the log options of a table fit the table and each other. Pure.
 
     Args:
-        options: The table's, each of them valid by itself.
+        options: The table's options, each valid by itself.
         has_primary_key: Whether the table has one.
 
     Raises:
@@ -87,7 +87,7 @@ def check_log(options: Mapping[str, str], has_primary_key: bool) -> None:
 
 
 def check_log_growth(current: Mapping[str, str], altered: Mapping[str, str]) -> None:
-    """Check that a topic gets no fewer partitions than it has. Pure.
+    """Check that a topic's number of partitions does not fall. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.

@@ -1,4 +1,4 @@
-"""The options that are given with one read or one write."""
+"""The options of one read or one write."""
 
 from __future__ import annotations
 

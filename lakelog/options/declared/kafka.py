@@ -1,7 +1,7 @@
-"""The options that say how Kafka's brokers are reached, and the few of its client's settings that tables may choose.
+"""The options for reaching Kafka's brokers, and the few settings of its client that tables may choose.
 
-Whatever is not listed is refused: some settings of the client load libraries, run commands or read files of the machine
-that a service runs on, others would undo what the publisher promises.
+All others are refused. Some settings of the client load libraries, run commands or read files of the service's machine;
+others would break the publisher's promises.
 """
 
 from __future__ import annotations

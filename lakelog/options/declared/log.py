@@ -1,4 +1,4 @@
-"""The options of tables whose changes also go into an external log (semantics 4)."""
+"""The options of tables with an external log (semantics 4)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ READ_FILES: Final = "file"
 READ_LOG: Final = "log"
 
 MAX_PARTITIONS: Final = 65_536
-"""As many as a table may have buckets."""
+"""As many as the buckets that a table may have."""
 
 LARGEST_RECORD_BYTES: Final = 64 << 20
-"""Brokers take requests of 100 MiB unless they are told otherwise, and clients hold several records of this size."""
+"""Brokers accept requests of 100 MiB by default, and clients hold several records of this size."""
 
 DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
-"""Of logs that hold all changes; Kafka's own default."""
+"""For logs that hold all changes; Kafka's own default."""
 
 _OLD_RECORDS: Final = "records that are in the log already have another form; make a new table and copy the rows"
 
@@ -98,7 +98,7 @@ LOG_KEY_FORMAT: Final = Option[str](
 LOG_MAX_RECORD_SIZE: Final = Option[int](
     "log.max-record-size",
     MemorySize(first=1 << 10, last=LARGEST_RECORD_BYTES),
-    # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
+    # With its framing it is as large as topics allow by default (1,048,588 bytes), so that a default topic will do.
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "
     "table; with `debezium-json` and a primary key it counts twice, since a record may hold the old row as well. The "

@@ -1,4 +1,4 @@
-"""The options of tables that say when partitions expire, and whether they fit the table."""
+"""The table options for the expiry of partitions, and the check that they fit the table."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LEAST_INTERVAL_MS: Final = 1000
 
 
 def check_partition_expiry(options: Mapping[str, str], partition_by: Sequence[str]) -> None:
-    """Check that what is said of partitions' ages fits the table, and does not contradict itself. Pure.
+    """Check that the options for the expiry of partitions fit the table and each other. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.

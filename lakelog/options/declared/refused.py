@@ -1,6 +1,6 @@
 """Options that users of Apache Paimon know and that this version does not have, each with the reason.
 
-They are refused with it, never ignored: an option without effect would be a promise that is not kept.
+They are refused with that reason, never ignored: an option without effect would be a broken promise.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "overwrite-upgrade": _PLANNED_BY_BUCKET,
     "materialized-table.*": "tables are filled by writers only",
 }
-"""By key, or by a pattern in which `*` stands for anything; declared options are never looked up here."""
+"""By key, or by a pattern in which `*` stands for any text; only keys that are not declared are looked up here."""
 
 
 def find_refusal(key: str) -> str | None:
-    """Why this version does not have the option `key`; None when nothing is known of such an option. Pure."""
+    """Why this version does not have the option `key`; None: no such option is known. Pure."""
     lowered = key.lower()
     exact = REFUSED_OPTIONS.get(lowered)
     if exact is not None:

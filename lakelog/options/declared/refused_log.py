@@ -71,4 +71,4 @@ REFUSED_LOG_OPTIONS: Final[dict[str, str]] = {
     "kafka.debug": "the level of a service's own logs says what they show",
     "kafka.*": _NOT_ALLOWED,
 }
-"""By key, or by a pattern in which `*` stands for anything; the first that fits holds."""
+"""By key, or by a pattern in which `*` stands for any text; the first match counts."""

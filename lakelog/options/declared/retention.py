@@ -1,4 +1,4 @@
-"""The options of tables that say how long snapshots and changelogs are kept, and whether they fit each other."""
+"""The table options for the retention of snapshots and changelogs, and the check that they fit each other."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OF_CHANGELOGS: Final[tuple[Option[Any], ...]] = (
 
 
 def check_retention(options: Mapping[str, str]) -> None:
-    """Check that what is kept of snapshots and changelogs does not contradict itself. Pure.
+    """Check that the retention options for snapshots and changelogs fit each other. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.

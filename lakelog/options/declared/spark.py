@@ -1,4 +1,4 @@
-"""The options of Spark's streams out of a table that no other reader has; the limits are named as in Spark."""
+"""The options that only Spark's streams out of a table have; the limits have Spark's names."""
 
 from __future__ import annotations
 

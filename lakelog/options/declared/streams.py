@@ -1,4 +1,4 @@
-"""The options that are given with one subscription. Names and meaning follow Apache Paimon (semantics 5)."""
+"""The options of one subscription. Names and meaning follow Apache Paimon (semantics 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of tables. Names and defaults follow Apache Paimon; docs/semantics.md says what they do to rows."""
+"""The options of tables. Names and defaults follow Apache Paimon; docs/semantics.md describes their effect on rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lakelog.options.option import Option
 from lakelog.options.value_types import Choice, ColumnNames, Duration, Flag, MemorySize, Text, Whole
 
 MAX_BUCKETS: Final = 65_536
-"""More buckets than this make plans and commits of one table slow, and are always a mistake at this size."""
+"""More buckets make the plans and commits of a table slow, and are always a mistake."""
 
 MAX_LEVELS: Final = 128
-"""The metastore keeps a file's level in few bits; one level a sorted run is far more than reads can bear."""
+"""The metastore stores a file's level in few bits; as many sorted runs would make reads far too slow."""
 
 BUCKET: Final = Option[int | None](
     "bucket",
@@ -89,7 +89,7 @@ IGNORE_UPDATE_BEFORE: Final = Option[bool](
     "Drop rows of the kind `-U` before anything else happens to them. Holds for later commits when changed.",
 )
 FULL_COMPACTION: Final = "full-compaction"
-"""The value of `changelog-producer` with which full compactions tell what has changed."""
+"""The value of `changelog-producer` with which full compactions emit the changes."""
 
 CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
@@ -260,7 +260,7 @@ MAX_JOBS: Final = Option[int](
 )
 MIN_FILE_NUM: Final = Option[int](
     "compaction.min.file-num",
-    # One file alone would be rewritten for ever.
+    # Otherwise a single file would be rewritten again and again.
     Whole(2, 1_000_000),
     5,
     "How many small files of an append table are compacted even where they do not fill a file together.",
