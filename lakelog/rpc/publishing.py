@@ -18,5 +18,5 @@ to_proto_publish_state = _STATE.to_proto
 
 
 def from_proto_publish_state(message: publishing_pb2.GetPublishStateResponse, table_uuid: str) -> PublishState:
-    """Translates how far a log is published back; its table is that of the request."""
+    """Translates how far a log is published back; the table is the one in the request."""
     return _STATE.from_proto(message, table_uuid=table_uuid)
