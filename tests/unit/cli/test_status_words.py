@@ -20,7 +20,7 @@ from lakelog.format.jobs.queue import JobQueue
         (
             [JobQueue("compact", 0, 1, 0, 2, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
             "compact: 1 resting, 2 failed; expire: 1 due for 1 min. "
-            "Nothing does them: does a compactor run (lakelog compactor run)?",
+            "None is running. Is there a compactor (lakelog compactor run)?",
         ),
         (
             [JobQueue("compact", 0, 0, 1, 0, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
