@@ -364,8 +364,8 @@ def _check_append(options: Mapping[str, str]) -> None:
             raise invalid_option(
                 option.key,
                 options[option.key],
-                "The table has no primary key, so its rows never change: what was added is all there is to tell, and "
-                "streams show it without a changelog. Give the table a primary key, or leave the option out.",
+                "The table has no primary key, so its rows never change, and streams show added rows without a "
+                "changelog. Give the table a primary key, or leave the option out.",
             )
 
 

@@ -80,7 +80,7 @@ class Time:
                     f"Give milliseconds since 1970-01-01 UTC, or a time such as 2024-05-01T12:00:00Z: {error}"
                 ) from None
         if not 0 <= time_ms <= self.last:
-            raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds behind it.")
+            raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds after it.")
         return time_ms
 
     def format(self, value: Any) -> str:

@@ -32,10 +32,10 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.take_name()
     if reader.peek().word == "LIKE":
-        reader.fail("Columns are expected. SHOW CREATE TABLE writes those of a table; or take AS SELECT.")
+        reader.fail("Columns are expected. SHOW CREATE TABLE shows those of a table; or use AS SELECT.")
     if reader.peek().word != "(":
         return _parse_as_query(reader, name, if_not_exists)
-    reader.expect("(", then="The columns stand in parentheses.")
+    reader.expect("(", then="The columns are written in parentheses.")
     fields: list[pa.Field] = []
     primary_key: tuple[str, ...] = ()
     while True:
@@ -84,7 +84,7 @@ def _parse_as_query(
     partition_by, options, comment = _take_clauses(reader, ends_with_query=True)
     primary_key = _merge_keys(reader, options, "primary-key", "PRIMARY KEY", primary_key)
     partition_by = _merge_keys(reader, options, "partition", "PARTITIONED BY", partition_by)
-    reader.expect("AS", then="The query stands behind AS: it tells the columns. PRIMARY KEY comes first.")
+    reader.expect("AS", then="The query follows AS and gives the columns. PRIMARY KEY comes before it.")
     if reader.peek().word not in ("SELECT", "WITH", "FROM", "("):
         reader.fail("A SELECT is expected.")
     query = Query(reader.rest_as_query())
@@ -243,7 +243,7 @@ _OPTION_WORDS: Final = frozenset({"WITH", "TBLPROPERTIES", "OPTIONS"})
 _REFUSED_CLAUSES: Final = {
     "USING": "Every table is a lakelog table. Leave USING out.",
     "LOCATION": "The metastore chooses where a table's files are. Leave LOCATION out.",
-    "AS": "The query tells the columns: leave them out, as in CREATE TABLE t PRIMARY KEY (a) AS SELECT. Or fill the "
+    "AS": "The query gives the columns: leave them out, as in CREATE TABLE t PRIMARY KEY (a) AS SELECT. Or fill the "
     "table by INSERT INTO.",
     "CLUSTERED": "Buckets are options: WITH ('bucket' = '4', 'bucket-key' = 'a,b').",
     "STORED": "Data files are always Parquet. Leave STORED out.",

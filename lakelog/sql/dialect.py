@@ -39,7 +39,7 @@ class ReadableQuery:
 
     def fail_misplaced(self, number: int) -> None:
         """Raises the error for a hint that follows no table."""
-        self.source.fail(self.places[number], "OPTIONS belongs directly behind the name of a table that is read.")
+        self.source.fail(self.places[number], "OPTIONS must directly follow the name of a table that is read.")
 
 
 def to_readable(sql: str) -> ReadableQuery:
@@ -97,8 +97,8 @@ def read_options(token: Token, source: Source) -> dict[str, str]:
     """The options of a hint after a table; InvalidArgument shows its place. Pure."""
     reader = WordReader(token.text)
     if not reader.accept("OPTIONS"):
-        source.fail(token.start, "The only hint behind a table is /*+ OPTIONS('key' = 'value') */. Leave others out.")
+        source.fail(token.start, "The only hint after a table is /*+ OPTIONS('key' = 'value') */. Leave others out.")
     options = take_options(reader)
     if reader.peek().kind != "end":
-        source.fail(token.start, "The hint ends behind the parentheses of OPTIONS. Give one OPTIONS a table.")
+        source.fail(token.start, "The hint ends after the parentheses of OPTIONS. Give one OPTIONS for each table.")
     return options

@@ -39,7 +39,7 @@ _SUPPORTED: Final = (
 )
 _OTHER_WAYS: Final = {
     "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
-    "UPDATE": "Rows are changed by writing them anew: INSERT INTO, or table.upsert(rows) of the SDK.",
+    "UPDATE": "Rows are changed by writing them again: INSERT INTO, or table.upsert(rows) of the SDK.",
     "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
     "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
 }
@@ -134,7 +134,7 @@ def _take_pattern(reader: WordReader) -> str | None:
 
 def _parse_explain(reader: WordReader) -> Statement:
     if reader.peek().word in ("ANALYZE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
-        reader.fail("EXPLAIN tells what would be done and runs nothing. Leave this word out.")
+        reader.fail("EXPLAIN shows what would be done and runs nothing. Leave this word out.")
     start = reader.peek()
     # Blanks replace EXPLAIN, so that errors show their place in the original text.
     before = re.sub(r"[^\n]", " ", reader.source.text[: start.start])
@@ -155,7 +155,7 @@ def _parse_use(reader: WordReader) -> Statement:
 def _parse_alter(reader: WordReader) -> Statement:
     reader.expect("TABLE", then="Only tables can be altered.")
     if reader.peek_words(2) == ("IF", "EXISTS"):
-        reader.fail("A table that is not there has no options to change, which is worth an error. Leave IF EXISTS out.")
+        reader.fail("ALTER TABLE always needs an existing table. Leave IF EXISTS out.")
     name = reader.take_name()
     if reader.accept("SET"):
         reader.accept("TBLPROPERTIES")
@@ -177,7 +177,7 @@ def _parse_describe(reader: WordReader) -> Statement:
     if reader.peek().word == "TABLE" and reader.peek_words(2)[1] not in ("", ";", "."):
         reader.take()
     if reader.peek().word in ("EXTENDED", "FORMATTED") and reader.peek_words(2)[1] not in ("", ";", "."):
-        reader.fail("DESCRIBE shows all there is; leave this word out.")
+        reader.fail("DESCRIBE always shows everything; leave this word out.")
     name = reader.take_name()
     reader.expect_end("DESCRIBE")
     return DescribeTable(name)
@@ -222,7 +222,7 @@ def _take_partition(reader: WordReader) -> tuple[tuple[str, Syntax], ...]:
 
 
 def _take_row(reader: WordReader) -> tuple[Syntax, ...]:
-    reader.expect("(", then="Each row of VALUES stands in parentheses.")
+    reader.expect("(", then="Each row of VALUES is written in parentheses.")
     values = [_take_row_value(reader)]
     while reader.accept(","):
         values.append(_take_row_value(reader))

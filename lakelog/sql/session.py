@@ -201,13 +201,13 @@ class SqlSession(NamedTables):
             if_not_exists=statement.if_not_exists,
             comment=statement.comment,
         )
-        return SqlResult(f"Table {table.name} {'is there' if statement.if_not_exists else 'created'}.")
+        return SqlResult(f"Table {table.name} {'exists now' if statement.if_not_exists else 'created'}.")
 
     def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
         name = self.full_name(statement.name)
         made = create_table_as(self, name, statement)
         if made is None:
-            return SqlResult(f"Table {name} is there; nothing was written to it.")
+            return SqlResult(f"Table {name} exists already; nothing was written to it.")
         wrote = "the query gave no rows" if made.snapshot_id is None else f"snapshot {made.snapshot_id} written"
         return SqlResult(f"Table {name} created, {wrote}.", table=name, snapshot_id=made.snapshot_id)
 
@@ -271,8 +271,8 @@ class SqlSession(NamedTables):
             names = ", ".join(field.name for field in fields)
             given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
             raise InvalidArgument(
-                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or "
-                "name the columns behind the table."
+                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns "
+                "after the table."
             )
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
         batches = (
@@ -305,8 +305,8 @@ def _write_options(statement: Insert) -> WriteOptions:
     options = WriteOptions(statement.options)
     if options.get(COMMIT_USER) is not None:
         raise InvalidArgument(
-            f"'{COMMIT_USER.key}' makes a write happen once only together with a number, which INSERT has no place "
-            "for. Write by the SDK with writer= and identifier=, or leave it out.",
+            f"'{COMMIT_USER.key}' needs an identifier for each write, and INSERT cannot give one. Write with the SDK "
+            "(writer= and identifier=), or leave the option out.",
             metadata={"option": COMMIT_USER.key},
         )
     return options

@@ -48,8 +48,8 @@ def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
             wanted = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
             values.source.fail(
                 row[0].start,
-                f"Row {number} has {given} for {wanted} ({names}). Give one value a column, or "
-                "name the columns behind the table.",
+                f"Row {number} has {given} for {wanted} ({names}). Give one value for each column, or name the columns "
+                "after the table.",
             )
         for column, field, syntax in zip(columns, fields, row, strict=True):
             column.append(to_value(values.source, syntax, field))

@@ -88,7 +88,7 @@ class WordReader:
 
     def take_identifiers(self, what: str) -> tuple[str, ...]:
         """Takes names in parentheses."""
-        self.expect("(", then=f"Names of {what} stand in parentheses.")
+        self.expect("(", then=f"Names of {what} are written in parentheses.")
         names = [self.take_identifier("a column")]
         while self.accept(","):
             names.append(self.take_identifier("a column"))
@@ -98,7 +98,7 @@ class WordReader:
     def take_text(self, what: str) -> str:
         """Takes a text in quotes."""
         if self.peek().kind != "text":
-            self.fail(f"{what} stands in single quotes.")
+            self.fail(f"{what} is written in single quotes.")
         return self.take().text
 
     def take_value(self) -> Syntax:
@@ -137,7 +137,7 @@ class WordReader:
         for hint in self._hints:
             if hint.start < self.peek().start:
                 self.fail(
-                    "Hints are possible only behind a table that a query reads or INSERT writes. Leave it out.", hint
+                    "Hints are possible only after a table that a query reads or INSERT writes. Leave it out.", hint
                 )
 
     def fail(self, explanation: str, token: Token | None = None) -> NoReturn:

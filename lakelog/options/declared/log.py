@@ -36,18 +36,18 @@ LOG_CONSISTENCY: Final = Option[str](
     "log.consistency",
     Choice(("transactional", EVENTUAL)),
     "transactional",
-    "When a record can be seen in the log. `transactional`: once its snapshot exists, exactly once for consumers that "
-    "read committed records. `eventual`: as soon as it is written, at least once; after failures there may be "
-    "duplicates, and records of writes that were given up; those of several writers are in the order in which they "
+    "When readers see a record in the log. `transactional`: once its snapshot exists, exactly once for consumers that "
+    "read committed records. `eventual`: as soon as it is written, at least once. After failures there may be "
+    "duplicates, and records of writes that were given up. Records of several writers are in the order in which they "
     "were sent, not in that of the commits.",
-    fixed_because="consumers read a log of one kind otherwise than one of the other; make a new table",
+    fixed_because="consumers read the two kinds of logs in different ways; make a new table",
 )
 LOG_PARTITIONS: Final = Option[int | None](
     "log.system.partitions",
     Whole(1, MAX_PARTITIONS),
     None,
-    "How many partitions the topic has: at least as many as the table has buckets, since a bucket's records are in the "
-    "partition of its number. It may only grow.",
+    "The number of the topic's partitions: at least that of the table's buckets, since a bucket's records are in the "
+    "partition with its number. It can only grow.",
     default_text="the number of buckets, 1 without buckets",
 )
 LOG_REPLICATION: Final = Option[int](
@@ -102,14 +102,14 @@ LOG_MAX_RECORD_SIZE: Final = Option[int](
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "
     "table; with `debezium-json` and a primary key it counts twice, since a record may hold the old row as well. The "
-    "topic takes as much.",
+    "topic accepts records of this size.",
 )
 STREAMING_READ_MODE: Final = Option[str | None](
     "streaming-read-mode",
     Choice((READ_FILES, READ_LOG)),
     None,
     "Where streams of the table get its changes from: its files, or its log.",
-    default_text="`log` where the table has a log, else `file`; of tables with the merge engine `first-row` `file`",
+    default_text="`log` if the table has a log, else `file`; always `file` with the merge engine `first-row`",
 )
 STREAM_READ_MODE: Final = Option[str | None](
     "streaming-read-mode",

@@ -244,12 +244,12 @@ def _find_source(
     is_view = (use.name.database or "").casefold() == INFORMATION_SCHEMA
     if is_view or kind:
         if use.timestamp_ms is not None:
-            raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+            raise InvalidArgument(f"'{use.name}' cannot be read as of a time. Use VERSION AS OF, or leave it out.")
         if use.options:
             raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
     if is_view:
         if use.snapshot_id is not None or use.tag is not None:
-            raise InvalidArgument(f"'{use.name}' tells of now only. Leave AS OF out.")
+            raise InvalidArgument(f"'{use.name}' shows only the present state. Leave AS OF out.")
         rows = read_information_schema(names.catalog, use.name.table, plan.conditions[use.relation])
         columns[str(use.name)] = rows.schema.names
         return rows

@@ -93,7 +93,8 @@ def parse_file_use(node: exp.Table, relation: str) -> FileUse:
         near = difflib.get_close_matches(name, _OPTIONS, n=1)
         meant = f" Is {near[0]} meant?" if near else ""
         raise _invalid(
-            f"{node.sql('spark')[:80]} cannot be read from. Read from tables, or by {', '.join(_OPTIONS)}.{meant}"
+            f"{node.sql('spark')[:80]} is nothing that a query can read. Read from tables, or by "
+            f"{', '.join(_OPTIONS)}.{meant}"
         )
     arguments = [*([call.this] if isinstance(call, exp.ReadCSV) else []), *call.expressions]
     first, *others = arguments or [None]
@@ -202,8 +203,8 @@ def _to_unlike(use: FileUse, first: str, path: str, names: set[str], given: set[
         if columns
     ]
     return InvalidArgument(
-        f"The query cannot be run: {path} has other columns than {first}: it {' and '.join(what)}. Read files of "
-        f"different columns by a {use.function} each, and name the columns.",
+        f"The query cannot be run: {path} has other columns than {first}: it {' and '.join(what)}. Read files with "
+        f"different columns by separate calls of {use.function}, and name the columns.",
         reason="SCHEMA_MISMATCH",
         metadata={"path": path},
     )
@@ -216,7 +217,7 @@ def _to_unreadable(use: FileUse, path: str, error: Exception) -> InvalidArgument
     remedy = ""
     if "conversion error" in first:
         remedy = (
-            " The beginning of the first file tells the types; all_varchar => true reads texts, which CAST converts."
+            " The beginning of the first file decides the types; all_varchar => true reads texts, which CAST converts."
         )
     return InvalidArgument(
         f"The query cannot be run: {use.function} cannot read {path}: {first}.{remedy}",

@@ -237,7 +237,7 @@ def _timestamp_ms(value: exp.Expr) -> int:
         seconds = int(value.name)
         if seconds > _LAST_SECOND:
             raise _invalid(
-                f"TIMESTAMP AS OF {value.name[:40]} lies behind the year 9999: a number counts seconds since "
+                f"TIMESTAMP AS OF {value.name[:40]} is after the year 9999: a number counts seconds since "
                 "1970-01-01 UTC, not milliseconds."
             )
         return seconds * 1000

@@ -55,7 +55,7 @@ def read_system_table(catalog: CatalogTables, table: Table, kind: str, snapshot_
         )
     if snapshot_id is not None and kind.lower() not in _WITH_PAST:
         raise InvalidArgument(
-            f"'{table.name}${kind}' tells of now only. Leave AS OF out, or read "
+            f"'{table.name}${kind}' shows only the present state. Leave AS OF out, or read "
             f"{' or '.join('$' + name for name in _WITH_PAST)}."
         )
     return read(catalog, table, snapshot_id)

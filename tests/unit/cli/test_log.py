@@ -45,7 +45,7 @@ def test_status_shows_how_far_it_is_and_why_it_stands_still(log_lake: Lake, monk
     assert "publisher host 1" in shown.out
     assert shown.err.splitlines() == [
         "shop.orders: the topic was cut",
-        "shop.orders: Nobody publishes it: start a publisher (lakelog publisher run).",
+        "shop.orders: No publisher serves it: start one (lakelog publisher run).",
     ]
     (document, *_) = json.loads(log_lake.run("log", "status", "shop.orders", "-o", "json").out)
     assert document["published_snapshot_id"] == 7

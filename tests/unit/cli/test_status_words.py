@@ -42,7 +42,7 @@ def log(table: str, behind: int = 0, behind_ms: int = 0, problem: str | None = N
         ([], "none"),
         ([log("a.a"), log("a.b")], "2, all published"),
         ([log("a.a", 9, 1000), log("a.b", 2, 4000)], "2, a.b 2 snapshots behind for 4 s"),
-        ([log("a.a", 9, 9000), log("a.b", 1, 10, "Nobody publishes it.")], "2; a.b: Nobody publishes it."),
+        ([log("a.a", 9, 9000), log("a.b", 1, 10, "No publisher serves it.")], "2; a.b: No publisher serves it."),
     ],
 )
 def test_logs(logs: list[dict[str, Any]], words: str) -> None:
