@@ -44,7 +44,7 @@ class Logs(TopicLogs, Protocol):
 
         Returns:
             OPEN: it can still be committed. COMMITTED: the snapshot with this `Snapshot.attempt_id` is its commit,
-            while that snapshot is retained. DOOMED: it was given up and will never be committed.
+            while that snapshot is retained. ABORTED: it was given up and will never be committed.
         """
         ...
 
