@@ -39,7 +39,7 @@ def parse_timestamp(text: str) -> int:
     """
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"'{text[:50]}' is no timestamp. Write it as '2020-01-31 13:45:00', or with a zone behind it")
+        raise ValueError(f"'{text[:50]}' is no timestamp. Write it as '2020-01-31 13:45:00', or with a zone after it")
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
         raise ValueError(f"'{text[:50]}' has no such time of day. Write it as '2020-01-31 13:45:00'")

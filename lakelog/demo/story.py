@@ -197,7 +197,7 @@ class Story:
         if snapshot_id < KILL_AT:
             return None
         self._counting.kill()
-        self._say(f"killed the subscriber behind snapshot {snapshot_id}, and started it again")
+        self._say(f"killed the subscriber after snapshot {snapshot_id}, and started it again")
         self._counting.start()
         if self._plain is not None:
             self._plain.kill()
@@ -270,7 +270,7 @@ class Story:
         self._say(f"before: {_describe_files(flights)}")
         for each in flights.compact(full=True, timeout=_STALL_S).buckets:
             self._say(f"{each.name}: {each.outcome}")
-        self._say(f"behind: {_describe_files(flights)}")
+        self._say(f"after: {_describe_files(flights)}")
         _check("the year after its compaction", totals_of(flights.scan().to_arrow()), before)
 
     def _expire(self, flights: Table) -> None:
@@ -282,7 +282,7 @@ class Story:
         while (after := flights.check_files()).queued_files and time.monotonic() < end_s:
             time.sleep(0.2)
         self._say(
-            f"files on disk, with those of changelogs: {before.files} before, {after.files} behind it "
+            f"files on disk, with those of changelogs: {before.files} before, {after.files} after it "
             f"({before.size_bytes / 2**20:.1f} and {after.size_bytes / 2**20:.1f} MiB)"
         )
         _check("the state with the tag, after the expiry", totals_of(flights.scan(tag=_TAG).to_arrow()), tagged)

@@ -80,7 +80,7 @@ def _version_of(home: Path, refused: list[str], where: str) -> int | None:
     version = _major(found.group(1)) if found else _major(_request(home / "bin" / "java").get("java.version", ""))
     if version < OLDEST_VERSION:
         refused.append(
-            f"{home} ({where}) is Java {version}" if version else f"{home} ({where}) does not tell its version"
+            f"{home} ({where}) is Java {version}" if version else f"{home} ({where}) does not report its version"
         )
         return None
     return version

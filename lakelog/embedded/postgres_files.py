@@ -79,7 +79,7 @@ def let_user_reach(path: Path, user: RunAs) -> None:
                 folder.chmod(stat.S_IMODE(state.st_mode) | stat.S_IXOTH)
             except OSError as error:
                 raise PermissionDenied(
-                    f"The user {SYSTEM_USER}, as whom Postgres runs, cannot pass {folder} on the way to {path}, "
+                    f"The user {SYSTEM_USER}, which runs Postgres, cannot pass {folder} on the way to {path}, "
                     f"and its permissions could not be changed ({error.strerror}). Choose another folder.",
                     reason="FOLDER_NOT_REACHABLE",
                 ) from error

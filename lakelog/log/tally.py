@@ -241,7 +241,7 @@ class LogTally:
         if falls.any():
             self._disordered += int(falls.sum())
             at = rows[int(falls.argmax()) + (1 if last is None else 0)]
-            self._note(f"partition {partition} offset {records.offsets[at]} comes behind a later row")
+            self._note(f"partition {partition} offset {records.offsets[at]} comes after a later row")
         newest = int(np.lexsort((places, snapshots))[-1])
         self._lasts[partition] = int(snapshots[newest]), int(places[newest])
         if last is None:

@@ -81,7 +81,7 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
     if spec.compact and _number(state, MIN_COMPACTION_LAG_MS, 0) < UNCOMPACTED_MS:
         problems.append(
             f"Its {MIN_COMPACTION_LAG_MS} is {_show(state, MIN_COMPACTION_LAG_MS)} and must be {UNCOMPACTED_MS} at "
-            "least, so that whoever follows the table misses no change of a key that changes again: "
+            "least, so that no reader of the table misses a change of a key that changes again: "
             f"{_how(state.name, MIN_COMPACTION_LAG_MS, str(UNCOMPACTED_MS))}."
         )
     if not spec.compact and "compact" in policies:

@@ -148,7 +148,7 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
             raise _bad_line(path, number, f"repeats the token of {tokens[digest].caller.name}", "Give each its own")
         tokens[digest] = TokenEntry(Caller(name, role), digest)
     if not tokens and not certificates:
-        raise InvalidArgument(f"The token file {path} lists nobody. Write a line `<name> <role> <token>`.")
+        raise InvalidArgument(f"The token file {path} lists no caller. Write a line `<name> <role> <token>`.")
     return tuple(tokens.values()), certificates
 
 

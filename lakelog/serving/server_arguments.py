@@ -91,7 +91,7 @@ def _read_access(values: Values, certificate_use: str) -> Access:
             return Access(open=True)
         if client_ca is not None:
             return Access(any_certificate=True)
-        raise refusal(f"Nobody could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
+        raise refusal(f"No caller could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
     try:
         tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:

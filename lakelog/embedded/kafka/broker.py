@@ -229,8 +229,8 @@ class EmbeddedKafka:
                     return
             if time.monotonic() > deadline_s:
                 raise InternalError(
-                    f"Another Kafka broker works on {self._data}, although nobody holds {self.folder}: find and end "
-                    "that process.",
+                    f"Another Kafka broker works on {self._data}, although no process holds {self.folder}: find and "
+                    "end that process.",
                     reason="KAFKA_STUCK",
                 )
             time.sleep(0.02)

@@ -102,7 +102,7 @@ def find_kafka_jars(
             if missing:
                 _fetch(missing, place, environment)
     for jar in wanted:
-        remedy = "Delete that file, and it is fetched anew."
+        remedy = "Delete that file, and it is fetched again."
         _check_jar(jar, place / jar.file_name, remedy)
     return [place / jar.file_name for jar in wanted]
 
@@ -153,7 +153,7 @@ def _fetch(missing: Sequence[Jar], folder: Path, environment: Mapping[str, str])
                 problems.append(f"{name}: {error}")
                 continue
             for jar in missing:
-                remedy = f"It came by {name} and was not kept: ask whoever runs the mirror that it asks."
+                remedy = f"It came by {name} and was not kept: ask the owner of the mirror that it uses."
                 _check_jar(jar, Path(made) / "jars" / jar.file_name, remedy)
             for jar in missing:
                 (Path(made) / "jars" / jar.file_name).rename(folder / jar.file_name)

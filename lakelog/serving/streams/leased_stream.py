@@ -258,7 +258,7 @@ class LeasedStream(Generic[E]):
         if known is None and _CONCURRENT in str(failure):
             known = Unavailable(
                 f"Another process wrote into the checkpoint {self._checkpoint} at the same time, as an instance does "
-                "that was frozen and goes on. The lease tells who may; the batch is repeated."
+                "that was frozen and goes on. The lease decides which one may; the batch is repeated."
             )
         if known is None and _NO_WORKER in str(failure):
             known = Unavailable("A process of Python that Spark needs did not start in time: the machine is too busy.")
