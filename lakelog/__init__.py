@@ -1,7 +1,7 @@
 """lakelog: a streaming lakehouse of plain Parquet tables, one commit gate and exactly-once change logs.
 
-Begin with `connect`. The classes are for annotations and `isinstance`; what makes them is the catalog. All but the
-version is imported when it is first used, so that `import lakelog` takes a few milliseconds.
+Begin with `connect`. The classes are for annotations and `isinstance`; the catalog makes their objects. Everything
+except the version is imported on first use, so that `import lakelog` takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _LAZY: Final = {
     "TransactionResult": "lakelog.results",
     "WriteResult": "lakelog.results",
 }
-"""Where each name stands."""
+"""The module of each name."""
 
 _NAMES_THERE: Final = {"Snapshot": "SnapshotChanges"}
-"""What a name is called there, if not the same. `Snapshot` is one of `Subscription.snapshots()`."""
+"""The name inside its module, if it differs. `Snapshot` is an item of `Subscription.snapshots()`."""
 
 __all__ = [
     "Catalog",
@@ -107,21 +107,22 @@ def connect(
 ) -> Catalog:
     """Returns the catalog of a metastore. Connects when the catalog is first used.
 
-    Threads may share a catalog and everything got from it. It pickles with its parameters (the token among them) and
-    connects again where it is unpickled; after a fork the child opens a connection of its own.
+    Threads may share a catalog and everything made from it. It pickles with its parameters (the token included) and
+    connects again where it is unpickled; after a fork the child opens its own connection.
 
     Args:
         target: `host:port`, for instance `localhost:7450`; by default LAKELOG_TARGET.
-        tls: True: TLS with the system's certificates unless `tls_ca` is given; None: TLS where a TLS file is given.
-        tls_ca: PEM file with the certificates the server's must be signed by; by default LAKELOG_TLS_CA.
+        tls: True: TLS, with the system's certificates unless `tls_ca` is given; None: TLS if a TLS file is given.
+        tls_ca: PEM file with the certificates that must have signed the server's; by default LAKELOG_TLS_CA.
         tls_cert: PEM file with the client's own certificate; by default LAKELOG_TLS_CERT.
-        tls_key: PEM file with its key; by default LAKELOG_TLS_KEY.
-        token: Who we are; by default LAKELOG_TOKEN.
-        reader: `host:port` of a reader service that reads the files for subscriptions, several replicas apart by
-            commas; by default LAKELOG_READER; "": subscriptions read them here. TLS files and token are for it, too.
+        tls_key: PEM file with that certificate's key; by default LAKELOG_TLS_KEY.
+        token: Identifies the caller; by default LAKELOG_TOKEN.
+        reader: `host:port` of a reader service that reads files for subscriptions; several replicas are separated by
+            commas. By default LAKELOG_READER; "": subscriptions read files in this process. It also gets TLS files and
+            token.
 
     Raises:
-        InvalidArgument: There is no target, it is malformed, or the TLS arguments do not fit together.
+        InvalidArgument: There is no target, it is malformed, or the TLS arguments contradict each other.
     """
     import os
 

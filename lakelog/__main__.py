@@ -1,4 +1,4 @@
-"""`python -m lakelog`: the `lakelog` command, where its script is not on the path."""
+"""`python -m lakelog`: the `lakelog` command, for when its script is not on the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of the arguments that users give, each named once, for annotations."""
+"""The types of users' arguments, each with one name, for annotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 
 class ArrowStream(Protocol):
-    """Anything that hands out record batches: tables of pyarrow, polars, pandas and duckdb, scans, SQL results."""
+    """Any source of record batches: tables of pyarrow, polars, pandas and duckdb, scans, SQL results."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A PyCapsule of the Arrow C stream interface."""
@@ -36,25 +36,25 @@ Row: TypeAlias = Mapping[str, object]
 """One row: values by column."""
 
 Rows: TypeAlias = ArrowStream | ArrowArray | Iterable[ArrowStream | ArrowArray | Row]
-"""Rows to write: anything that speaks Arrow, an iterator of such things, or dicts, one a row.
+"""Rows to write: any Arrow data, an iterator of it, or dicts, one for each row.
 
-pyarrow has no types of its own: named here, its tables would make a type checker take anything.
+pyarrow has no type annotations: a type checker would accept anything if its tables were named here.
 """
 
 SchemaLike: TypeAlias = ArrowSchema | Mapping[str, pa.DataType] | Iterable[pa.Field]
 """Columns and their types."""
 
 Condition: TypeAlias = str | pc.Expression
-"""Which rows: an SQL condition, or an expression of pyarrow such as `pc.field("id") == 5`."""
+"""A condition on rows: SQL text, or an expression of pyarrow such as `pc.field("id") == 5`."""
 
 Value: TypeAlias = str | int | float | Decimal | bool | bytes | dt.date | dt.datetime | None
 """One value. A datetime without a time zone counts as UTC, as in SQL."""
 
 Parameters: TypeAlias = Mapping[str, Value | Sequence[Value]]
-"""Values of the `:name` places of a condition or statement; a sequence stands for the values of IN."""
+"""Values of the `:name` parameters of a condition or statement; a sequence gives the values of IN."""
 
 OptionValue: TypeAlias = str | int | bool | dt.datetime | dt.date
-"""The value of an option; times only for those that are points in time."""
+"""The value of an option; times only for options that are points in time."""
 
 SnapshotLike: TypeAlias = int | str | dt.datetime | dt.date
 """A snapshot by its id, by the name of a tag, or by a time: the newest that was committed at or before it."""

@@ -1,4 +1,4 @@
-"""Arguments as users give them, brought to the values that lakelog works with."""
+"""Converts users' arguments to the values that lakelog works with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakelog.options.tag_name import find_tag_problem
 from lakelog.time_parsing import parse_timestamp
 
 MAX_NUMBER: Final = 2**63 - 1
-"""The largest whole number that the metastore keeps."""
+"""The largest whole number that the metastore stores."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -24,8 +24,8 @@ def to_epoch_ms(value: Any, name: str) -> int:
     """Returns a point in time in milliseconds since the epoch, rounded down. Pure.
 
     Args:
-        value: A datetime with a time zone; a text such as `2024-05-01T12:00:00+02:00`, which is UTC where it names no
-            zone, as in SQL; a date, whose first moment in UTC is meant; or whole milliseconds since the epoch.
+        value: A datetime with a time zone; a text such as `2024-05-01T12:00:00+02:00`, which is UTC if it names no
+            zone, as in SQL; a date, which means its first moment in UTC; or whole milliseconds since the epoch.
         name: The argument, for the message.
 
     Raises:
@@ -57,7 +57,7 @@ def to_epoch_ms(value: Any, name: str) -> int:
 
 
 def check_snapshot_id(value: object, name: str) -> None:
-    """Raises InvalidArgument for what is no snapshot's id, nor 0 for the time before the first."""
+    """Raises InvalidArgument unless the value is a snapshot's id, or 0 for the time before the first snapshot."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
         raise InvalidArgument(
             f"{name}={value!r:.80} is no snapshot id: give a whole number, 0 or more{_at_most(value)}.",
@@ -66,7 +66,7 @@ def check_snapshot_id(value: object, name: str) -> None:
 
 
 def check_snapshot(value: object, name: str) -> None:
-    """Raises InvalidArgument for what is no snapshot's id."""
+    """Raises InvalidArgument unless the value is a snapshot's id."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_NUMBER:
         raise InvalidArgument(
             f"{name}={value!r:.80} is no snapshot: these are numbered from 1{_at_most(value)}; see snapshots().",
@@ -75,7 +75,7 @@ def check_snapshot(value: object, name: str) -> None:
 
 
 def check_flag(value: object, name: str) -> None:
-    """Raises InvalidArgument for what is neither True nor False: a text such as 'no' would count as true."""
+    """Raises InvalidArgument unless the value is True or False: a text such as 'no' would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidArgument(
             f"{name}={value!r:.80} is neither True nor False. Give one of them.", metadata={"field": name}
@@ -83,12 +83,12 @@ def check_flag(value: object, name: str) -> None:
 
 
 def check_text(value: object, name: str, example: str) -> None:
-    """Raises InvalidArgument for what is no text.
+    """Raises InvalidArgument unless the value is a text.
 
     Args:
-        value: As the user gave it.
+        value: The value from the user.
         name: The argument, for the message.
-        example: What may be given, for the message.
+        example: An allowed value, for the message.
     """
     if not isinstance(value, str):
         raise InvalidArgument(
@@ -97,7 +97,7 @@ def check_text(value: object, name: str, example: str) -> None:
 
 
 def check_tag(value: object, name: str) -> None:
-    """Raises InvalidArgument for what is no name of a tag."""
+    """Raises InvalidArgument unless the value is a valid name of a tag."""
     check_text(value, name, "release-1")
     problem = find_tag_problem(str(value))
     if problem is not None:
@@ -105,10 +105,10 @@ def check_tag(value: object, name: str) -> None:
 
 
 def to_list(values: Any, name: str, what: str) -> list[Any]:
-    """Returns several values as a user gave them; InvalidArgument for a single one.
+    """Returns several values from the user as a list; InvalidArgument for a single one.
 
     Args:
-        values: Anything that is iterated over, but no text.
+        values: Any iterable except a text.
         name: The argument, for the message.
         what: What they are, for the message, for instance `column names`.
     """
@@ -123,7 +123,7 @@ def to_list(values: Any, name: str, what: str) -> list[Any]:
 
 
 def to_texts(values: Any, name: str, what: str) -> tuple[str, ...]:
-    """Returns several texts; InvalidArgument for a single one and for other values. Arguments as of `to_list`."""
+    """Returns several texts; InvalidArgument for a single one and for other values. Arguments as in `to_list`."""
     texts = to_list(values, name, what)
     if not all(isinstance(each, str) for each in texts):
         raise _no_list(texts, name, what)
@@ -135,7 +135,7 @@ def _no_list(values: object, name: str, what: str) -> InvalidArgument:
 
 
 def _at_most(value: object) -> str:
-    """Where it is too large, how large it may be."""
+    """If the value is too large, the largest possible one."""
     return f" and at most {MAX_NUMBER}" if isinstance(value, int) and value > MAX_NUMBER else ""
 
 
@@ -143,7 +143,7 @@ def parse_table_name(name: str) -> TableName:
     """Splits `database.table`. Pure.
 
     Raises:
-        InvalidArgument: It is no such name; whether its parts are allowed is the metastore's to say.
+        InvalidArgument: It has another form. The metastore decides whether the parts are allowed.
     """
     database, dot, table = name.partition(".") if isinstance(name, str) else ("", "", "")
     if not dot or not database or not table or "." in table:
@@ -167,7 +167,7 @@ def to_schema(schema: Any) -> pa.Schema:
 
 
 def to_option_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as text: numbers, booleans and times are taken as people mean them; InvalidArgument for other values."""
+    """Options as text, from numbers, booleans, times and texts; InvalidArgument for other values."""
     if not isinstance(options, Mapping):
         raise InvalidArgument(
             f"options={options!r:.80} is a {type(options).__name__}: give a dict of values by key, as "

@@ -1,4 +1,4 @@
-"""Sizes for people, everywhere in the same form."""
+"""Sizes for people, in one form everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def format_size(size_bytes: int) -> str:
     """A number of bytes with one digit after the point and its unit, `1.4 MiB`; pure."""
     amount = float(size_bytes)
     for unit in _UNITS:
-        # What would be shown as 1024.0 is one of the next unit.
+        # 1024.0 of a unit is shown as 1.0 of the next one.
         if abs(amount) < 1023.95 or unit == _UNITS[-1]:
             break
         amount /= 1024

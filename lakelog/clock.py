@@ -1,4 +1,4 @@
-"""Time and identity, injected: nothing in lakelog asks the operating system for either behind a caller's back."""
+"""Time and identity, injected: no other code of lakelog takes them from the operating system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 def show_time(time_ms: int) -> str:
     """A time in milliseconds since the epoch for messages: `2013-01-01T00:00:00.000Z (1356998400000)`. Pure.
 
-    Only the number where the calendar's years 1 to 9999 do not have it.
+    Only the number if the year is not between 1 and 9999.
     """
     try:
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
@@ -21,7 +21,7 @@ def show_time(time_ms: int) -> str:
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time."""
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds since the epoch."""
@@ -53,7 +53,7 @@ class SystemClock:
 
 
 class Ids(Protocol):
-    """Where new identities come from."""
+    """A source of new identities."""
 
     def new_id(self) -> str:
         """A new identity: 32 lower-case hexadecimal digits, unique in the world."""

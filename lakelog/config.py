@@ -1,4 +1,4 @@
-"""What the environment says about the connection of an SDK; the only place of the library that reads it."""
+"""The environment's settings for a connection of the SDK; no other code of the library reads the environment."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class ConnectSettings:
 
     Args:
         target: `host:port`.
-        tls_ca: PEM file with the certificates that the server's must be signed by.
+        tls_ca: PEM file with the certificates that must have signed the server's.
         tls_cert: PEM file with the client's own certificate.
-        tls_key: PEM file with its key.
+        tls_key: PEM file with that certificate's key.
         tls: Whether to use TLS.
-        token: Who we are; never shown.
+        token: Identifies the caller; never shown.
         s3: How to reach S3.
-        cache_folder: For local copies of data files; None: a folder for temporary files.
-        reader: Reader services that read for subscriptions, as text; empty: none.
+        cache_folder: The folder for local copies of data files; None: a folder for temporary files.
+        reader: The reader services that read for subscriptions, as text; empty: none.
     """
 
     target: str
@@ -53,14 +53,14 @@ def read_connect_settings(
     token: str | None = None,
     reader: str | None = None,
 ) -> ConnectSettings:
-    """Puts arguments and environment together. Pure; an argument goes before its variable.
+    """Combines arguments and environment. Pure; an argument wins over its variable.
 
     Args:
-        environment: Of it LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY,
-            LAKELOG_TOKEN, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
-            _SESSION_TOKEN are read; for S3 the AWS_* variables count too. An empty variable counts as none.
+        environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
+            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are
+            read; for S3 the AWS_* variables count too. An empty variable counts as missing.
         target: `host:port`.
-        tls: True: TLS, also without files of one's own; False: none; None: TLS where a file is given.
+        tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
         tls_cert: As in `ConnectSettings`.
         tls_key: As in `ConnectSettings`.
@@ -68,7 +68,7 @@ def read_connect_settings(
         reader: As in `ConnectSettings`; None: its variable.
 
     Raises:
-        InvalidArgument: No target, one of these is no text, or TLS files together with `tls=False`.
+        InvalidArgument: There is no target, a value is no text, or there are TLS files together with `tls=False`.
     """
     texts = {
         "target": target,
@@ -80,7 +80,7 @@ def read_connect_settings(
     }
     for name, given_text in texts.items():
         if given_text is not None and not isinstance(given_text, str | os.PathLike):
-            # A token is never shown, whatever it is.
+            # A token is never shown, whatever its type.
             shown = f"a {type(given_text).__name__}" if name == "token" else f"{given_text!r:.80}"
             example = "'localhost:7450'" if name in ("target", "reader") else "text"
             raise InvalidArgument(f"{name} is {shown}: give it as text, {example}.", metadata={"field": name})
@@ -109,10 +109,10 @@ def read_connect_settings(
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
-    """Reads the part of `read_connect_settings` that says how to reach S3.
+    """Reads the S3 settings of `read_connect_settings`.
 
     Raises:
-        InvalidArgument: Half of the credentials is there.
+        InvalidArgument: Only half of the credentials is given.
     """
 
     def read(name: str, *fallbacks: str) -> str | None:
@@ -137,5 +137,5 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
 
 
 def read_cache_folder(environment: Mapping[str, str]) -> str | None:
-    """Where local copies of data files are kept; None: in a folder for temporary files."""
+    """The folder for local copies of data files; None: a folder for temporary files."""
     return environment.get(CACHE_VARIABLE) or None

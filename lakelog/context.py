@@ -1,4 +1,4 @@
-"""What everything that one catalog makes has in common: where things are, what is remembered of them, and the time."""
+"""What all objects of one catalog share: the metastore, the stores, the caches, and the clock."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lakelog.storage.objects.stores import Stores
 class Context:
     """What tables, scans, transactions and streams of one catalog share. Threads may share it.
 
-    It pickles as what says where things are. A copy has caches, connections and a clock of its own process.
+    It pickles as its addresses and settings. A copy has caches, connections and a clock of its own process.
 
     Args:
-        metastore: Where snapshots and names are kept.
-        stores: Where the files are.
-        caches: What this process keeps of tables that it reads.
-        leased_reads: The reads that are going on in this process.
-        clock: For the time and for waiting.
-        rng: A random number in [0, 1), for the jitter of waits.
+        metastore: Has snapshots and names.
+        stores: Have the files.
+        caches: This process's caches of the tables that it reads.
+        leased_reads: The running reads of this process.
+        clock: Gives the time and waits.
+        rng: Returns a random number in [0, 1), for the jitter of waits.
         open_log: Opens the log of a table.
-        reader: Which reader services read for subscriptions; without targets: none, but how to talk to one that is
-            named.
+        reader: The reader services for subscriptions. Without targets there are none, but its TLS files and token serve
+            one that is named.
     """
 
     metastore: Metastore
@@ -48,11 +48,11 @@ class Context:
         return (_unpickle, (self.metastore, self.stores, self.caches.folder, self.reader))
 
     def open_store(self, info: TableInfo) -> ObjectStore:
-        """Where a table's files are."""
+        """The store with a table's files."""
         return self.stores.open(info.location)
 
     def close(self) -> None:
-        """Holds no snapshot any more, and ends the connections to the metastore; idempotent."""
+        """Releases all snapshots, and ends the connections to the metastore; idempotent."""
         self.leased_reads.close()
         self.metastore.close()
 
@@ -67,7 +67,7 @@ def make_context(
     reader: ReaderTarget | None = None,
     open_log: LogOpener = open_table_log,
 ) -> Context:
-    """Makes a context with new caches; arguments as of `lakelog.Catalog`. Does nothing that can fail."""
+    """Makes a context with new caches; arguments as in `lakelog.Catalog`. Never fails."""
     clock = clock or SystemClock()
     caches = Caches(cache_folder, clock)
     return Context(metastore, stores, caches, LeasedReads(metastore), clock, rng, open_log, reader or ReaderTarget(()))

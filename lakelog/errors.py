@@ -1,8 +1,8 @@
 """The errors of lakelog: few kinds, chosen by what the caller does next.
 
-Every error says whether its effect may have happened (`effect`), carries a machine-readable `reason` and `metadata`,
-survives pickling and the way over the wire unchanged. Which gRPC status a kind becomes is decided in
-`lakelog/client/connection/status.py` and nowhere else.
+Every error says whether its effect may have happened (`effect`) and carries a machine-readable `reason` and `metadata`.
+It survives pickling and the wire unchanged. Only `lakelog/client/connection/status.py` decides which gRPC status a kind
+becomes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Effect(enum.Enum):
     """What is certain about the effect of the call that failed."""
 
     NONE = "none"
-    """It is certain that nothing happened."""
+    """Certainly nothing happened."""
     UNKNOWN = "unknown"
     """It may have happened: repeat the same request to find out, and delete nothing meanwhile."""
 
@@ -26,8 +26,8 @@ class LakelogError(Exception):
 
     Args:
         message: What happened to what, why, and what to do about it, in whole sentences.
-        reason: Upper-case word that programs may compare, for instance `TABLE_NOT_FOUND`; by default the kind's own.
-        metadata: Names and values that the message speaks of; strings only, never secrets.
+        reason: An upper-case word for programs, for instance `TABLE_NOT_FOUND`; by default the kind's own.
+        metadata: Names and values that the message mentions; only strings, never secrets.
     """
 
     default_reason: ClassVar[str] = "LAKELOG_ERROR"
@@ -53,7 +53,7 @@ def _rebuild_error(kind: type[LakelogError], message: str, reason: str, metadata
 
 
 class InvalidArgument(LakelogError):
-    """The request can never succeed as it is: change it. Names the field, the value and the remedy."""
+    """The request can never succeed in this form: change it. Names the field, the value and the remedy."""
 
     default_reason = "INVALID_ARGUMENT"
 
@@ -71,15 +71,15 @@ class AlreadyExists(LakelogError):
 
 
 class PermissionDenied(LakelogError):
-    """Who asks may not do this, or could not be recognized."""
+    """The caller may not do this, or could not be recognized."""
 
     default_reason = "PERMISSION_DENIED"
 
 
 class CommitConflict(LakelogError):
-    """Another commit changed what this one assumed; nothing of it was applied.
+    """Another commit changed what this one assumed; no part of this one was applied.
 
-    `metadata["retry"]` is `replan` where a new plan on the newest snapshot can help, `never` where it cannot.
+    `metadata["retry"]` is `replan` if a new plan on the newest snapshot can help, and `never` if not.
     """
 
     default_reason = "COMMIT_CONFLICT"
@@ -92,7 +92,7 @@ class Fenced(LakelogError):
 
 
 class Unavailable(LakelogError):
-    """The service or its database cannot be reached or is draining; it is certain that nothing happened."""
+    """The service or its database cannot be reached or is draining; certainly nothing happened."""
 
     default_reason = "UNAVAILABLE"
     retryable = True
@@ -113,13 +113,13 @@ class ResourceExhausted(LakelogError):
 
 
 class SnapshotExpired(LakelogError):
-    """The snapshot existed and its files may be gone; the message names what can still be read."""
+    """The snapshot existed, but its files may be gone; the message names what can still be read."""
 
     default_reason = "SNAPSHOT_EXPIRED"
 
 
 class HistoryDiverged(LakelogError):
-    """What the caller remembers is not in the table's history, as after a restore: stop and look."""
+    """What the caller remembers is not in the table's history, for instance after a restore: stop and look."""
 
     default_reason = "HISTORY_DIVERGED"
 
@@ -131,11 +131,11 @@ class DataCorrupted(LakelogError):
 
 
 FILE_MISSING: Final = "FILE_MISSING"
-"""The reason of a DataCorrupted for a file that is not there; it may have expired since it was planned."""
+"""The reason of a DataCorrupted for a missing file; it may have expired since it was planned."""
 
 
 class JobFailed(LakelogError):
-    """What a service was asked for has failed; the message names the job and why: mend that, then ask again."""
+    """Work that the caller requested has failed. The message names the job and the cause: fix that, then try again."""
 
     default_reason = "JOB_FAILED"
 

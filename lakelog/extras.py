@@ -1,4 +1,4 @@
-"""What is told where a package is missing that an extra of lakelog brings."""
+"""The message for a missing package that belongs to an extra of lakelog."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def explain_missing(error: ModuleNotFoundError, who: str, extra: str) -> str:
     """Returns one line that names the missing package and the extra to install. Pure.
 
     Args:
-        error: What an import raised.
-        who: Needs the package, as a sentence begins.
-        extra: Brings it.
+        error: The error of an import.
+        who: What needs the package, as the beginning of a sentence.
+        extra: The extra that contains it.
 
     Raises:
-        ModuleNotFoundError: The given one, where a module of our own is missing: no installation mends that.
+        ModuleNotFoundError: The given error, if a module of lakelog itself is missing: no installation helps.
     """
     module = (error.name or "").partition(".")[0]
     if not module or module in _OWN:

@@ -1,4 +1,4 @@
-"""Arrow tables as data frames of packages that lakelog does not need itself."""
+"""Arrow tables as data frames of packages that lakelog itself does not need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def to_pandas(read: Callable[[], pa.Table]) -> pd.DataFrame:
-    """Makes a pandas data frame of what `read` returns; nothing is read without pandas.
+    """Makes a pandas data frame from the result of `read`, which is not called without pandas.
 
     Raises:
         InvalidArgument: pandas is not installed.
@@ -30,7 +30,7 @@ def to_pandas(read: Callable[[], pa.Table]) -> pd.DataFrame:
 
 
 def to_polars(read: Callable[[], pa.Table]) -> pl.DataFrame:
-    """Makes a polars data frame of what `read` returns; nothing is read without polars.
+    """Makes a polars data frame from the result of `read`, which is not called without polars.
 
     Raises:
         InvalidArgument: polars is not installed.

@@ -1,4 +1,4 @@
-"""What the SDK's writes return."""
+"""The results of the SDK's writes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What became of a write.
+    """The result of a write.
 
     Args:
-        snapshot_id: The snapshot it made; None: there was nothing to commit.
-        already_applied: Whether the writer had committed under this identifier before; the snapshot is then that one.
+        snapshot_id: The snapshot of its commit; None: there was nothing to commit.
+        already_applied: Whether the writer had committed under this identifier before, in that snapshot.
     """
 
     snapshot_id: int | None
@@ -21,10 +21,10 @@ class WriteResult:
 
 @dataclass(frozen=True)
 class TransactionResult:
-    """What became of a transaction.
+    """The result of a transaction.
 
     Args:
-        snapshot_ids: The snapshot that each table got, by the table's full name; None: there was nothing to commit.
+        snapshot_ids: The snapshot of each table, by the table's full name; None: there was nothing to commit.
         already_applied: Whether the writer had committed under this identifier before.
     """
 

@@ -1,4 +1,4 @@
-"""Dates and times as text, as Spark reads them with UTC as its zone: the one parser of such texts. Pure."""
+"""Parses dates and times as Spark does with UTC as its zone; the only parser of such texts. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?
 
 
 def parse_date(text: str) -> int:
-    """Days since 1970-01-01 of `yyyy[-m[-d]]`; a time behind it is left out, as Spark does.
+    """Days since 1970-01-01 of `yyyy[-m[-d]]`; a time after the date is ignored, as in Spark.
 
     Raises:
-        ValueError: No date.
+        ValueError: The text is no date.
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
@@ -32,14 +32,14 @@ def parse_date(text: str) -> int:
 
 
 def parse_timestamp(text: str) -> int:
-    """Microseconds since 1970-01-01 UTC of `yyyy[-m[-d[ h:m[:s[.fraction]][zone]]]]`; without a zone it is UTC.
+    """Microseconds since 1970-01-01 UTC of `yyyy[-m[-d[ h:m[:s[.fraction]][zone]]]]`; without a zone, UTC.
 
     Raises:
-        ValueError: No timestamp, or an unknown zone.
+        ValueError: The text is no timestamp, or the zone is unknown.
     """
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"'{text[:50]}' is no timestamp. Write it as '2020-01-31 13:45:00', or with a zone behind it")
+        raise ValueError(f"'{text[:50]}' is no timestamp. Write it as '2020-01-31 13:45:00', or with a zone after it")
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
         raise ValueError(f"'{text[:50]}' has no such time of day. Write it as '2020-01-31 13:45:00'")

@@ -1,4 +1,4 @@
-"""Processes that have no use for pandas do not wait for it."""
+"""Keeps pandas out of processes that do not need it, so that they do not wait for its import."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pyarrow as pa
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Finds no pandas."""
+    """Claims that pandas does not exist."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
-        """Says that there is no pandas; of all else others know."""
+        """Hides pandas; for all other modules the next finder decides."""
         if name == "pandas":
             raise ModuleNotFoundError("No module named 'pandas'", name=name)
 
 
 def leave_pandas_out() -> None:
-    """Has pyarrow make its first array of Python's values now, and find no pandas: it looks once in a process.
+    """Makes pyarrow convert its first Python values now, without pandas: it looks for pandas only once in a process.
 
-    Where pandas is installed pyarrow would import it then, to see whether the values are pandas' own, which takes a
-    second on a busy machine: at the start of a command or a service, or between two commits that wait for it. What
-    needs pandas all the same, as `to_pandas`, asks pyarrow for it once more, and then it is imported.
+    Otherwise pyarrow imports an installed pandas at that point, to see whether the values belong to it. On a busy
+    machine that takes a second: at the start of a command or a service, or between two commits. Code that does need
+    pandas, such as `to_pandas`, makes pyarrow look again, and imports it then.
 
-    SUBTLE: pyarrow has no switch for this, and a None in `sys.modules`, by which Python itself hides modules, is taken
-        for the module by code that Cython made.
+    SUBTLE: pyarrow has no switch for this. Python hides modules by a None in `sys.modules`, but code that Cython made
+        takes that None for the module.
     """
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)

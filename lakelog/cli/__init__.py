@@ -1,1 +1,1 @@
-"""The `lakelog` command: what people and scripts type. Each noun has a file; `app.py` puts them together."""
+"""The `lakelog` command, for people and scripts. Each noun has a file; `app.py` puts them together."""

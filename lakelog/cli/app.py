@@ -1,4 +1,4 @@
-"""The root of the command: what every command shares, the commands themselves, and how a run ends."""
+"""The root of the command: the shared options, the commands, and the end of a run."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from lakelog.errors import InternalError, LakelogError
 
 
 class _PipeClosedError(Exception):
-    """Whoever read our output has seen enough; click would make a failure of the error itself."""
+    """The reader of our output has closed it; click would treat the original error as a failure."""
 
 
 COMMANDS: Final = {
     "up": "Run lakelog on this machine until Ctrl-C.",
     "demo": "Run a year of real flights through a pipeline, the SDK and Spark.",
-    "status": "Show how lakelog is and what it holds.",
+    "status": "Show lakelog's health and contents.",
     "database": "Make, list and drop databases.",
     "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
     "scan": "Show the rows of a table.",
-    "changes": "Show what some snapshots changed.",
+    "changes": "Show the changes of some snapshots.",
     "tail": "Show a table's changes.",
-    "consumers": "Named readers whose position the metastore keeps.",
-    "tags": "Name snapshots, which are kept for as long as they have a name.",
+    "consumers": "Named readers whose position the metastore stores.",
+    "tags": "Name snapshots; a snapshot with a name does not expire.",
     "snapshots": "List a table's snapshots, the newest last.",
-    "files": "List the data files that a read looks at.",
-    "pipelines": "Where ingestion pipelines are, and streams to other places.",
-    "jobs": "List jobs, which a compactor does, or try one again.",
-    "log": "Look after the external logs of tables.",
+    "files": "List the data files that a read needs.",
+    "pipelines": "The states of ingestion pipelines, and of streams to other places.",
+    "jobs": "List the jobs of compactors, or try one again.",
+    "log": "Inspect, check and restart the external logs of tables.",
     "sql": "Run SQL statements.",
 }
-"""What each does, by its name; its module is called like it."""
+"""The help of each command by its name; its module has the same name."""
 
 _FOLDERS: Final = {
     "up": "up",
@@ -52,11 +52,11 @@ _FOLDERS: Final = {
     "files": "commands.tables",
     **dict.fromkeys(("insert", "scan", "changes", "tail", "sql"), "commands.rows"),
 }
-"""Where a command's module stands, if not in `commands`."""
+"""The modules of commands that are not in `commands`."""
 
 
 class _RootGroup(LakelogGroup):
-    """Imports a command when it runs or shows its own help: all of them take a second of CPU."""
+    """Imports a command only when it runs or shows its own help: all imports together take a second of CPU."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *SERVICES]
@@ -67,7 +67,7 @@ class _RootGroup(LakelogGroup):
         if cmd_name not in COMMANDS:
             return None
         with silent_interrupts():
-            # Before the command's module makes an array.
+            # Before the command's module makes an Arrow array.
             from lakelog.without_pandas import leave_pandas_out
 
             leave_pandas_out()
@@ -81,7 +81,7 @@ class _RootGroup(LakelogGroup):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            # click looks for a name like it among those that are imported.
+            # click suggests similar names only from the commands that are imported.
             names = self.list_commands(ctx)
             raise click.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
 
@@ -105,18 +105,18 @@ class _RootGroup(LakelogGroup):
 )
 @click.version_option(lakelog.__version__, prog_name="lakelog")
 def app() -> None:
-    """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
+    """Tables of plain Parquet files with one commit gate. To begin: lakelog up."""
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
     """Runs one command line.
 
     Args:
-        arguments: Without the program's name.
-        invocation: Made from the arguments by default.
+        arguments: The arguments without the program's name.
+        invocation: By default, made from the arguments.
 
     Returns:
-        One of `ExitCode`; what went wrong has been said on the standard error.
+        One of `ExitCode`; an error is already on the standard error.
     """
     invocation = invocation or Invocation()
     try:
@@ -129,7 +129,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         _report_error(invocation, error)
         return exit_code_of(error)
     except click.exceptions.NoArgsIsHelpError as error:
-        # A group without a command: what it has is what was asked for.
+        # A group without a command: its help is the answer.
         click.echo(error.format_message())
         return ExitCode.FINE
     except click.UsageError as error:
@@ -140,7 +140,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except (_PipeClosedError, BrokenPipeError):
-        # The interpreter flushes the standard output once more at its end and would complain.
+        # The interpreter flushes the standard output again at its end, and would report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FINE
     except ImportError as error:
@@ -152,7 +152,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         )
         return ExitCode.FAILED
     except Exception as error:
-        # SUBTLE: the last resort of a program; whatever is not foreseen is our defect, and people still get one line.
+        # SUBTLE: the last resort: an unforeseen error is our defect, but people still get one line.
         _report_error(
             invocation, InternalError(f"Unforeseen {type(error).__name__}: {error}. Please report it with -v.")
         )
@@ -194,6 +194,6 @@ def _missing_extra(error: ImportError) -> LakelogError:
     extra = _EXTRAS.get(module)
     if extra is None:
         return InternalError(
-            f"A module cannot be imported: {error}. The installation is damaged; install lakelog anew."
+            f"A module cannot be imported: {error}. The installation is damaged; install lakelog again."
         )
     return LakelogError(f'This needs {module}, which is not installed: pip install "lakelog[{extra}]"')

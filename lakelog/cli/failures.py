@@ -1,4 +1,4 @@
-"""How the command fails: one line on the standard error and an exit code that scripts can use."""
+"""How the command fails: with one line on the standard error, and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakelog.errors import (
 
 
 class ExitCode(enum.IntEnum):
-    """What the command returns to the shell."""
+    """The codes that the command returns to the shell."""
 
     FINE = 0
     FAILED = 1
@@ -59,11 +59,11 @@ def exit_code_of(error: LakelogError) -> ExitCode:
 
 
 def describe_error(error: LakelogError, *, as_json: bool) -> str:
-    """What the standard error shows of an error. Pure.
+    """The text of an error for the standard error. Pure.
 
     Returns:
-        The message behind `Error: ` (per-column differences keep their lines), or one JSON object with the keys
-        `kind`, `reason`, `message`, `metadata`, `exit_code`.
+        The message after `Error: ` (per-column differences keep their lines), or one JSON object with the keys `kind`,
+        `reason`, `message`, `metadata`, `exit_code`.
     """
     if not as_json:
         return f"Error: {error.message}"

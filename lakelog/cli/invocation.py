@@ -1,4 +1,4 @@
-"""One call of the command: the options that every command takes, and the connection made from them."""
+"""One call of the command: the shared options, and the connection made from them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from lakelog.sdk.catalog import Catalog
 
 DEFAULT_TARGET: Final = "localhost:7450"
-"""Where `lakelog up` listens unless told otherwise."""
+"""The default address of `lakelog up`."""
 
 
 @dataclass
 class Invocation:
-    """What the options in front of and behind a command's name said.
+    """The values of the shared options, before or after a command's name.
 
     Args:
         target: Host and port of the metastore.
-        token: For signing in; None: none.
-        use_tls: Whether the connection is encrypted; each of the TLS files means so too.
-        tls_ca: Path of the certificates to trust; None: those that gRPC brings along.
-        tls_cert: Path of the client's certificate chain.
-        tls_key: Path of the client's private key.
-        output: For whom the output is.
+        token: Identifies the caller; None: none.
+        use_tls: Whether the connection is encrypted; each TLS file implies it.
+        tls_ca: The path of the certificates to trust; None: those that gRPC contains.
+        tls_cert: The path of the client's certificate chain.
+        tls_key: The path of the client's private key.
+        output: The format of the output.
         verbose: Whether an error shows its traceback.
-        open_catalog: Makes the connection; tests put a fake here.
-        make_printer: Makes the printer; tests set a width here.
+        open_catalog: Makes the connection; tests replace it.
+        make_printer: Makes the printer; tests set a width with it.
     """
 
     target: str = DEFAULT_TARGET
@@ -52,7 +52,7 @@ class Invocation:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog behind the target; the connection is made with the first call."""
+        """The catalog at the target; the first call makes the connection."""
         return self.open_catalog(self)
 
     @property
@@ -66,12 +66,12 @@ class Invocation:
 
     @property
     def metastore(self) -> Metastore:
-        """The catalog's own way to the metastore."""
+        """The catalog's own client of the metastore."""
         return self.catalog.metastore
 
     @cached_property
     def printer(self) -> Printer:
-        """Prints in the format that was asked for."""
+        """Prints in the requested format."""
         return self.make_printer(self.output)
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ def _connect(invocation: Invocation) -> Catalog:
 
 
 def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
-    """A callback that puts an option's value into the invocation, if the option was given."""
+    """A callback that stores an option's value in the invocation, if the option was given."""
 
     def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value is not None and value is not False:
@@ -115,9 +115,9 @@ def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) ->
 
 
 def shared_options(*, hidden: bool) -> list[click.Option]:
-    """The options that every command takes, in front of its name or, hidden in its help, behind it.
+    """The options that every command takes: before its name or, hidden in its help, after it.
 
-    Only those in front read the environment, so that a value given there is not replaced by it again.
+    Only the former read the environment, so that it does not replace a value that was given there.
     """
 
     def option(*names: str, name: str, environment: str | None = None, **settings: Any) -> click.Option:
@@ -178,13 +178,13 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
 
 class LakelogCommand(click.Command):
-    """A command that takes the shared options behind its name as well.
+    """A command that also takes the shared options after its name.
 
     Args:
-        args: As for `click.Command`.
-        example: Lines to type, shown in the help.
-        connects: Whether it connects to a metastore, and so takes the options that say where and how.
-        settings: As for `click.Command`.
+        args: As in `click.Command`.
+        example: Command lines to type, shown in the help.
+        connects: Whether it connects to a metastore, and so takes the options for that.
+        settings: As in `click.Command`.
     """
 
     def __init__(self, *args: Any, example: Sequence[str] = (), connects: bool = True, **settings: Any) -> None:
@@ -196,7 +196,7 @@ class LakelogCommand(click.Command):
         )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Shows the examples, and says where the shared options are described."""
+        """Shows the examples, and where the shared options are described."""
         super().format_epilog(ctx, formatter)
         if self.example:
             with formatter.section("Examples"):

@@ -1,4 +1,4 @@
-"""Where the `lakelog` command begins; imports nothing at first that an installation without the extra `cli` lacks."""
+"""The entry point of `lakelog`; its first imports need nothing that is missing without the extra `cli`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakelog.cli.services import SERVICES, become
 
 
 def main() -> None:
-    """Runs the command line of this process and exits with one of the codes of `lakelog.cli.failures`."""
+    """Runs this process's command line and exits with one of the codes of `lakelog.cli.failures`."""
     if sys.argv[1:2] and sys.argv[1] in SERVICES:
         become(sys.argv[1], sys.argv[2:])
     with silent_interrupts():
@@ -19,7 +19,7 @@ def main() -> None:
             if find_spec(module) is None:
                 sys.stderr.write(f'The lakelog command needs {module}: pip install "lakelog[cli]"\n')
                 sys.exit(1)
-        # gRPC's own lines of C++ on the standard error say less than our errors; unless somebody wants them.
+        # gRPC's C++ lines on the standard error say less than our errors; they come only on request.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         from lakelog.cli.app import run
         from lakelog.cli.failures import ExitCode

@@ -1,4 +1,4 @@
-"""How the services are listed among the commands; `lakelog.cli.main` runs them before any of these is imported."""
+"""Lists the services among the commands; `lakelog.cli.main` runs them before any of these is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakelog.cli.services import SERVICES, become
 
 
 def make_service_command(service: str) -> click.Command:
-    """Makes the command of a service, which takes whatever the service takes."""
+    """Makes the command of a service, which takes all arguments of the service."""
 
     @click.pass_context
     def run(context: click.Context, arguments: tuple[str, ...]) -> None:
@@ -16,7 +16,7 @@ def make_service_command(service: str) -> click.Command:
             context.parent.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
             for parameter in context.parent.command.params
         ):
-            raise click.UsageError(f"Options of a service come behind its name: lakelog {service} ... --help.", context)
+            raise click.UsageError(f"The options of a service follow its name: lakelog {service} ... --help.", context)
         become(service, arguments)
 
     return click.Command(

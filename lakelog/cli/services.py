@@ -1,6 +1,6 @@
 """`lakelog metastore | writer | publisher | compactor | reader`: the services, each by its name.
 
-A service is a program of its own, with options of its own. The command gives its process away to it, so that signals,
+A service is a program of its own, with its own options. The command's process becomes the service, so that signals,
 exit codes and the list of processes are those of the service.
 """
 
@@ -22,20 +22,20 @@ SERVICES: Final = {
     "compactor": "Compact tables, let snapshots expire, clear away files: run.",
     "reader": "Serve subscriptions, or run streams from tables to other places: serve, run, check.",
 }
-"""What each does, by its name."""
+"""The help of each service, by its name."""
 
 _MODULES: Final = {"pipeline": "writer", "publisher": "writer"}
 
 
 def become(service: str, arguments: Sequence[str]) -> NoReturn:
-    """Lets this process go on as a service.
+    """Turns this process into a service.
 
     Args:
         service: Its name.
-        arguments: What the command line says behind the name.
+        arguments: The command line after the name.
 
     Raises:
-        SystemExit: The service is not installed, or is not told what to do.
+        SystemExit: The service is not installed, or its command is missing.
     """
     words = list(arguments)
     if service == "publisher":
@@ -46,7 +46,7 @@ def become(service: str, arguments: Sequence[str]) -> NoReturn:
         # One program runs pipelines and publishes.
         words = ["publish", *(words[1:] if words[0] == "run" else words)]
     elif _MODULES.get(service, service) == "writer" and words[:1] == ["publish"]:
-        sys.stderr.write(f"lakelog {service}: publishers have a name of their own: lakelog publisher run\n")
+        sys.stderr.write(f"lakelog {service}: publishers have their own command: lakelog publisher run\n")
         sys.exit(2)
     module = _MODULES.get(service, service)
     try:

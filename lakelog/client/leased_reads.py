@@ -1,8 +1,8 @@
-"""Reads that last long hold their snapshot, so that it does not expire under their hands (reliability C7).
+"""Long reads lease their snapshot, so that it does not expire while they run (reliability C7).
 
-Objectives, which pull against each other: no read loses a file that it still needs; a read that is over in a moment
-pays nothing for that. So a read only writes itself down in this process; a thread looks now and then for those that
-last, and holds their snapshots in the metastore until they end. What is lost all the same says that it has expired.
+Two objectives conflict: no read loses a file that it still needs, and a short read pays nothing for that. So a read
+only registers itself in this process. A thread polls for reads that last, and leases their snapshots from the metastore
+until they end. A read that loses its files all the same reports that the snapshot has expired.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lakelog.format.tables.table import TableInfo
 _log = logging.getLogger(__name__)
 
 _LONG_S: Final = 30.0
-"""A read that lasts longer is held."""
+"""A read that lasts longer leases its snapshot."""
 
 _LEASE_S: Final = 60.0
-"""A process that dies keeps its snapshots for so long at most."""
+"""The longest time that a dead process keeps its snapshots from expiring."""
 
 
 @dataclass
@@ -38,20 +38,20 @@ class _Read:
     table_uuid: str
     snapshot_id: int
     due_s: float
-    """When it is to be held, again."""
+    """When the lease is due, or due again."""
     holder: str = ""
     is_leased: bool = False
     is_over: bool = False
 
 
 class LeasedReads:
-    """The reads of one catalog that are going on in this process. Thread-safe.
+    """The running reads of one catalog in this process. Thread-safe.
 
     Args:
-        metastore: Who holds snapshots.
-        long_s: How long a read lasts before it is held.
-        lease_s: For how long it is held each time.
-        clock: For how long reads have lasted.
+        metastore: Where snapshots are leased.
+        long_s: How long a read lasts before its snapshot is leased.
+        lease_s: The duration of each lease.
+        clock: Measures how long reads have lasted.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LeasedReads:
 
     @property
     def poll_every_s(self) -> float:
-        """How often is to be looked whether a read lasts."""
+        """The time between two polls for reads that last."""
         return self._long_s / 3
 
     @contextlib.contextmanager
@@ -85,17 +85,17 @@ class LeasedReads:
         of_changelogs: bool = False,
         at_once: bool = False,
     ) -> Iterator[None]:
-        """Holds a snapshot, and all behind it, if the block lasts.
+        """Protects a snapshot, and all later ones, from expiring if the block lasts.
 
         Args:
             table: The table.
             snapshot_id: The earliest snapshot that is read.
-            is_range: Changes are read, from that snapshot on, and not its state alone.
-            of_changelogs: They are read from changelog files only, which may be kept longer than states.
-            at_once: It is known to last: held from its begin on. Blocks on the metastore.
+            is_range: The read needs all changes from that snapshot on, not only its state.
+            of_changelogs: It reads the changes only from changelog files, which may be retained longer than states.
+            at_once: The read is known to last, so it leases the snapshot at once. Blocks on the metastore.
 
         Raises:
-            SnapshotExpired: A file that is missing is so because the snapshot has expired.
+            SnapshotExpired: A file is missing because the snapshot has expired.
         """
         number, read = self._begin(table.table_uuid, snapshot_id)
         if at_once:
@@ -110,30 +110,30 @@ class LeasedReads:
             self._end(number, read)
 
     def close(self) -> None:
-        """Holds nothing any more; idempotent."""
+        """Ends all leases; idempotent."""
         self._is_closed = True
 
     @property
     def is_reading(self) -> bool:
-        """Whether anything is being read."""
+        """Whether any read runs."""
         return bool(self._reads)
 
     def _forget(self) -> None:
         self._pid = os.getpid()
-        # SUBTLE: an iterator that nobody has closed is closed by the garbage collector, in whatever thread it runs and
+        # SUBTLE: the garbage collector closes an iterator that its reader left open, in whatever thread it runs, so
         # also inside of this lock.
         self._lock = threading.RLock()
         self._reads: dict[int, _Read] = {}
 
     def _begin(self, table_uuid: str, snapshot_id: int) -> tuple[int, _Read]:
         if self._pid != os.getpid():
-            # SUBTLE: in a forked child these are reads of its parent, nor is it known who holds the lock.
+            # SUBTLE: in a forked child these are reads of its parent, and the owner of the lock is unknown.
             self._forget()
         number = next(self._numbers)
         read = _Read(table_uuid, snapshot_id, self._clock.monotonic_s() + self._long_s)
         with self._lock:
             self._reads[number] = read
-        # SUBTLE: behind the line above, else what looks could find nothing to read and forget us in between.
+        # SUBTLE: after the line above, else the poller could find nothing to read and forget us in between.
         _POLLER.add(self)
         return number, read
 
@@ -143,12 +143,12 @@ class LeasedReads:
             read.is_over = True
             is_leased = read.is_leased
         if is_leased:
-            # It ends by itself otherwise, somewhat later.
+            # Otherwise the lease ends by itself, somewhat later.
             with contextlib.suppress(LakelogError):
                 self._metastore.release_snapshot(read.table_uuid, read.holder)
 
     def look(self) -> None:
-        """Holds what lasts; from the thread that looks."""
+        """Leases the snapshots of reads that last; the polling thread calls it."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             reads = [] if self._is_closed else list(self._reads.values())
@@ -162,11 +162,11 @@ class LeasedReads:
         try:
             self._metastore.lease_snapshot(read.table_uuid, read.holder, read.snapshot_id, int(self._lease_s * 1000))
         except SnapshotExpired:
-            # Nothing can be held any more; perhaps no file of it is missing yet.
+            # No lease is possible any more; perhaps no file of the snapshot is missing yet.
             read.due_s = float("inf")
             return
         except LakelogError:
-            # Asked for again at the next look.
+            # The next poll requests it again.
             return
         with self._lock:
             read.is_leased = True
@@ -186,13 +186,13 @@ class LeasedReads:
                     return
                 left = f"snapshots {earliest} to {page.latest_snapshot_id} can still be read"
             else:
-                # Any bucket will do: whether the snapshot is kept is told before files are looked for.
+                # Any bucket will do: the metastore checks whether the snapshot is retained before it looks for files.
                 self._metastore.plan(PlanRequest(table.table_uuid, AtSnapshot(snapshot_id), buckets=(0,)))
                 return
         except SnapshotExpired as expired:
             left = expired.message.partition("; ")[2].rstrip(".") or "later ones can still be read"
         except LakelogError:
-            # Not known: then what is known is that a file is missing.
+            # Whether it has expired is unknown; only the missing file is certain.
             return
         raise SnapshotExpired(
             f"Snapshot {snapshot_id} of {table.name} expired while it was read, and a file of it is gone; {left}. Read "
@@ -203,7 +203,7 @@ class LeasedReads:
 
 
 class _Poller:
-    """The one thread of a process that looks at its reads; there is none while nothing is read."""
+    """The one thread of a process that polls its reads; it exists only while something is read."""
 
     _thread: threading.Thread | None
     _active: frozenset[LeasedReads]
@@ -212,9 +212,9 @@ class _Poller:
         self._forget()
 
     def add(self, reads: LeasedReads) -> None:
-        """Has the reads of a catalog looked at."""
+        """Adds the reads of a catalog to the poll."""
         if self._pid != os.getpid():
-            # SUBTLE: threads do not survive in a forked child, nor is it known who holds the lock.
+            # SUBTLE: threads do not survive in a forked child, and the owner of the lock is unknown.
             self._forget()
         with self._lock:
             self._active |= {reads}
@@ -230,7 +230,7 @@ class _Poller:
 
     def _forget(self) -> None:
         self._pid = os.getpid()
-        # SUBTLE: reads that end do not take it: they may do so inside of it.
+        # SUBTLE: reads that end do not take this lock: they may end inside of it.
         self._lock = threading.Lock()
         self._active = frozenset()
         self._thread = None
@@ -253,7 +253,7 @@ class _Poller:
                 try:
                     reads.look()
                 except Exception:
-                    # One catalog's fault shall not leave the reads of all others without anybody who looks at them.
+                    # One catalog's fault must not stop the poll for the reads of all others.
                     _log.exception("reads that last could not be held; they go on, for as long as nothing expires")
                     self._remove(reads)
 

@@ -1,4 +1,4 @@
-"""The subscriber of the demo as a process: started, killed, started again."""
+"""Runs the demo's subscriber as a process: starts it, kills it, starts it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CountingProcess:
 
     Args:
         target: The metastore.
-        folder: Where its numbers and its log are kept.
+        folder: The folder for its numbers and its log.
     """
 
     def __init__(self, target: str, folder: Path) -> None:
@@ -35,20 +35,20 @@ class CountingProcess:
             )
 
     def kill(self) -> None:
-        """Kills it as a crash would."""
+        """Kills it, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def numbers(self) -> Numbers:
-        """What it knows; its file is always whole."""
+        """Its present numbers; the file is always complete."""
         return read_numbers(self._file)
 
     def wait_for(self, snapshot_id: int, timeout_s: float) -> Numbers:
-        """Waits until it knows a snapshot.
+        """Waits until it has counted a snapshot.
 
         Raises:
-            Unavailable: It ended, or did not get there in time.
+            Unavailable: It ended, or did not reach the snapshot in time.
         """
         end_s = time.monotonic() + timeout_s
         while (numbers := self.numbers()).snapshot_id < snapshot_id:

@@ -1,7 +1,7 @@
-"""A year of flights as it would have come in: day by day, each flight first scheduled, then departed, then done.
+"""A year of flights as events, day by day: each flight is first scheduled, then departed, then done.
 
-The file of a day holds the schedule of the next day, and what happened to the flights of the day itself. So most
-flights are in two files and three rows, and what counts is the last of them.
+The file of a day holds the next day's schedule, and the events of the day's own flights. So most flights are in two
+files and three rows, and the last row counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STATUS: Final = ("scheduled", "departed", "arrived")
 
 
 def write_event_files(flights: pa.Table, folder: Path) -> list[Path]:
-    """Writes one Parquet file a day, named by the day, and returns them in order."""
+    """Writes one Parquet file for each day, with the day as its name; returns the files in order."""
     folder.mkdir(parents=True)
     files = []
     for day, events in make_events(flights):
@@ -72,11 +72,11 @@ def _departed(flights: pa.Table) -> pa.Table:
 
 
 def _at_stage(flights: pa.Table, stage: int) -> pa.Table:
-    """The flights with what is known of them at a stage."""
+    """The flights with the values that are known at a stage."""
     count = flights.num_rows
     status: pa.Array | pa.ChunkedArray = pa.repeat(_STATUS[stage], count)
     if stage == 2:
-        # Without an arrival time a flight that departed was diverted; one that did not was cancelled.
+        # Without an arrival time, a flight that departed was diverted; one that did not was cancelled.
         status = pc.case_when(
             pc.make_struct(pc.is_valid(flights.column("arr_delay")), pc.is_valid(flights.column("dep_time"))),
             "arrived",

@@ -1,4 +1,4 @@
-"""What the demo must find, computed from the package's data alone, without lakelog."""
+"""The results that the demo must reach, computed from the package's data alone, without lakelog."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Totals:
-    """Numbers that two independent ways must agree on.
+    """Numbers that two independent computations must agree on.
 
     Args:
-        flights: How many.
-        by_status: How many of each status, by status.
-        distance_miles: Of all flights.
-        arr_delay_minutes: Of those that arrived, summed.
-        arr_delay_by_carrier: The same a carrier.
+        flights: The number of flights.
+        by_status: The number of flights by status.
+        distance_miles: The sum over all flights.
+        arr_delay_minutes: The sum over the flights that arrived.
+        arr_delay_by_carrier: The same by carrier.
     """
 
     flights: int

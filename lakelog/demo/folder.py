@@ -1,4 +1,4 @@
-"""The demo's own folder: made anew by each run, and never anything removed that a demo did not make."""
+"""The demo's own folder: each run makes it again, and removes only what an earlier demo made."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MARK: Final = ".lakelog-demo"
 
 
 def make_fresh_folder(folder: Path) -> Path:
-    """Removes what an earlier demo left in the folder and makes it anew.
+    """Makes the folder again, without the files of an earlier demo.
 
     Raises:
-        AlreadyExists: The folder holds something that is not a demo's.
+        AlreadyExists: The folder holds files that no demo made.
     """
     if folder.exists() and any(folder.iterdir()):
         if not (folder / _MARK).exists():

@@ -1,4 +1,4 @@
-"""How soon a row that was written is seen: by a subscriber of files, and by plain Kafka consumers of logs."""
+"""How soon readers see a new row: a subscriber that reads files, and plain Kafka consumers that read logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCHEMA: Final = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field
 
 
 def measure_files(catalog: Catalog, name: str) -> float:
-    """Milliseconds from a write to its arrival at a subscriber of files, the median; makes the table."""
+    """The median of the milliseconds from a write to its arrival at a subscriber of files; makes the table."""
     table = catalog.create_table(name, _SCHEMA, primary_key=["id"])
     arrivals_ms: list[float] = []
     with table.subscribe("latest") as stream:
@@ -44,7 +44,7 @@ def measure_files(catalog: Catalog, name: str) -> float:
 
 
 def measure_log(catalog: Catalog, name: str, brokers: str, folder: Path, consistency: str) -> float:
-    """Milliseconds from a write to its arrival at a plain Kafka consumer, the median; makes the table."""
+    """The median of the milliseconds from a write to its arrival at a plain Kafka consumer; makes the table."""
     options = {"log.system": "kafka", "log.consistency": consistency, "kafka.bootstrap.servers": brokers}
     table = catalog.create_table(name, _SCHEMA, primary_key=["id"], options=options)
     consumer = PlainConsumer("arrivals", brokers, catalog.metastore.get_log(table.uuid).topic, folder)

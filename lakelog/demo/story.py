@@ -1,4 +1,4 @@
-"""What the demo does, step by step, each with what it shows. Ends with a comparison that fails loudly."""
+"""The steps of the demo and their output. A comparison at the end fails loudly."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 FILES_PER_BATCH: Final = 26
 TRAVEL_BATCH: Final = 7
-"""After so many batches of `FILES_PER_BATCH` daily files, the first being of 2012-12-31, it is the end of June."""
+"""After so many batches of `FILES_PER_BATCH` daily files, from 2012-12-31 on, the end of June is reached."""
 
 _TAG: Final = "end-of-june"
 
 KILL_AT: Final = 5
-"""Behind this snapshot the subscriber is killed: in the middle of the year."""
+"""After this snapshot, in the middle of the year, the subscriber is killed."""
 
 _LOG_OPTIONS: Final = {
     "changelog-producer": "lookup",
     "log.system": "kafka",
-    # Each change with the row before it, so that whoever follows can count without remembering rows.
+    # Each change comes with the row before it, so that followers can count without a memory of rows.
     "log.content": "changelog",
     "log.changelog-mode": "all",
 }
@@ -59,7 +59,7 @@ checkpoint: ./checkpoint
 bad_records: stop
 """
 _STALL_S: Final = 300.0
-"""So long nothing may go on, be the machine as busy as it may."""
+"""The longest time without progress, even on a busy machine."""
 
 _REPORT_EVERY_S: Final = 10.0
 
@@ -68,9 +68,9 @@ class Story:
     """One run of the demo.
 
     Args:
-        folder: The demo's own, fresh.
-        stack: Serving, in that folder.
-        console: Where it is told.
+        folder: The demo's own fresh folder.
+        stack: The running stack, in that folder.
+        console: Shows the story.
     """
 
     def __init__(self, folder: Path, stack: EmbeddedStack, console: Console) -> None:
@@ -83,11 +83,11 @@ class Story:
         self._plain: PlainConsumer | None = None
 
     def run(self) -> None:
-        """Runs all of it.
+        """Runs all steps.
 
         Raises:
-            DataCorrupted: What lakelog holds differs from the package's data.
-            Unavailable: The pipeline did not come to its end.
+            DataCorrupted: lakelog's data differs from the package's.
+            Unavailable: The pipeline did not finish.
         """
         with self._step("Tables: flights by key, weather as a log; airlines and airports in one transaction"):
             flights = self._make_tables()
@@ -183,7 +183,7 @@ class Story:
                     if found.state == "stopped" and (found.last_batch_id or 0) >= batches - 1:
                         break
                 if not self._console.is_terminal and time.monotonic() - reported_s >= _REPORT_EVERY_S:
-                    # Where no line can be rewritten, as in a file, each is a sign of life.
+                    # If lines cannot be rewritten, as in a file, each one is a sign of life.
                     reported_s, before, reported = time.monotonic(), reported, _describe(found)
                     self._say(reported if reported != before else f"... for {reported_s - since_s:.0f} s")
                 if time.monotonic() - since_s > _STALL_S:
@@ -192,12 +192,12 @@ class Story:
         self._say(f"{found.total_rows:,} rows in {len(flights.snapshots())} commits, {found.position}")
 
     def _kill_once(self) -> int | None:
-        """Kills the subscriber, and starts it again, once it is in the middle; at which snapshot."""
+        """Kills the subscriber in the middle of the year, and starts it again; returns the snapshot."""
         snapshot_id = self._counting.numbers().snapshot_id
         if snapshot_id < KILL_AT:
             return None
         self._counting.kill()
-        self._say(f"killed the subscriber behind snapshot {snapshot_id}, and started it again")
+        self._say(f"killed the subscriber after snapshot {snapshot_id}, and started it again")
         self._counting.start()
         if self._plain is not None:
             self._plain.kill()
@@ -260,7 +260,7 @@ class Story:
         self._say(f"{_describe_files(flights)} for {self._flights.num_rows:,} flights")
 
     def _compact(self, flights: Table) -> None:
-        """What the compactor has done by itself so far, and a full compaction that is asked for."""
+        """Shows the compactor's automatic work so far, then requests a full compaction."""
         weather = self._catalog.table("nyc.weather")
         for table in (weather, flights):
             kinds = [each["kind"] for each in table.snapshots().to_pylist()]
@@ -270,11 +270,11 @@ class Story:
         self._say(f"before: {_describe_files(flights)}")
         for each in flights.compact(full=True, timeout=_STALL_S).buckets:
             self._say(f"{each.name}: {each.outcome}")
-        self._say(f"behind: {_describe_files(flights)}")
+        self._say(f"after: {_describe_files(flights)}")
         _check("the year after its compaction", totals_of(flights.scan().to_arrow()), before)
 
     def _expire(self, flights: Table) -> None:
-        """Leaves the newest snapshot and the one with the tag, and waits until the compactor has deleted the rest."""
+        """Keeps the newest snapshot and the tagged one, and waits until the compactor has deleted the rest."""
         tagged, before = totals_of(flights.scan(tag=_TAG).to_arrow()), flights.check_files()
         found = flights.expire_snapshots(older_than=dt.datetime.now(dt.UTC), retain_last=1)
         self._say(f"{found.snapshots} snapshots expired; {len(found.tagged)} stayed for its tag")
@@ -282,7 +282,7 @@ class Story:
         while (after := flights.check_files()).queued_files and time.monotonic() < end_s:
             time.sleep(0.2)
         self._say(
-            f"files on disk, with those of changelogs: {before.files} before, {after.files} behind it "
+            f"files on disk, with those of changelogs: {before.files} before, {after.files} after it "
             f"({before.size_bytes / 2**20:.1f} and {after.size_bytes / 2**20:.1f} MiB)"
         )
         _check("the state with the tag, after the expiry", totals_of(flights.scan(tag=_TAG).to_arrow()), tagged)
@@ -318,7 +318,7 @@ class Story:
         self._say(f"{found.flights:,} flights: {found.by_status}")
         self._say(f"{found.distance_miles:,} miles, {found.arr_delay_minutes:,} minutes late in all: equal everywhere")
 
-    # Telling
+    # Output
 
     @contextmanager
     def _step(self, title: str) -> Iterator[None]:
@@ -332,7 +332,7 @@ class Story:
 
 
 def _describe(found: Pipeline | None) -> str:
-    """How far the pipeline is, or what it waits for."""
+    """The pipeline's progress, or the reason why it waits."""
     if found is None:
         return "Spark is starting"
     if not found.position:
@@ -341,18 +341,18 @@ def _describe(found: Pipeline | None) -> str:
 
 
 def _commits(table: Table) -> list[dict[str, Any]]:
-    """The snapshots that brought rows: compactions have numbers in between."""
+    """The snapshots that brought rows; compactions have the numbers in between."""
     return [each for each in table.snapshots().to_pylist() if each["kind"] == "APPEND"]
 
 
 def _describe_files(table: Table) -> str:
-    """The live files of a table, and how many sorted runs its buckets have: each is one that a read merges."""
+    """The live files of a table, and the sorted runs of its buckets, which a read has to merge."""
     files = table.files()
     stored = pa.compute.sum(files.column("rows")).as_py()
     size = pa.compute.sum(files.column("bytes")).as_py()
     runs: dict[int, set[object]] = {}
     for place, each in enumerate(files.to_pylist()):
-        # What writers write is a run by itself; the files of a higher level are one together.
+        # Each file of level 0 is a run by itself; all files of a higher level form one run.
         runs.setdefault(each["bucket"], set()).add(each["level"] or f"file {place}")
     counts = ", ".join(str(len(each)) for _, each in sorted(runs.items()))
     return f"{len(files)} files, {size / 2**20:.1f} MiB, sorted runs a bucket: {counts}; {stored:,} stored rows"
@@ -360,7 +360,7 @@ def _describe_files(table: Table) -> str:
 
 @contextmanager
 def _errors_to(file: Path) -> Iterator[None]:
-    """Lets processes that are started meanwhile write their errors to a file, as Spark's Java does with its log."""
+    """Sends the error output of processes that start meanwhile to a file, such as the log of Spark's Java."""
     kept = os.dup(2)
     with file.open("ab") as log:
         os.dup2(log.fileno(), 2)

@@ -1,7 +1,7 @@
-"""A program of its own that keeps numbers of the flights from their changes alone: `python -m lakelog.demo.subscriber`.
+"""A separate program that counts flights from their changes alone: `python -m lakelog.demo.subscriber`.
 
-It knows no old rows: what a change takes away comes with the change. Its numbers and the snapshot they are of stand
-in one file that is replaced as a whole, so that a kill at any moment neither loses a change nor counts one twice.
+It stores no old rows: a change brings the row that it removes. One file holds the numbers and their snapshot. It is
+replaced as a whole, so a kill at any moment neither loses a change nor counts one twice.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ CONSUMER = "delays"
 
 @dataclass
 class Numbers:
-    """What the subscriber knows.
+    """The subscriber's numbers.
 
     Args:
-        snapshot_id: Of which snapshot; 0: of none yet.
+        snapshot_id: The last snapshot that they include; 0: none yet.
         by_status: Flights of each status; `departed` are in the air.
-        arrivals: Flights that arrived, a carrier.
-        delay_minutes: How late they were in all, a carrier.
+        arrivals: Flights that arrived, by carrier.
+        delay_minutes: Their delays in all, by carrier.
     """
 
     snapshot_id: int = 0
@@ -43,7 +43,7 @@ class Numbers:
     delay_minutes: dict[str, int] = field(default_factory=dict)
 
     def add(self, changes: pa.RecordBatch) -> None:
-        """Counts changes: `+I` and `+U` are added, `-U` and `-D` taken away."""
+        """Counts changes: `+I` and `+U` add, `-U` and `-D` subtract."""
         signs = np.where(pc.starts_with(changes.column("_row_kind"), "+").to_numpy(zero_copy_only=False), 1, -1)
         delay = changes.column("arr_delay")
         table = pa.table(
@@ -66,7 +66,7 @@ class Numbers:
 
 
 def read_numbers(file: Path) -> Numbers:
-    """What was known last."""
+    """The last saved numbers."""
     return Numbers(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else Numbers()
 
 
@@ -90,7 +90,7 @@ def main(target: str, file: Path) -> int:
     ) as stream:
         waiting: list[StreamBatch] = []
         for batch in stream:
-            # Known already where it was killed between the file and the position.
+            # The snapshot is counted already if a kill came between the file and the position.
             if batch.snapshot_id > numbers.snapshot_id:
                 waiting.append(batch)
             if not stream.is_whole:

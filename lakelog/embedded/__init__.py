@@ -1,6 +1,6 @@
-"""Real components on one machine, without root, container or download page.
+"""Real components on one machine, without root, containers or separate downloads.
 
-What `lakelog up`, the demo and tests start: Postgres and Java from Python wheels, our services as child processes,
-ports, logs. Only `lakelog.cli`, `lakelog.testing` and the demo may import this room; on import it needs nothing but the
-standard library.
+`lakelog up`, the demo and tests start them: Postgres and Java from Python wheels, our services as child processes, with
+their ports and logs. Only `lakelog.cli`, `lakelog.testing` and the demo may import this package; its import needs only
+the standard library.
 """

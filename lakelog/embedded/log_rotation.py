@@ -1,7 +1,7 @@
-"""Keeping the logs of child processes small, which write to their files themselves.
+"""Keeps the logs of child processes small; the children themselves write to these files.
 
-A child holds its log open for as long as it runs, for appending. So a log that is large is copied, and then cut to
-nothing: the child goes on at its beginning.
+A child holds its log open for appending as long as it runs. So a large log is copied, and then truncated; the child
+goes on at its beginning.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 
 MAX_BYTES: Final = 64 << 20
 MAX_PARTS: Final = 3
-"""Older parts of each log: `NAME.log.1` is the newest of them."""
+"""The number of older parts of each log; `NAME.log.1` is the newest of them."""
 
 
 def rotate_logs(folder: Path, *, max_bytes: int = MAX_BYTES, kept: int = MAX_PARTS) -> None:
-    """Puts the logs of a folder aside that are larger than `max_bytes`, and deletes the oldest parts.
+    """Moves the logs of a folder that are larger than `max_bytes` to older parts, and deletes the oldest parts.
 
-    Whoever dies in between leaves the same lines in two parts at worst. Where the disk is full, all stays as it is.
+    A crash in between at worst leaves the same lines in two parts. If the disk is full, all stays as it is.
     """
     for log in sorted(folder.glob("*.log")):
         with suppress(OSError):
@@ -37,7 +37,7 @@ def _rotate(log: Path, kept: int) -> None:
                 with suppress(FileNotFoundError):
                     log.with_name(f"{log.name}.{number - 1}").replace(log.with_name(f"{log.name}.{number}"))
             copy.replace(log.with_name(f"{log.name}.1"))
-            # What was written meanwhile.
+            # Lines that were written meanwhile.
             shutil.copyfileobj(source, target)
             os.truncate(log, 0)
     except OSError:

@@ -17,18 +17,17 @@ _TRIES_A_PORT: Final = 200
 
 
 def free_ports(count: int) -> list[int]:
-    """Finds ports that nobody listens on and that the system gives to nobody of its own accord.
+    """Finds ports that no one listens on and that the system does not assign by itself.
 
-    A server that is started again wants its port back. From the range of which the system serves outgoing connections,
-    a client of somebody else, or one that tries in vain to reach this very server, may have got it meanwhile; so ports
-    are drawn from below that range. Another server may still take one before its user does: whoever starts a server on
-    it sees that as a failed start.
+    A restarted server wants its port back. If the port were in the range for outgoing connections, another client could
+    have it by then, even one that tries to reach this very server. So the ports come from below that range. Another
+    server may still take one before its user does; that shows as a failed start.
 
     Args:
-        count: How many.
+        count: The number of ports.
 
     Returns:
-        So many different ports of 127.0.0.1, of 1024 or more.
+        As many different ports of 127.0.0.1, each 1024 or higher.
 
     Raises:
         Unavailable: Nearly all ports are taken.
@@ -40,11 +39,11 @@ def free_ports(count: int) -> list[int]:
             if len(ports) == count:
                 break
             listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            # As servers do: a port whose last connections are just fading is free.
+            # As servers do: a port whose last connections are still closing is free.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind(("127.0.0.1", port))
-                # With SO_REUSEADDR, Linux tells of another that has bound it, but does not listen yet, here only.
+                # With SO_REUSEADDR, Linux reports only here that another socket is bound to it but does not listen yet.
                 listener.listen()
             except OSError:
                 continue
@@ -58,12 +57,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """Finds one port of 127.0.0.1 that nobody listens on; see `free_ports`."""
+    """Finds one port of 127.0.0.1 that no one listens on; see `free_ports`."""
     return free_ports(1)[0]
 
 
 def _candidates() -> range:
-    """The ports to draw from: those below the system's own range, or, where that begins too low, any."""
+    """The ports to choose from: those below the system's own range, or, if that begins too low, any."""
     try:
         start = int(_EPHEMERAL.read_text().split()[0])
     except (OSError, ValueError, IndexError):

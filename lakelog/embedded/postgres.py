@@ -1,12 +1,10 @@
 """A real Postgres 18 in a folder.
 
 Objectives, in the order of their weight:
-1. What was committed survives everything that can happen to processes: fsync stays on, and a crash is Postgres's own
-   recovery.
-2. The folder is never blocked for ever: a server whose parent was killed ends with it, and what is left over all the
-   same is ended by the next start. A lock file held by the living parent (`flock`, which the kernel releases) tells the
-   two cases apart.
-3. Nobody else gets in: a unix socket that only the owner can open; TCP only where asked for, and then with a password.
+1. Committed data survives everything that can happen to processes: fsync stays on, and Postgres recovers from a crash.
+2. The folder is never blocked for ever: a server ends when its parent is killed, and the next start ends any processes
+   that are left. A lock file of the living parent (`flock`, which the kernel releases) distinguishes the two cases.
+3. No one else gets in: only the owner can open the unix socket; TCP exists only on request, and needs a password.
 """
 
 from __future__ import annotations
@@ -34,15 +32,14 @@ from lakelog.errors import InternalError, ResourceExhausted
 
 _SUPERUSER: Final = "postgres"
 _SOCKET_PORT: Final = 5432
-"""Names the socket file when there is no TCP."""
+"""The port in the name of the socket file if there is no TCP."""
 _LONGEST_SOCKET_PATH: Final = 107
-"""Bytes of `sockaddr_un.sun_path`, less the final zero."""
+"""The bytes of `sockaddr_un.sun_path`, without the final zero."""
 _DATA: Final = "/proc/self/cwd"
-"""The data folder's name for the server and initdb, who work in it.
+"""The data folder's name for the server and initdb, which work in it.
 
-SUBTLE: root's server runs as another user. By this name that user needs no permission on the folders above, which may
-    be private (and
-which others, pytest for one, keep making private again).
+SUBTLE: root's server runs as another user. With this name, that user needs no permission on the folders above. These
+may be private, and others, such as pytest, keep making them private again.
 """
 _ORPHAN_ENDS_WITHIN_S: Final = 20.0
 
@@ -51,11 +48,11 @@ class EmbeddedPostgres:
     """One Postgres server with its data, socket and log in a folder.
 
     Args:
-        folder: Where everything of it stands; made if it is not there. At most one server at a time runs in it.
-        port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that
-            port.
-        log: Where its log is written; None: in the folder.
-        ready_within_s: How long a start may take, crash recovery included.
+        folder: The folder for all its files; made if it is missing. At most one server at a time runs in it.
+        port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Otherwise
+            that port.
+        log: The file for its log; None: a file in the folder.
+        ready_within_s: The limit for a start, crash recovery included.
     """
 
     def __init__(
@@ -91,12 +88,12 @@ class EmbeddedPostgres:
 
     @property
     def final_words(self) -> str | None:
-        """None: whatever ended the server, starting it again may help."""
+        """None: after any end of the server, another start may help."""
         return None
 
     @property
     def waiting_words(self) -> str | None:
-        """None: nobody needs to do anything first."""
+        """None: no one has to do anything first."""
         return None
 
     @property
@@ -123,14 +120,14 @@ class EmbeddedPostgres:
         """The address of a database, for SQLAlchemy with psycopg 3.
 
         Args:
-            database: Its name; whether it exists is not looked at.
+            database: Its name; it need not exist.
             over_tcp: Through 127.0.0.1, with the password in the address, instead of the unix socket.
 
         Returns:
-            A URL that stays valid while this object lives, over restarts.
+            A URL that stays valid while this object lives, even after restarts.
 
         Raises:
-            InternalError: It was never started, or TCP is asked for and there is no port.
+            InternalError: The server was never started, or it has no TCP port.
         """
         if self._socket_folder is None:
             raise InternalError("The address of an embedded Postgres was asked for before its start: start it first.")
@@ -143,15 +140,15 @@ class EmbeddedPostgres:
         return f"postgresql+psycopg://{_SUPERUSER}:{password}@127.0.0.1:{self._port}/{database}"
 
     def start(self) -> None:
-        """Starts the server and blocks until it takes connections; does nothing where it runs.
+        """Starts the server and blocks until it accepts connections; does nothing if it runs.
 
-        The first start in a folder makes the data (about 0.8 s). A server that an earlier, killed process left here is
-        ended first.
+        The first start in a folder makes the data (about 0.8 s). It first ends a server that an earlier, killed process
+        left here.
 
         Raises:
-            AlreadyExists: A living process holds the folder.
+            AlreadyExists: A living process uses the folder.
             Unavailable: The server ended or was not ready in time; the message has the last lines of its log.
-            NotFound, PermissionDenied, ResourceExhausted: No programs, no user to run as, no room to make the data.
+            NotFound, PermissionDenied, ResourceExhausted: No programs, no user to run as, no space for the data.
         """
         if self.is_running:
             return
@@ -172,21 +169,21 @@ class EmbeddedPostgres:
             raise
 
     def stop(self) -> None:
-        """Ends the server in order (open transactions are rolled back) and blocks until it is gone; idempotent."""
+        """Stops the server in order (open transactions are rolled back) and blocks until it is gone; idempotent."""
         if self._process is not None and self._lock is not None:
             self._process.stop()
             self._end_orphans()
         self._release_lock()
 
     def kill(self) -> None:
-        """Ends the server and all its backends as a crash would, by SIGKILL, and blocks until they are gone."""
+        """Kills the server and all its backends by SIGKILL, as a crash would, and blocks until they are gone."""
         if self._process is not None and self._lock is not None:
-            # The server first: otherwise it would answer a backend's death by a recovery of its own.
+            # The server first: otherwise it would react to a backend's death with a recovery of its own.
             self._process.kill()
             self._end_orphans()
 
     def pause(self) -> None:
-        """Freezes the server and its backends by SIGSTOP: connections stay open and nothing answers."""
+        """Freezes the server and its backends by SIGSTOP: connections stay open, but nothing answers."""
         self._signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -229,10 +226,10 @@ class EmbeddedPostgres:
             self._lock = None
 
     def _server_pids(self) -> list[int]:
-        """The server and its backends, whoever started them: each works in the data folder."""
+        """The server and its backends, whatever started them: each works in the data folder."""
         found = []
         for entry in Path("/proc").iterdir():
-            # A process may end while we look, and others' cannot be looked at.
+            # A process may end meanwhile, and other users' processes cannot be inspected.
             with suppress(OSError):
                 is_postgres = entry.name.isdigit() and (entry / "comm").read_text().strip() == "postgres"
                 if is_postgres and (entry / "cwd").readlink() == self._data.resolve():
@@ -241,7 +238,7 @@ class EmbeddedPostgres:
 
     def _signal_all(self, number: signal.Signals) -> None:
         if self._lock is None:
-            # What runs in the folder may be another process's server.
+            # A server in the folder may belong to another process.
             return
         for pid in self._server_pids():
             with suppress(ProcessLookupError):
@@ -249,8 +246,8 @@ class EmbeddedPostgres:
 
     def _end_orphans(self) -> None:
         """Ends every server process in the folder; we hold the lock, so no other living parent owns one."""
-        # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. Backends without a server
-        # end by it too.
+        # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. It also ends backends
+        # without a server.
         signals = {0.0: signal.SIGQUIT, _ORPHAN_ENDS_WITHIN_S / 2: signal.SIGKILL}
         began_s = time.monotonic()
         while self._server_pids():
@@ -265,15 +262,15 @@ class EmbeddedPostgres:
                     reason="POSTGRES_STUCK",
                 )
             time.sleep(0.02)
-        # The process ids in these locks may by now be other programs', which would make Postgres refuse to start.
+        # The process ids in these locks may belong to other programs by now; then Postgres would refuse to start.
         for lock in [*self._data.glob("postmaster.pid"), *self._data.glob(".s.PGSQL.*")]:
-            # A kill that came while we start may take them away, too.
+            # A kill during our start may remove them, too.
             lock.unlink(missing_ok=True)
 
     def _make_data(self, programs: Path, user: RunAs | None) -> None:
         if self._data.exists():
             return
-        # Made aside and renamed: a start that was interrupted leaves nothing that looks like data.
+        # Made under another name, then renamed: an interrupted start leaves nothing that looks like data.
         unfinished = self.folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
@@ -284,11 +281,11 @@ class EmbeddedPostgres:
         read_end, write_end = os.pipe()
         if user is not None:
             os.chown(unfinished, user.user_id, user.group_id)
-            # The other user may open the pipe by its name only when it is theirs.
+            # The other user may open the pipe by its name only if they own it.
             os.fchown(read_end, user.user_id, user.group_id)
         with open(write_end, "w") as pipe:
             pipe.write(password)
-        # The built-in collation sorts by code point on every machine, whatever locales it has.
+        # The built-in collation sorts by code point on every machine, with any locales.
         arguments = ["--username", _SUPERUSER, "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C"]
         arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--auth-local=trust"]
         arguments += ["--auth-host=scram-sha-256", "--no-instructions", "--pgdata", _DATA]
@@ -317,7 +314,7 @@ class EmbeddedPostgres:
         unfinished.rename(self._data)
 
     def _find_socket_folder(self) -> Path:
-        """The path by which clients reach the socket: the data folder, or a link to it where that is too long."""
+        """The path for clients to reach the socket: the data folder, or a link to it if its path is too long."""
         if self._socket_folder is not None:
             return self._socket_folder
         if len(os.fsencode(self._data / f".s.PGSQL.{self._socket_port}")) <= _LONGEST_SOCKET_PATH:
@@ -331,7 +328,7 @@ class EmbeddedPostgres:
         settings = {
             "listen_addresses": "" if self._port is None else "127.0.0.1",
             "port": str(self._socket_port),
-            # Relative to the data folder: never too long for the server.
+            # Relative to the data folder, so never too long for the server.
             "unix_socket_directories": ".",
             "unix_socket_permissions": "0700",
             "fsync": "on",
@@ -367,5 +364,5 @@ class EmbeddedPostgres:
 
 
 def _server_environment(programs: Path) -> dict[str, str]:
-    # Messages in English and no PG* variable of the caller's.
+    # Messages in English, and none of the caller's PG* variables.
     return {"PATH": f"{programs}:{os.defpath}", "LC_ALL": "C", "TZ": "UTC"}

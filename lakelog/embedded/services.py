@@ -1,4 +1,4 @@
-"""How our services are started: as modules, from the tree or from the wheel, with an interpreter that finds them."""
+"""How our services start: as modules, from the tree or the wheel, with an interpreter that finds them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakelog.errors import NotFound
 
 
 def service_module(service: str) -> str:
-    """The name under which `python -m` finds a service.
+    """The name by which `python -m` finds a service.
 
     Args:
         service: `metastore`, `writer`, `compactor` or `reader`.
 
     Returns:
-        `lakelog.services.<service>` in an installation from the wheel, which comes first because a foreign package may
-        have the plain name; `<service>` in the tree.
+        `lakelog.services.<service>` in an installation from the wheel. It comes first because a foreign package may
+        have the plain name. `<service>` in the tree.
 
     Raises:
         NotFound: There is neither.
@@ -41,21 +41,21 @@ def service_command(service: str, arguments: Sequence[str]) -> list[str]:
 
 
 def service_environment(service: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which `service_command` finds the service and lakelog wherever it starts.
+    """An environment in which `service_command` finds the service and lakelog from any working folder.
 
     Args:
-        service: As for `service_module`.
-        environment: What the child is to have besides.
+        service: As in `service_module`.
+        environment: The child's other variables.
 
     Returns:
-        `environment` with the folders that we import lakelog and the service from at the front of `PYTHONPATH`.
+        `environment`, with the folders of our own lakelog and service at the front of `PYTHONPATH`.
     """
     roots = []
-    # The service first: the child is to find the one that was found here, wherever lakelog comes from.
+    # The service first: the child must find the same one as this process, wherever lakelog comes from.
     for name in (service_module(service), "lakelog"):
         place = _find(name)
         if place is not None:
-            # One folder up for each dot: lakelog.services.metastore stands three deep.
+            # One folder up for each dot: lakelog.services.metastore is three levels deep.
             roots.append(str(place.parents[name.count(".")]))
     inherited = environment.get("PYTHONPATH", "")
     path = list(dict.fromkeys([*roots, *(inherited.split(os.pathsep) if inherited else [])]))
@@ -63,8 +63,8 @@ def service_environment(service: str, environment: Mapping[str, str]) -> dict[st
 
 
 def is_serving(target: str) -> bool:
-    """Asks a gRPC server's health service whether it serves; False also where nobody answers within a second."""
-    # Not above: a command that becomes a service needs neither.
+    """Requests a gRPC server's health; False also if there is no answer within a second."""
+    # Not at the top: a command that becomes a service needs neither.
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -77,7 +77,7 @@ def is_serving(target: str) -> bool:
 
 
 def _find(name: str) -> Path | None:
-    """The folder of a package that has a `__main__` or an `__init__`; None where there is none."""
+    """The folder of a package that has a `__main__` or an `__init__`; None: there is none."""
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Making child processes that cannot outlive this process."""
+"""Makes child processes that cannot outlive this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Start: TypeAlias = Callable[[], subprocess.Popen[bytes]]
 
 @dataclass(frozen=True)
 class RunAs:
-    """A user of the operating system to run a child as; only root can."""
+    """A user of the operating system that a child runs as; only root can use it."""
 
     user_id: int
     group_id: int
@@ -37,18 +37,18 @@ def spawn_child(
     death_signal: signal.Signals = signal.SIGKILL,
     run_as: RunAs | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts a child that leads a session of its own, so that Ctrl-C in a terminal reaches us and not it.
+    """Starts a child as the leader of its own session, so that Ctrl-C in a terminal reaches us and not the child.
 
     Args:
         command: The program (an absolute path, or a name on PATH) and its arguments.
-        log: Where its standard output and error go; its standard input is empty.
+        log: The file for its standard output and error; its standard input is empty.
         environment: All of its environment variables; None: ours.
-        working_directory: Where it starts; None: where we are.
-        death_signal: What the kernel sends it when we die, however we die.
+        working_directory: The folder it starts in; None: ours.
+        death_signal: The signal from the kernel when this process dies, in any way.
         run_as: The user it becomes; None: ours.
 
     Returns:
-        The running child, whose process id stays the same when the launcher becomes the command.
+        The running child; its process id stays the same when the launcher becomes the command.
     """
     owner = run_as or RunAs(-1, -1)
     launch = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(int(death_signal))]
@@ -72,7 +72,7 @@ def spawn_child(
             child = _spawner(os.getpid()).run(start)
         finally:
             os.close(write_end)
-        # Ends when the launcher has become the command or has given up: nobody can pause or signal it half-way.
+        # Ends when the launcher has become the command or has given up: no one can pause or signal it half-way.
         pipe.read()
     return child
 
@@ -81,8 +81,8 @@ class _Spawner:
     """One thread that makes all children.
 
     SUBTLE: the kernel sends the death signal when the *thread* that made the child ends, not the process. This thread
-    ends only with the process, whatever becomes of the threads that ask it. It is a daemon, so that children are still
-    there for exit handlers.
+    ends only with the process, whatever happens to the threads that use it. It is a daemon, so that children still
+    live during exit handlers.
     """
 
     def __init__(self) -> None:
@@ -105,5 +105,5 @@ class _Spawner:
 
 @lru_cache(maxsize=1)
 def _spawner(process_id: int) -> _Spawner:
-    # By process id: a forked copy of us has the object but not its thread.
+    # By process id: after a fork, the child has this object but not its thread.
     return _Spawner()

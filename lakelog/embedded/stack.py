@@ -1,4 +1,4 @@
-"""All of lakelog on this machine: Postgres, the metastore, Kafka and what else is asked for, in one folder."""
+"""All of lakelog on this machine: Postgres, the metastore, and on request Kafka and services, in one folder."""
 
 from __future__ import annotations
 
@@ -22,32 +22,31 @@ _MIGRATION_WITHIN_S = 120.0
 _BY_NAME = ("metastore", "compactor", "reader", "publisher")
 
 _BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
-"""Clusters of brokers that tables may name, with semicolons between, of each its brokers with commas between; the
-metastore reads it."""
+"""The clusters that tables may use, separated by semicolons; commas separate the brokers of one. The metastore reads
+it."""
 
 
 class EmbeddedStack:
     """Real processes on loopback ports, for `lakelog up`, the demo and tests.
 
-    `start` (or `with`) starts all in order; `run` keeps them alive until told otherwise. Without `run` what dies stays
-    dead, so that a test decides when it comes back.
+    `start` (or `with`) starts all in order; `run` restarts what dies, until it is stopped. Without `run`, a dead
+    component stays dead, so that a test decides when it comes back.
 
     Args:
-        folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
-            again.
-        services: What runs besides Postgres: `metastore`, and with it `compactor`, `reader`, at whose service others
-            subscribe, and `publisher`, which brings tables to their logs; these need no arguments of their own (others:
-            `add_service`).
+        folder: The folder for data, warehouse and logs; made if it is missing. The same folder has the same data again.
+        services: What runs besides Postgres: `metastore`, and with it `compactor`, `reader`, which reads for
+            subscriptions, and `publisher`, which sends changes to logs. These need no arguments of their own (for
+            others: `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
-        reader_port: The port of the reader service, where there is one; None: a free one.
-        database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
+        reader_port: The port of the reader service, if there is one; None: a free one.
+        database_url: Another Postgres, in SQLAlchemy's form; None: one of our own in the folder.
         kafka: Whether a Kafka broker runs as well.
-        kafka_port: Its port; None: a free one, the same whenever this folder is used.
-        kafka_bootstrap_servers: A Kafka of somebody else's, as `host:port` with commas between; no own one runs then.
+        kafka_port: Its port; None: a free one, the same for each use of this folder.
+        kafka_bootstrap_servers: Another Kafka, as `host:port` with commas between; then none of our own runs.
         environment: The services' environment variables; None: ours.
-        warehouse: The URI of the place for new tables' files; None: a folder in the folder.
+        warehouse: The URI of the place for new tables' files; None: a folder inside `folder`.
     """
 
     def __init__(
@@ -121,31 +120,31 @@ class EmbeddedStack:
 
     @property
     def target(self) -> str:
-        """Where the metastore listens, as `lakelog.connect` takes it; the same over restarts."""
+        """The metastore's address, for `lakelog.connect`; the same after restarts."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def reader_target(self) -> str:
-        """Where the reader service listens, as `lakelog.connect(reader=...)` takes it; empty: there is none."""
+        """The reader service's address, for `lakelog.connect(reader=...)`; empty: there is none."""
         if not self._with_reader:
             return ""
         return f"[{self.host}]:{self._reader_port}" if ":" in self.host else f"{self.host}:{self._reader_port}"
 
     @property
     def database_url(self) -> str:
-        """The database's address in SQLAlchemy's form; an own Postgres has one from its start on."""
+        """The database's address in SQLAlchemy's form; our own Postgres has one from its start on."""
         if self.postgres is not None:
             return self.postgres.database_url
         return self._foreign_database_url or ""
 
     @property
     def kafka(self) -> str:
-        """Kafka's bootstrap servers, the same over restarts; empty: there is none."""
+        """Kafka's bootstrap servers, the same after restarts; empty: there is none."""
         return self._kafka_servers
 
     @property
     def warehouse(self) -> str:
-        """Where new tables' files are."""
+        """The place of new tables' files."""
         return self._warehouse or (self.folder / "warehouse").as_uri()
 
     @property
@@ -162,9 +161,9 @@ class EmbeddedStack:
         """Starts everything in order and blocks until it serves.
 
         Raises:
-            Unavailable: A component did not start; what had started is stopped again, and the message has its last
-                words. Or Kafka's jars could not be fetched.
-            DataCorrupted: A jar of Kafka is not the one that it must be.
+            Unavailable: A component did not start, and the message has the last lines of its log; started ones are
+                stopped again. Or Kafka's jars could not be downloaded.
+            DataCorrupted: A jar of Kafka is not the expected one.
             AlreadyExists: Another living process uses the folder.
         """
         (self.folder / "warehouse" if self._warehouse is None else self.folder).mkdir(parents=True, exist_ok=True)
@@ -211,9 +210,9 @@ class EmbeddedStack:
 
         Args:
             service: The service's folder, for instance `writer`.
-            arguments: What stands behind `python -m <service>`.
-            name: What the component and its log are called, each once; by default as the service.
-            environment: Variables besides those of the stack.
+            arguments: The arguments after `python -m <service>`.
+            name: The unique name of the component and its log; by default the service.
+            environment: Further variables.
             is_ready: See `ManagedProcess`.
             final_codes: See `ManagedProcess`.
             waiting_codes: See `ManagedProcess`.
@@ -230,11 +229,11 @@ class EmbeddedStack:
         self._add(name or service, process)
 
     def add_compactor(self, name: str = "compactor", arguments: Sequence[str] = ()) -> None:
-        """Starts a compactor, or one more under a name of its own; raises as `add_service`."""
+        """Starts a compactor, or one more under its own name; raises as `add_service`."""
         self.add_service("compactor", ["run", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
 
     def add_publisher(self, name: str = "publisher", arguments: Sequence[str] = ()) -> None:
-        """Starts a publisher of logs, or one more under a name of its own; raises as `add_service`."""
+        """Starts a publisher of logs, or one more under its own name; raises as `add_service`."""
         self.add_service("writer", ["publish", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
 
     def stop(self) -> None:
@@ -248,34 +247,34 @@ class EmbeddedStack:
         self._supervisor.run(stop)
 
     def step(self) -> None:
-        """Looks once for what died, and begins to start it again; see `Supervisor.step`. Puts large logs aside."""
+        """Checks once for dead components, and begins to restart them; see `Supervisor.step`. Rotates large logs."""
         self._supervisor.step()
         rotate_logs(self.folder / "logs")
 
     def restart(self, name: str) -> None:
-        """Stops a component, if it runs, and starts it again; raises NotFound for an unknown name, else as `start`."""
+        """Stops a component, if it runs, and starts it again; NotFound for an unknown name, otherwise as `start`."""
         part = self._part(name)
         with self._supervisor.holding(name):
             part.restart()
 
     def kill(self, name: str) -> None:
-        """Ends a component by SIGKILL and blocks until it is gone; raises NotFound for an unknown name."""
+        """Kills a component by SIGKILL and blocks until it is gone; NotFound for an unknown name."""
         self._part(name).kill()
 
     def pause(self, name: str) -> None:
-        """Freezes a component by SIGSTOP; raises NotFound for an unknown name."""
+        """Freezes a component by SIGSTOP; NotFound for an unknown name."""
         self._part(name).pause()
 
     def resume(self, name: str) -> None:
-        """Lets a paused component go on; raises NotFound for an unknown name."""
+        """Lets a paused component go on; NotFound for an unknown name."""
         self._part(name).resume()
 
     def was_killed(self, name: str) -> bool:
-        """Whether a signal ended a component; raises NotFound for an unknown name."""
+        """Whether a signal ended a component; NotFound for an unknown name."""
         return self._part(name).was_killed
 
     def last_log_lines(self, name: str, count: int = 20) -> list[str]:
-        """The last lines of a component's log, oldest first; raises NotFound for an unknown name."""
+        """The last lines of a component's log, oldest first; NotFound for an unknown name."""
         return self._part(name).last_log_lines(count)
 
     def _make_kafka(self, port: int | None) -> EmbeddedKafka:
@@ -294,7 +293,7 @@ class EmbeddedStack:
     def _add(self, name: str, part: _Part) -> None:
         if name in self._components:
             raise InternalError(f"The component {name} was added to the same stack twice: add it once, or restart it.")
-        # Kafka is needed by none: all of ours start without brokers, and wait for them where they must.
+        # No component needs Kafka: all of ours start without brokers, and wait for them where they must.
         needs = {"postgres": (), "kafka": (), "metastore": ("postgres",)}.get(name, ("metastore",))
         self._supervisor.add(part, needs)
         self._components[name] = part

@@ -1,6 +1,6 @@
-"""Several components in order: started one after the other, restarted when they die, stopped in reverse.
+"""Several components in order: started one after the other, restarted when they die, stopped in reverse order.
 
-Restarts have threads of their own, so that no component waits for the start of another, but for one that it needs.
+Each restart has its own thread, so that a component waits only for the start of those that it needs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 30.0
 _STEADY_AFTER_S = 60.0
-"""A component that ran so long is healthy: its next death starts again with the first delay."""
+"""A component that ran for so long is healthy: after its next death the first delay applies again."""
 _POLL_EVERY_S = 0.25
 _STARTS_END_WITHIN_S = 5.0
-"""How long a stop waits for starts in hand, which take a second or two: what has started can end in order."""
+"""How long a stop waits for running starts, which take a second or two; started components can end in order."""
 _ENDED_AGAIN_EVERY_S = 0.1
 
 
 class Component(Protocol):
-    """What a supervisor can hold."""
+    """What a supervisor can run."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         ...
 
     @property
@@ -43,21 +43,21 @@ class Component(Protocol):
 
     @property
     def final_words(self) -> str | None:
-        """Why nobody but a person can bring it back, after it ended by itself; None: starting it again may help."""
+        """Why only a person can bring it back, after it ended by itself; None: another start may help."""
         ...
 
     @property
     def waiting_words(self) -> str | None:
-        """What somebody must do before starting it again helps, after it ended by itself; None: nothing known."""
+        """What someone must do before another start helps, after it ended by itself; None: nothing is known."""
         ...
 
     @property
     def exit_reason(self) -> str:
-        """How it ended, as `ended with exit code 1`."""
+        """How it ended, for instance `ended with exit code 1`."""
         ...
 
     def start(self) -> None:
-        """Blocks until it is ready, or raises a `LakelogError`; does nothing where it runs."""
+        """Blocks until it is ready, or raises a `LakelogError`; does nothing if it runs."""
         ...
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class Component(Protocol):
         ...
 
     def kill(self) -> None:
-        """Ends what runs of it at once; also while another thread waits in `start`, which then raises."""
+        """Kills what runs of it at once; also while another thread waits in `start`, which then raises."""
         ...
 
 
@@ -73,7 +73,7 @@ class Component(Protocol):
 class _Watch:
     component: Component
     needs: frozenset[str] = frozenset()
-    # Held by whoever starts it, so that it is never started twice at once.
+    # A thread that starts the component holds this, so that there are never two starts at once.
     starting: threading.Lock = field(default_factory=threading.Lock)
     restart: threading.Thread | None = None
     started_s: float = 0.0
@@ -86,12 +86,12 @@ class _Watch:
 class Supervisor:
     """Keeps components alive.
 
-    Its methods are called by one thread at a time, but for `holding`.
+    Only one thread at a time may call its methods, except `holding`.
 
     Args:
-        components: In the order of their start; later ones may need earlier ones.
-        needs: By a component's name those of others that must run before it is started again.
-        clock: Time, for tests.
+        components: The components in the order of their start; later ones may need earlier ones.
+        needs: By a component's name, those that must run before it is restarted.
+        clock: Gives the time; for tests.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Supervisor:
         self._is_stopping = threading.Event()
 
     def add(self, component: Component, needs: Collection[str] = ()) -> None:
-        """Starts one more component, which comes last; raises as its `start`."""
+        """Starts one more component, after the others; raises as its `start`."""
         watch = _Watch(component, frozenset(needs))
         self._start(watch)
         self._watches.append(watch)
 
     def start(self) -> None:
-        """Starts all in order. If one fails, those that run are stopped and its error is raised."""
+        """Starts all in order. If one fails, the running ones are stopped and its error is raised."""
         self._is_stopping.clear()
         with ExitStack() as undo:
             undo.callback(self.stop)
@@ -122,9 +122,9 @@ class Supervisor:
             undo.pop_all()
 
     def stop(self) -> None:
-        """Stops all in reverse order, each even if another one's stop failed; the last failure is raised.
+        """Stops all in reverse order, each even if another stop failed; raises the last failure.
 
-        A start that is under way has some seconds to end; then what it waits for is killed.
+        A running start gets some seconds to end; then the component is killed.
         """
         self._is_stopping.set()
         if not self.settle(_STARTS_END_WITHIN_S):
@@ -135,12 +135,12 @@ class Supervisor:
                 all_of_them.callback(watch.component.stop)
 
     def step(self) -> None:
-        """Looks at each component once and begins to restart what died and has waited long enough.
+        """Checks each component once, and begins to restart dead ones that have waited long enough.
 
-        A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
-        dies at once would otherwise fill the log and the processor. What needs another that does not run, or is about
-        to start, waits for it. What says that starting again cannot help is left alone, until somebody starts it; what
-        waits for somebody is tried like all else, but told once.
+        A failed restart counts as one more death. The delay doubles with each death, up to a bound: a component that
+        dies at once would otherwise fill the log and the processor. A component waits for those that it needs if they
+        do not run or will soon be restarted. If another start cannot help, the supervisor leaves it alone until a
+        person starts it. If someone must act first, it is tried like the others, but reported once.
         """
         for watch in self._watches:
             if _is_starting(watch):
@@ -151,21 +151,21 @@ class Supervisor:
                 self._see_ended(watch)
 
     def settle(self, within_s: float | None = None) -> bool:
-        """Blocks until no restart is under way, for so many seconds at most; None: however long it takes.
+        """Blocks until no restart runs, for at most so many seconds; None: without a limit.
 
         Returns:
-            Whether none is.
+            Whether no restart runs.
         """
         until_s = None if within_s is None else time.monotonic() + within_s
         for watch in self._watches:
-            # One that was made and not begun, as where Ctrl-C came in between, cannot be waited for.
+            # A thread that was made but not started, for instance because of Ctrl-C, cannot be joined.
             if watch.restart is not None and _is_starting(watch):
                 watch.restart.join(None if until_s is None else max(0.0, until_s - time.monotonic()))
         return not any(_is_starting(watch) for watch in self._watches)
 
     @contextmanager
     def holding(self, name: str) -> Iterator[None]:
-        """Keeps a component from being started by others while the context lasts; waits for a start in hand."""
+        """Keeps others from starting a component while the context lasts; waits for a running start."""
         with ExitStack() as held:
             for watch in self._watches:
                 if watch.component.name == name:
@@ -196,7 +196,7 @@ class Supervisor:
             watch.restart.start()
 
     def _lacks(self, watch: _Watch) -> bool:
-        """Whether something that it needs does not run, or has only begun to."""
+        """Whether a component that it needs does not run, or is just starting."""
         return any(
             other.component.name in watch.needs and (_is_starting(other) or not other.component.is_running)
             for other in self._watches
@@ -210,19 +210,19 @@ class Supervisor:
             self._start(watch)
         except Exception as error:
             if not self._is_stopping.is_set():
-                # One that is not ours says nothing without its place.
+                # An error that is not ours explains nothing without its traceback.
                 trace = None if isinstance(error, LakelogError) else error
                 _log.error("%s could not be started again: %s", name, error, exc_info=trace)
         else:
             if watch.waits_for is None:
-                # Not "runs again": what it does now that it has started is to be seen.
+                # Not "runs again": it has only just started.
                 _log.warning("%s was started again", name)
 
     def _end_restart(self, watch: _Watch) -> None:
-        # Again and again: what it starts may not have been there yet.
+        # Repeatedly: the process of the start may not have existed yet.
         while _is_starting(watch) and watch.restart is not None:
             with suppress(LakelogError):
-                # Its stop, which comes last, tells what cannot be ended.
+                # Its stop, which comes last, reports what cannot be ended.
                 watch.component.kill()
             watch.restart.join(_ENDED_AGAIN_EVERY_S)
 

@@ -1,4 +1,4 @@
-"""What Kafka's client is told of brokers, from a table's options and the secrets that these name."""
+"""The settings of Kafka's client, from a table's options and the secrets that these name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PRODUCER: Final[Mapping[str, Option[Any]]] = {
 
 
 class ClientSettings(dict[str, str]):
-    """Settings by librdkafka's names, secrets among them, which `repr` does not show."""
+    """Settings by librdkafka's names. They contain secrets, so `repr` does not show them."""
 
     def __repr__(self) -> str:
         return f"ClientSettings({', '.join(sorted(self))})"
@@ -55,25 +55,25 @@ class ClientSettings(dict[str, str]):
 
 
 def to_option_names() -> frozenset[str]:
-    """The options by which any client reaches brokers."""
+    """The options that decide how any client reaches brokers."""
     return frozenset(option.key for option in _CLIENT.values())
 
 
 def to_client_settings(options: Mapping[str, str], secrets: Secrets) -> ClientSettings:
-    """What all clients of a table's brokers are told.
+    """The settings of all clients of a table's brokers.
 
     Args:
         options: The table's; those that are not about Kafka do not count.
-        secrets: Where what the options name is found, now.
+        secrets: Where the secrets that the options name are found now.
 
     Raises:
-        InvalidArgument: A secret is not known to this service.
+        InvalidArgument: This service does not know a secret.
     """
     return _read(_CLIENT, options, secrets)
 
 
 def to_producer_settings(options: Mapping[str, str], secrets: Secrets) -> ClientSettings:
-    """What those clients are told that send records; as `to_client_settings`, and more."""
+    """The settings of clients that send records: those of `to_client_settings`, and more."""
     return _read({**_CLIENT, **_PRODUCER}, options, secrets)
 
 

@@ -1,4 +1,4 @@
-"""Fetched records in columns: put together out of what a transport hands out, and of parts. Pure."""
+"""Fetched records in columns: made from what a transport returns, joined, and selected. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ARROW_COLUMNS: Final = tuple(f.name for f in fields(FetchedRecords) if f.type =
 
 @dataclass(frozen=True)
 class RawRecords:
-    """Records as a client hands them out: lists of the same length."""
+    """Records as a client returns them: lists of the same length."""
 
     partitions: Sequence[int]
     offsets: Sequence[int]
@@ -37,7 +37,7 @@ class RawRecords:
 
 
 def to_fetched(raw: RawRecords) -> FetchedRecords:
-    """The columns. A header that others have written and that is no number where one is due counts as not there."""
+    """The columns. A header of another program that should be a number and is none counts as missing."""
     headers = raw.headers
     return FetchedRecords(
         np.array(raw.partitions, np.int32),
@@ -61,7 +61,7 @@ def _to_numbers(digits: pa.Array) -> pa.Array:
 
 
 def concat_fetched(parts: Sequence[FetchedRecords]) -> FetchedRecords:
-    """Parts one behind the other."""
+    """Joins the parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -70,7 +70,7 @@ def concat_fetched(parts: Sequence[FetchedRecords]) -> FetchedRecords:
 
 
 def take_fetched(records: FetchedRecords, rows: np.ndarray[Any, Any] | slice) -> FetchedRecords:
-    """Some rows: a slice without copying, or those of a mask or of indexes."""
+    """Some rows: a slice, without copying, or those of a mask or of indexes."""
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(len(records))
         size = max(0, stop - start)
@@ -90,11 +90,11 @@ def _map_columns(get: Any, of_arrow: Any, of_numpy: Any) -> FetchedRecords:
 
 
 def _make_nothing() -> FetchedRecords:
-    # Not by to_fetched: it makes arrays of Python's values, with the first of which pyarrow imports pandas.
+    # Not by to_fetched: it makes arrays from Python's values, and pyarrow imports pandas for the first of them.
     texts, numbers = pa.nulls(0, pa.binary()), pa.nulls(0, pa.int64())
     places = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
     return FetchedRecords(*places, texts, texts, texts, numbers, texts, texts, numbers, texts)
 
 
 NO_RECORDS: Final = _make_nothing()
-"""None at all."""
+"""A table of no records."""

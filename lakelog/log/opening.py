@@ -1,4 +1,4 @@
-"""Opening the log of a table for whoever reads or writes in this process."""
+"""Opens the log of a table for readers and writers in this process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LogOpener = Callable[[Mapping[str, str]], Log]
 
 
 def open_table_log(options: Mapping[str, str]) -> Log:
-    """The log with these options, by the brokers that they name, with the secrets of this process.
+    """The log with these options, at the brokers that they name, with this process's secrets.
 
     Raises:
-        InvalidArgument: A secret is not known to this process, or the client of the brokers is not installed.
+        InvalidArgument: This process does not know a secret, or the brokers' client library is not installed.
     """
     try:
         from lakelog.log.kafka import open_kafka_log

@@ -1,7 +1,7 @@
-"""How a log's position is written down in the topic's consumer group (reliability R3). Pure.
+"""How the topic's consumer group stores a log's position (reliability R3). Pure.
 
-The committed offset is the snapshot's id; the metadata beside it is its uuid and, where the snapshot is in the log only
-in part, the index at which it goes on: `uuid` or `uuid next_index`.
+The committed offset is the snapshot's id. Its metadata is the snapshot's uuid and, if only a part of the snapshot is in
+the log, the index where it goes on: `uuid` or `uuid next_index`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _METADATA: Final = re.compile(r"(?P<uuid>[0-9a-f]{32})(?: (?P<next_index>[0-9]{1
 
 
 def to_metadata(position: LogPosition) -> str:
-    """The metadata that goes with the snapshot's id."""
+    """The metadata that belongs to the snapshot's id."""
     if position.next_index is None:
         return position.snapshot_uuid
     return f"{position.snapshot_uuid} {position.next_index}"
 
 
 def from_committed(group: str, offset: int, metadata: str) -> LogPosition | None:
-    """The position that an offset and its metadata say; None: nothing was committed.
+    """The position from an offset and its metadata; None: nothing was committed.
 
     Raises:
-        HistoryDiverged: Somebody else has committed there; reason `POSITION_UNREADABLE`.
+        HistoryDiverged: Another program has committed there; reason `POSITION_UNREADABLE`.
     """
     if offset < 0:
         return None

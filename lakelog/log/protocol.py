@@ -1,16 +1,16 @@
-"""The log as its users see it: topics, a producer with transactions, and a reader, whatever stands behind them.
+"""The log as its users see it: topics, a producer with transactions, and a reader, for any implementation.
 
 Implementations: `lakelog.log.kafka` over a real broker, and `lakelog.log.memory`, which models transactions, fencing,
 aborted records, lost answers and late ends of transactions for simulations. One contract suite (`tests/contract/log`)
 runs over both. All methods block and raise only errors of `lakelog.errors`:
 
-- `Fenced`: a newer producer has the same transactional id. It says nothing about what was committed: start afresh, read
-  the position, go on from there.
-- `Unavailable`: no broker answers, or it refuses for the moment; what was not committed by then never will be.
-- `OutcomeUnknown`: whether the transaction was committed is not known: a fresh start finds out.
+- `Fenced`: a newer producer has the same transactional id. It says nothing about earlier commits: initialise the
+  producer again, read the position, go on from there.
+- `Unavailable`: no broker answers, or it refuses for the moment; what is not committed by then never will be.
+- `OutcomeUnknown`: it is not known whether the transaction was committed: a re-initialisation finds out.
 - `NotFound`: there is no such topic (any more).
 - `PermissionDenied`: wrong credentials, or not allowed to do this.
-- `InvalidArgument`: what was asked for can never be; among it a record that is larger than the topic takes.
+- `InvalidArgument`: the request can never succeed, for instance a record that is larger than the topic allows.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from lakelog.log.records import (
 
 
 class TopicAdmin(Protocol):
-    """Makes, looks at and removes topics."""
+    """Creates, describes, changes and removes topics."""
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
-        """Makes a topic whose records get the broker's time of appending.
+        """Makes a topic whose records have the time at which the broker appended them.
 
         Raises:
-            AlreadyExists: There is a topic of this name.
-            Unavailable: The brokers cannot meet it for the moment, as where they are too few for the replication.
+            AlreadyExists: A topic of this name exists.
+            Unavailable: The brokers cannot do it for the moment, for instance because they are too few for the
+                replication.
         """
         ...
 
@@ -46,14 +47,14 @@ class TopicAdmin(Protocol):
         ...
 
     def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
-        """Topics by name, in two questions for all of them; None: there is none.
+        """Topics by name, in two requests for all of them; None: there is none.
 
-        Those that we may not ask for are left out.
+        Topics that we may not request are left out.
         """
         ...
 
     def find_ends(self, name: str) -> tuple[int, ...]:
-        """The end of what is committed in each partition of a topic.
+        """The end of the committed records in each partition of a topic.
 
         Raises:
             NotFound: There is no such topic.
@@ -61,11 +62,11 @@ class TopicAdmin(Protocol):
         ...
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
-        """Changes settings by their Kafka names; None puts one back to the broker's default."""
+        """Changes settings by their Kafka names; None restores the broker's default."""
         ...
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Lets a topic have more partitions, so many in all."""
+        """Raises a topic's partitions to this number in all."""
         ...
 
     def delete_topic(self, name: str) -> bool:
@@ -81,20 +82,20 @@ class LogProducer(Protocol):
     """Publishes to one topic under one transactional id (reliability R1 to R6). One thread at a time may use it."""
 
     def start(self) -> LogPosition | None:
-        """A fresh start (R2). Blocks for some 65 ms.
+        """Initialises the producer, at first or again (R2). Blocks for some 65 ms.
 
-        A new producer fences whoever has had the id, ends what that one left open, and only then reads the position.
+        The new producer fences the earlier one of this id, ends its open transaction, and only then reads the position.
 
         Returns:
-            The position that was committed last with `commit`; None: there is none, or it was forgotten.
+            The position of the last `commit`; None: there is none, or the brokers have forgotten it.
         """
         ...
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the next transaction may begin without a fresh start.
+        """Whether the next transaction may begin without a re-initialisation.
 
-        Only on evidence that nothing was ever sent twice since the last one (R2).
+        Only if it is certain that nothing was sent twice since the last one (R2).
         """
         ...
 
@@ -107,15 +108,15 @@ class LogProducer(Protocol):
         ...
 
     def commit(self, position: LogPosition) -> dict[int, dict[int, int]]:
-        """Commits the records and, in the same transaction, the position; without a timeout of its own (R6).
+        """Commits the records and, in the same transaction, the position; has no timeout of its own (R6).
 
         Returns:
-            For each snapshot of which records were sent, by id: the offset behind its last record by partition.
+            By snapshot id, for each snapshot with records: the offset after its last record, by partition.
         """
         ...
 
     def abort(self) -> None:
-        """Gives the transaction up; does nothing where there is none."""
+        """Gives up the transaction; does nothing if there is none."""
         ...
 
     def close(self) -> None:
@@ -124,13 +125,13 @@ class LogProducer(Protocol):
 
 
 class LogReader(Protocol):
-    """Reads the committed records of one topic, as any consumer does that reads `read_committed`."""
+    """Reads the committed records of one topic, like any consumer that reads `read_committed`."""
 
     def list_offsets(self, *, timestamp_ms: int | None = None, earliest: bool = False) -> tuple[int, ...]:
-        """An offset for each partition: the end of what is committed.
+        """An offset for each partition: the end of the committed records.
 
-        With `earliest` the first that is kept; with a time the first record that was appended then or later, else the
-        end.
+        With `earliest`: the first retained offset. With a time: the first record that was appended then or later, else
+        the end.
         """
         ...
 
@@ -139,24 +140,24 @@ class LogReader(Protocol):
         ...
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """Goes on at these offsets of these partitions, and of no others.
+        """Goes on at these offsets of these partitions, and reads no others.
 
         Raises:
-            NotFound: The topic has no such partition, or there is none: what had them was another topic.
+            NotFound: There is no such partition or topic: the offsets belong to an earlier topic.
         """
         ...
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
-        """The next records, at most so many; as soon as there are some, none when the time has passed.
+        """The next records, at most so many; returns as soon as there are some, and none when the time is over.
 
         Raises:
-            SnapshotExpired: An offset is not kept any more; reason `LOG_TOO_SHORT`, `metadata` has `partition`,
-                `offset`, `earliest`, `latest`. Never is anything left out in silence.
+            SnapshotExpired: An offset is no longer retained; reason `LOG_TOO_SHORT`, `metadata` has `partition`,
+                `offset`, `earliest`, `latest`. No record is ever left out silently.
         """
         ...
 
     def positions(self) -> dict[int, int]:
-        """Where each assigned partition goes on, behind aborted records and ends of transactions that were passed."""
+        """Where each assigned partition goes on, after the aborted records and ends of transactions it has passed."""
         ...
 
     def close(self) -> None:
@@ -175,11 +176,10 @@ class UncommittedSender(Protocol):
         """Waits until all that was sent stands in the topic.
 
         Returns:
-            The offset behind the last record by partition; None: some of it may not stand there, so that all counts as
-            not sent.
+            The offset after the last record, by partition; None: a record may be missing, so all count as not sent.
 
         Raises:
-            LakelogError: So it is, and this is why: brokers have refused some.
+            LakelogError: A record may be missing, and this is why: brokers have refused some.
         """
         ...
 
@@ -189,23 +189,23 @@ class UncommittedSender(Protocol):
 
 
 class Log(Protocol):
-    """One cluster of brokers, with the options of one table. What it opens belongs to the caller."""
+    """One cluster of brokers, with the options of one table. The caller owns what it opens."""
 
     def open_admin(self) -> TopicAdmin:
-        """For its topics."""
+        """A client for its topics."""
         ...
 
     def open_producer(self, topic: str, transactional_id: str, group: str) -> LogProducer:
-        """For publishing; connects with `start`.
+        """A producer for publishing; connects with `start`.
 
-        `group` is the consumer group without members whose committed offset of the topic's partition 0 is the position.
+        `group` is a consumer group without members; its committed offset of the topic's partition 0 is the position.
         """
         ...
 
     def open_reader(self, topic: str) -> LogReader:
-        """For reading."""
+        """A reader of committed records."""
         ...
 
     def open_uncommitted_sender(self, topic: str) -> UncommittedSender:
-        """For sending before the commit."""
+        """A sender of uncommitted records."""
         ...

@@ -1,4 +1,4 @@
-"""What stands in the log: records in columns, whose they are, and how far a table's history has been published."""
+"""The contents of a log: records in columns, the snapshots they belong to, and how far a table is published."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ Kinds = npt.NDArray[np.int8]
 """A code of `lakelog.format.types.rowkind.RowKind` for each record."""
 
 SNAPSHOT_HEADER: Final = "snapshot"
-"""Id of the snapshot that a record is of, as decimal digits."""
+"""The id of the record's snapshot, as decimal digits."""
 
 UUID_HEADER: Final = "uuid"
 """That snapshot's uuid, 32 hexadecimal digits."""
 
 ATTEMPT_HEADER: Final = "attempt"
-"""Of records that were sent before their commit (`eventual`), instead of the snapshot: the attempt's id."""
+"""For records that were sent before their commit (`eventual`), instead of the snapshot: the attempt's id."""
 
 REPLACES_HEADER: Final = "replaces"
-"""Of records of `eventual` tables that were sent behind their commit: the attempt of that commit, whose rows may stand
-in the topic already. Without it nobody could tell that they are the same rows: their indexes are others."""
+"""For records of `eventual` tables that were sent after their commit: the attempt of that commit, whose rows may be in
+the topic already. Without it, no reader could know that they are the same rows, since their indexes differ."""
 
 INDEX_HEADER: Final = "idx"
-"""A record's place among all rows of its snapshot's log, from 0, as decimal digits; of an update with its old row, the
+"""A record's place among all rows of its snapshot's log, from 0, as decimal digits. An update with its old row has the
 place of the new row."""
 
 KIND_HEADER: Final = "kind"
 """`+I`, `-U`, `+U` or `-D`."""
 
 SEQUENCE_HEADER: Final = "sequence"
-"""Where the table has a `sequence.field`: its value as the format `json` writes it, of several columns as a JSON array.
+"""If the table has a `sequence.field`: its value as the format `json` writes it; several columns as a JSON array.
 
-A tombstone has no other place for it."""
+A tombstone has it nowhere else."""
 
 
 @dataclass(frozen=True)
 class EncodedRecords:
-    """Records of one partition in their order, ready to be sent. Columns of the same length.
+    """Records of one partition in their order, ready to send. Columns of the same length.
 
     Args:
-        partition: Of the topic; equal to the bucket where the table has buckets.
-        keys: Binary, no NULL; None: records have no key, as those of append tables.
+        partition: The topic's partition; equal to the bucket if the table has buckets.
+        keys: Binary, no NULL; None: records have no key, as in append tables.
         values: Binary; NULL is a tombstone.
-        kinds: What each record does.
+        kinds: The row kind of each record.
         indexes: int64, strictly rising: see `INDEX_HEADER`.
         sequences: Binary; see `SEQUENCE_HEADER`; None: the table has no sequence field.
     """
@@ -64,12 +64,12 @@ class EncodedRecords:
 
 @dataclass(frozen=True)
 class LogSnapshot:
-    """The snapshot that records are of.
+    """The snapshot that records belong to.
 
     Args:
         snapshot_id: Its number.
         snapshot_uuid: Its uuid.
-        replaces: `REPLACES_HEADER`; empty: nothing was sent before. It is written, and never read by us.
+        replaces: `REPLACES_HEADER`; empty: no rows were sent before. lakelog writes it, and never reads it.
     """
 
     snapshot_id: int
@@ -82,7 +82,7 @@ class LogPosition:
     """How far a table's history has been published.
 
     Args:
-        snapshot_id: All snapshots before this one are in the log, or have nothing to show there. 0: none was published.
+        snapshot_id: All snapshots before this one are in the log, or bring it no rows. 0: none is published.
         snapshot_uuid: Its uuid; empty for snapshot 0.
         next_index: Rows of this snapshot's log before this index (`INDEX_HEADER`) are in the log, the others are not;
             None: all are.
@@ -94,7 +94,7 @@ class LogPosition:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the snapshot is in the log as a whole."""
+        """Whether the whole snapshot is in the log."""
         return self.next_index is None
 
 
@@ -103,16 +103,16 @@ NOTHING_PUBLISHED: Final = LogPosition(0, "")
 
 @dataclass(frozen=True)
 class FetchedRecords:
-    """Records as they were read, in columns of the same length; of one partition in rising offset.
+    """Records as they were read, in columns of the same length; those of one partition in rising offset.
 
     Args:
         partitions: int32.
         offsets: int64.
         timestamps_ms: int64, milliseconds since the epoch, as the broker appended them.
-        keys: Binary; NULL where a record has none.
+        keys: Binary; NULL if a record has none.
         values: Binary; NULL is a tombstone.
-        kinds: Binary; the header `kind`; NULL where there is none, as of others' records.
-        snapshot_ids: int64; the header `snapshot`; NULL where there is none.
+        kinds: Binary; the header `kind`; NULL if there is none, as in records of other programs.
+        snapshot_ids: int64; the header `snapshot`; NULL if there is none.
         uuids: Binary; the header `uuid`.
         attempts: Binary; the header `attempt`.
         indexes: int64; the header `idx`.
@@ -141,9 +141,9 @@ class TailRecord:
 
     Args:
         partition: The partition.
-        offset: The record's.
-        snapshot: Which it is of; None: it carries no header of ours.
-        next_index: Behind its own `idx`.
+        offset: The record's offset.
+        snapshot: The snapshot that it belongs to; None: it has no header of ours.
+        next_index: The index after its own `idx`.
     """
 
     partition: int
@@ -154,14 +154,14 @@ class TailRecord:
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """What a topic is to be like.
+    """What a topic should be like.
 
     Args:
         name: 1 to 249 of `[A-Za-z0-9._-]`.
         partitions: At least 1.
-        replication: Brokers that hold each partition.
-        retention_ms: How long records are kept; None: for ever.
-        compact: Keep the last record of each key instead (changelog mode `upsert`), besides the retention.
+        replication: The number of brokers that hold each partition.
+        retention_ms: How long records are retained; None: for ever.
+        compact: Retain the last record of each key, besides the retention (changelog mode `upsert`).
         max_record_bytes: The largest record, key and headers included.
     """
 
@@ -175,13 +175,13 @@ class TopicSpec:
 
 @dataclass(frozen=True)
 class TopicState:
-    """What a topic is like.
+    """The state of a topic.
 
     Args:
         name: The topic.
-        topic_id: The broker's own id of it: another one after the topic was deleted and made again.
-        partitions: How many it has.
-        replication: Of the partition that has the fewest replicas.
+        topic_id: The broker's own id of it; a topic that was deleted and made again has another one.
+        partitions: Their number.
+        replication: The replicas of the partition that has the fewest.
         settings: The topic's settings by their Kafka names, defaults included.
     """
 

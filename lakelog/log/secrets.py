@@ -1,6 +1,6 @@
 """Secrets that options name: each service finds them in its own environment or in a folder of files.
 
-They are read again each time, so that one that was changed in the folder holds from the next connection on.
+They are read again each time, so that a secret that changed in the folder holds from the next connection on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.options.declared.kafka_values import SECRET_PREFIX
 
 SECRET_VARIABLE: Final = "LAKELOG_SECRET_"
-"""With the secret's name behind it: its variable."""
+"""The prefix of the variables; the secret's name follows it."""
 
 SECRETS_FOLDER_VARIABLE: Final = "LAKELOG_SECRETS_DIR"
 
@@ -22,11 +22,11 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class Secrets:
-    """Finds secrets by their names. Shows none of them, whatever is asked of it.
+    """Finds secrets by their names. Never shows one, not even in `repr` or a pickle.
 
     Args:
-        variables: Of the environment.
-        folder: With a file for each secret; None: there is none.
+        variables: The variables of the environment.
+        folder: A folder with one file for each secret; None: there is none.
     """
 
     def __init__(self, variables: Mapping[str, str], folder: str | None = None) -> None:
@@ -34,13 +34,13 @@ class Secrets:
         self._folder = folder
 
     def resolve(self, name: str) -> str:
-        """A secret, without the line end behind it.
+        """A secret, without a line end at its end.
 
         Args:
-            name: As `lakelog.options` reads it from `secret:NAME`: it names no other folder.
+            name: The name that `lakelog.options` reads from `secret:NAME`; it cannot name another folder.
 
         Raises:
-            InvalidArgument: There is none of this name, or its file cannot be read.
+            InvalidArgument: No secret has this name, or its file cannot be read.
         """
         found = self._variables.get(SECRET_VARIABLE + name)
         if found is None and self._folder is not None:
@@ -65,12 +65,12 @@ class Secrets:
         return f"Secrets({len(self._variables)} variables, folder={self._folder!r})"
 
     def __reduce__(self) -> tuple[type[Secrets], tuple[dict[str, str], str | None]]:
-        # They go to no other process: what is pickled may be logged or kept.
+        # Secrets go to no other process: a pickle may be logged or stored.
         return Secrets, ({}, self._folder)
 
 
 def read_secrets(environment: Mapping[str, str]) -> Secrets:
-    """The secrets of a process, by its environment."""
+    """The secrets of a process, from its environment."""
     return Secrets(environment, environment.get(SECRETS_FOLDER_VARIABLE) or None)
 
 
@@ -81,7 +81,7 @@ def _read_file(path: Path, name: str) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        # Of an error of decoding only its kind: it repeats what it could not read.
+        # Only the kind of a decoding error: its text repeats what it could not read.
         why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise InvalidArgument(
             f"The secret '{SECRET_PREFIX}{name}' cannot be read from the folder {SECRETS_FOLDER_VARIABLE}: {why}.",

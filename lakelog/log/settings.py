@@ -39,21 +39,21 @@ from lakelog.options.declared.tables import FIRST_ROW
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What a table's log is to be like.
+    """What a table's log should be like.
 
     Args:
         is_eventual: Records are sent before their commit, too (`log.consistency`).
-        is_upsert: Values that were replaced are left out, deletes are tombstones (`log.changelog-mode`).
+        is_upsert: Replaced values are left out, deletes are tombstones (`log.changelog-mode`).
         holds_changelog: The log holds the table's changelog instead of its input (`log.content`).
-        format: Of values: `debezium-json`, `json` or `avro`.
-        key_format: Of keys.
-        partitions: Of the topic.
-        replication: Of the topic, when it is made.
-        retention_ms: How long records are kept; None: for ever.
-        max_record_bytes: The largest record, with key, headers and what frames them.
-        topic: Its name where the user gave one; empty: it is generated.
-        is_first_row: Rows that come second to others of their key are in the log, but never shown.
-        reads_log: Whether streams come from the log, unless they ask for something else (`streaming-read-mode`).
+        format: The format of values: `debezium-json`, `json` or `avro`.
+        key_format: The format of keys.
+        partitions: The number of the topic's partitions.
+        replication: The replicas of the topic, when it is made.
+        retention_ms: How long records are retained; None: for ever.
+        max_record_bytes: The largest record, with key, headers and framing.
+        topic: Its name if the user gave one; empty: the name is generated.
+        is_first_row: Later rows of a key are in the log, but never shown.
+        reads_log: Whether streams read from the log, unless they choose another source (`streaming-read-mode`).
     """
 
     is_eventual: bool
@@ -70,7 +70,7 @@ class LogSettings:
     reads_log: bool
 
     def to_topic_spec(self, name: str) -> TopicSpec:
-        """What the topic is to be like."""
+        """What the topic should be like."""
         return TopicSpec(
             name=name,
             partitions=self.partitions,
@@ -84,7 +84,7 @@ class LogSettings:
 def read_log_settings(options: Mapping[str, str], *, has_primary_key: bool) -> LogSettings | None:
     """A log's settings; None: the table has none. Pure.
 
-    Args:
+    options: The table's options, valid as in the catalog; those that are not about logs count too.
         options: The table's, valid as they are in the catalog; those that are not about logs count too.
         has_primary_key: Whether the table has one.
     """
@@ -119,14 +119,14 @@ def read_log_settings(options: Mapping[str, str], *, has_primary_key: bool) -> L
 
 
 def choose_log(options: StreamOptions, settings: LogSettings | None) -> bool:
-    """Whether a stream comes from the table's log, else from its files. Pure.
+    """Whether a stream reads from the table's log, else from its files. Pure.
 
     Args:
-        options: The stream's.
-        settings: Of the table's log; None: it has none.
+        options: The stream's options.
+        settings: The settings of the table's log; None: it has none.
 
     Raises:
-        InvalidArgument: The log is asked for, and there is none, or it holds rows that streams never show.
+        InvalidArgument: The stream needs a log, and the table has none, or one with rows that streams never show.
     """
     requested = options.get(STREAM_READ_MODE)
     if requested is None:

@@ -15,7 +15,7 @@ def load_log_settings(table: TableInfo) -> LogSettings:
     """The settings of the log of a table that has one. Pure.
 
     Raises:
-        InternalError: It has none.
+        InternalError: The table has no log.
     """
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
     if settings is None:
@@ -24,7 +24,7 @@ def load_log_settings(table: TableInfo) -> LogSettings:
 
 
 def make_codec(table: TableInfo, schema: TableSchema) -> LogCodec:
-    """What encodes and decodes rows of one of the table's schemas. Pure."""
+    """Makes the codec for the rows of one of the table's schemas. Pure."""
     settings, options = load_log_settings(table), TableOptions(table.options)
     form = LogForm(
         value_format=settings.format,

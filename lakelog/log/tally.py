@@ -1,6 +1,6 @@
-"""Counts a log's records against the rows that the table's snapshots bring to it. Pure, in columns.
+"""Compares a log's records with the rows that the table's snapshots bring to it. Pure, in columns.
 
-Only what stands in headers is looked at: which snapshot a record is of, by id and uuid, and which of its rows.
+Only headers count: the snapshot that a record belongs to, by id and uuid, and the row of it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class SnapshotRows:
     """The rows that one snapshot brings to the log, by index.
 
     Args:
-        snapshot_uuid: The snapshot's.
-        has_record: Whether a row is a record of its own; an old row may be one, or part of the record of its new row.
-        partitions: Which each stands in; None: that is not known.
-        stays: Which are kept for ever where the topic keeps the last record of each key: the last, but for deletes;
-            None: that is not known.
+        snapshot_uuid: The snapshot's uuid.
+        has_record: Whether a row has its own record; an old row may have one, or be part of its new row's record.
+        partitions: The partition of each; None: not known.
+        stays: The rows that stay for ever if the topic retains the last record of each key: the last ones, without
+            deletes; None: not known.
     """
 
     snapshot_uuid: str
@@ -42,25 +42,24 @@ class SnapshotRows:
 
 @dataclass(frozen=True)
 class LogFindings:
-    """What a log has, and lacks.
+    """What a log contains, and what it lacks.
 
     Args:
         records: How many records were read.
-        rows: How many rows are to be there, as records of their own.
-        snapshots: Of how many snapshots.
+        rows: How many rows must be there with their own records.
+        snapshots: How many snapshots these rows belong to.
         lost: Rows that are not there.
         duplicates: Records of rows that are there already.
-        disordered: Records that come behind one of their partition that is to come later.
-        foreign: Records that are not of the table: without our headers, or of a snapshot or row that it does not have.
-        torn: Snapshots of which a part is there only.
-        compacted: Rows that are not there any more since the topic keeps the last record of each key; not wrong.
-        expired: Rows that are not there any more since the topic keeps records for some time; not wrong.
-        earlier: Records of what was there before the log began, or of snapshots that are not kept any more; not looked
-            at.
-        examples: The first of what is wrong.
-        taken_back: Records of writes that were given up, or that nobody knows any more; readers of the table pass over
-            them. Not wrong, as only logs have them whose records are sent before their commit.
-        uncommitted: Records of writes that may be committed yet; not wrong.
+        disordered: Records that come after one that should follow them in their partition.
+        foreign: Records of other programs: without our headers, or of a snapshot or row that the table does not have.
+        torn: Snapshots of which only a part is there.
+        compacted: Rows that are gone because the topic retains only the last record of each key; no fault.
+        expired: Rows that are gone because the topic retains records for a limited time; no fault.
+        earlier: Records from before the log began, or of snapshots that are no longer retained; not checked.
+        examples: The first faults.
+        taken_back: Records of writes that were given up, or that the metastore no longer knows; readers of the table
+            skip them. No fault: only logs whose records are sent before their commit have them.
+        uncommitted: Records of writes that may still be committed; no fault.
         may_repeat: Records may be there more than once.
     """
 
@@ -82,7 +81,7 @@ class LogFindings:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no fault."""
         repeated = 0 if self.may_repeat else self.duplicates
         return not (self.lost or repeated or self.disordered or self.foreign or self.torn)
 
@@ -92,14 +91,14 @@ class LogTally:
     """Takes records as they come, those of each partition in their order.
 
     Args:
-        snapshots: What the table's snapshots bring, by id: all behind `after` up to and with `until`, those that bring
-            nothing left out.
-        after: What the log holds of this snapshot and those before it is not looked at.
-        published_until: Rows up to and with this snapshot must be there; later ones may.
-        starts: The first offset of each partition that is kept.
-        is_compacted: The topic keeps the last record of each key only.
-        is_shared: What stands in a partition before the first record of the log may be of others, as of an earlier
-            generation, or of those who had the topic before.
+        snapshots: The rows that the table's snapshots bring, by id: all after `after` up to and with `until`, without
+            those that bring nothing.
+        after: Records of this snapshot and of earlier ones are not checked.
+        published_until: Rows up to and with this snapshot must be there; later ones may be.
+        starts: The first retained offset of each partition.
+        is_compacted: The topic retains only the last record of each key.
+        is_shared: Records before the log's first one in a partition may be foreign: from an earlier generation, or from
+            programs that used the topic before.
         elsewhere: Snapshots whose rows were sent before their commit, and need not be there a second time.
     """
 
@@ -134,7 +133,7 @@ class LogTally:
         ours = has_headers & self._is_of_table(numbers, records.uuids)
         is_earlier = (has_headers & (numbers <= self.after)) | (~ours & self._is_before_first(records.partitions, ours))
         self._earlier += int(is_earlier.sum())
-        # Where these are kept, all that came behind them is.
+        # If these are retained, all that came after them is.
         self._whole.update(np.unique(records.partitions[is_earlier]).tolist())
         others = ~(ours | is_earlier)
         self._note_foreign(records, others & ~has_headers, "has no headers of ours")
@@ -150,7 +149,7 @@ class LogTally:
             self._follow(partition, records, np.flatnonzero(of_partition), numbers, indexes)
 
     def _is_of_table(self, numbers: npt.NDArray[np.int64], uuids: pa.Array) -> Mask:
-        """Whether records are of a snapshot that the table has, by number and uuid."""
+        """Whether records belong to a snapshot that the table has, by number and uuid."""
         if not self.snapshots:
             return np.zeros(len(numbers), np.bool_)
         known = np.array(sorted(self.snapshots), np.int64)
@@ -160,7 +159,7 @@ class LogTally:
         return is_same & (known[places] == numbers)
 
     def _is_before_first(self, partitions: npt.NDArray[np.int32], ours: Mask) -> Mask:
-        """Whether records stand before the first of ours in their partition, in a topic that others have used."""
+        """Whether records come before our first one in their partition, in a topic that others have used."""
         is_before = np.zeros(len(partitions), np.bool_)
         if self.is_shared:
             for partition in set(np.unique(partitions).tolist()) - self._firsts.keys():
@@ -170,7 +169,7 @@ class LogTally:
         return is_before
 
     def finish(self) -> LogFindings:
-        """What was found, once all records were taken."""
+        """The findings, once all records were taken."""
         lost = compacted = expired = rows = snapshots = 0
         torn: list[int] = []
         for snapshot_id, expected in sorted(self.snapshots.items()):
@@ -209,7 +208,7 @@ class LogTally:
         )
 
     def _count(self, snapshot_id: int, records: FetchedRecords, chosen: Mask, indexes: npt.NDArray[np.int64]) -> Mask:
-        """Counts the records of one snapshot; all rows but those that it does not have."""
+        """Counts the records of one snapshot: all rows, without those that it does not have."""
         expected = self.snapshots[snapshot_id]
         beyond = chosen & ((indexes < 0) | (indexes >= len(expected.has_record)))
         self._note_foreign(records, beyond, f"is of a row that snapshot {snapshot_id} does not have")
@@ -232,24 +231,24 @@ class LogTally:
         numbers: npt.NDArray[np.int64],
         indexes: npt.NDArray[np.int64],
     ) -> None:
-        """Looks at the order of records of one partition."""
+        """Checks the order of the records of one partition."""
         snapshots, places = numbers[rows], indexes[rows]
         last = self._lasts.get(partition)
         if last is not None:
             snapshots, places = np.insert(snapshots, 0, last[0]), np.insert(places, 0, last[1])
-        # Equal ones are duplicates, and counted as these.
+        # Equal ones are duplicates, and counted there.
         falls = (snapshots[1:] < snapshots[:-1]) | ((snapshots[1:] == snapshots[:-1]) & (places[1:] < places[:-1]))
         if falls.any():
             self._disordered += int(falls.sum())
             at = rows[int(falls.argmax()) + (1 if last is None else 0)]
-            self._note(f"partition {partition} offset {records.offsets[at]} comes behind a later row")
+            self._note(f"partition {partition} offset {records.offsets[at]} comes after a later row")
         newest = int(np.lexsort((places, snapshots))[-1])
         self._lasts[partition] = int(snapshots[newest]), int(places[newest])
         if last is None:
             self._firsts[partition] = int(snapshots[0]), int(places[0])
 
     def _find_expired(self, snapshot_id: int, expected: SnapshotRows) -> Mask:
-        """Which rows may have stood before the first record of their partition that is kept."""
+        """The rows that may have been before the first retained record of their partition."""
         cut = [place for place, start in enumerate(self.starts) if start > 0 and place not in self._whole]
         is_old = np.zeros(len(expected.has_record), np.bool_)
         for partition in cut:

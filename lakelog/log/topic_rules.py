@@ -1,4 +1,4 @@
-"""What a table's topic must be like, so that its log keeps what is promised (reliability R9). Pure."""
+"""What a table's topic must be like, so that its log keeps its promises (reliability R9). Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MIN_INSYNC: Final = "min.insync.replicas"
 MIN_COMPACTION_LAG_MS: Final = "min.compaction.lag.ms"
 
 UNCOMPACTED_MS: Final = 3_600_000
-"""So long a topic keeps all records of each key: who reads those that are younger misses no change."""
+"""A topic retains all records of each key for so long: a reader that is less late misses no change."""
 
 FRAMING_BYTES: Final = 512
-"""What a batch with one record takes besides key, value and headers: 61 bytes of the batch, at most 36 of the record,
-and at most 20 for the lengths of each header."""
+"""The size of a batch with one record, without key, value and headers: 61 bytes for the batch, at most 36 for the
+record, and at most 20 for the lengths of each header."""
 
 _APPEND_TIME: Final = "LogAppendTime"
 _FOR_EVER: Final = -1
@@ -31,7 +31,7 @@ _UNBOUNDED: Final = -1
 def make_topic_name(database: str, table: str, table_uuid: str, generation: int) -> str:
     """The generated name of a table's topic: `<database>_<table>_<uuid>`, so that no other table ever has it.
 
-    A generation behind the first has its number at the end. Of names that would be too long the beginnings are taken.
+    A generation after the first has its number at the end. Names that would be too long are cut at their parts' ends.
     """
     end = f"_{table_uuid}" if generation == 1 else f"_{table_uuid}_{generation}"
     begin = re.sub(r"[^A-Za-z0-9._-]", "_", f"{database}_{table}")
@@ -39,7 +39,7 @@ def make_topic_name(database: str, table: str, table_uuid: str, generation: int)
 
 
 def to_topic_settings(spec: TopicSpec) -> dict[str, str]:
-    """The settings of a topic that is made, by their Kafka names."""
+    """The settings of a new topic, by their Kafka names."""
     policy = "delete"
     if spec.compact:
         policy = "compact" if spec.retention_ms is None else "compact,delete"
@@ -55,16 +55,16 @@ def to_topic_settings(spec: TopicSpec) -> dict[str, str]:
 
 
 def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
-    """Why a topic cannot hold a table's log, each a sentence with what it has, what is needed and a remedy.
+    """Why a topic cannot hold a table's log: sentences that name its value, the needed value and a remedy.
 
-    How long records are kept is not among it: no record is lost unnoticed by that.
+    The retention time is not checked here: no record is lost unnoticed because of it.
 
     Args:
         spec: What the table needs.
-        state: What the topic is like.
+        state: The topic's state.
 
     Returns:
-        Nothing where it can.
+        An empty list if it can.
     """
     problems = []
     if state.partitions < spec.partitions:
@@ -81,7 +81,7 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
     if spec.compact and _number(state, MIN_COMPACTION_LAG_MS, 0) < UNCOMPACTED_MS:
         problems.append(
             f"Its {MIN_COMPACTION_LAG_MS} is {_show(state, MIN_COMPACTION_LAG_MS)} and must be {UNCOMPACTED_MS} at "
-            "least, so that whoever follows the table misses no change of a key that changes again: "
+            "least, so that no reader of the table misses a change of a key that changes again: "
             f"{_how(state.name, MIN_COMPACTION_LAG_MS, str(UNCOMPACTED_MS))}."
         )
     if not spec.compact and "compact" in policies:
@@ -117,7 +117,7 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
 
 
 def check_retention(spec: TopicSpec, state: TopicState) -> list[str]:
-    """Why a topic does not keep records for as long as a user has asked for; as `check_topic`."""
+    """Why a topic does not retain records for as long as the user wants; sentences as in `check_topic`."""
     if spec.retention_ms is None or "delete" not in state.settings.get(CLEANUP_POLICY, "delete"):
         return []
     problems = []

@@ -1,7 +1,7 @@
-"""Counts records that were sent before their commit against the rows of the commits that came of them. Pure.
+"""Compares records that were sent before their commit with the rows of the commits that followed. Pure.
 
-Such a record names an attempt, and its place in that alone: the order is the writer's. So rows are not known one by
-one, but how many there must be in each partition is. What comes twice bears the same place, and counts once.
+Such a record names an attempt, and its place in that alone: the order is the writer's. So single rows are not known,
+but the number in each partition is. A repeated record has the same place, and counts once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class UncommittedFindings:
 
     Args:
         records: How many records were read.
-        rows: How many rows are to be there.
-        snapshots: Of how many snapshots.
+        rows: How many rows must be there.
+        snapshots: How many snapshots these rows belong to.
         lost: Rows that are not there.
-        duplicates: Records of rows that are there already, here or from behind the commit.
+        duplicates: Records of rows that are there already, from here or sent after the commit.
         foreign: Records that name no attempt's row.
-        torn: Snapshots of which a part is there only.
-        compacted: Rows that are not there any more since the topic keeps the last record of each key.
-        unkept: Rows that are not there any more, or may not be: the topic keeps records for some time.
-        others: Records by attempt, of attempts that are of none of the snapshots.
-        examples: The first of what is wrong.
+        torn: Snapshots of which only a part is there.
+        compacted: Rows that are gone because the topic retains only the last record of each key.
+        unkept: Rows that are gone, or may be, because the topic retains records for a limited time.
+        others: The number of records by attempt, for attempts that belong to none of the snapshots.
+        examples: The first faults.
     """
 
     records: int
@@ -68,11 +68,11 @@ class UncommittedTally:
     """Takes records as they come.
 
     Args:
-        snapshots: What is to be there, by the attempt that sent it: all rows of these snapshots were sent.
-        ids: Their numbers, by attempt.
-        later: Attempts whose rows stand in the log a second time, since they were sent behind the commit as a whole.
-        starts: The first offset of each partition that is kept.
-        is_compacted: The topic keeps the last record of each key only.
+        snapshots: The rows that must be there, by the attempt that sent them: all rows of these snapshots were sent.
+        ids: The numbers of these snapshots, by attempt.
+        later: Attempts whose rows are in the log a second time, since all were sent again after the commit.
+        starts: The first retained offset of each partition.
+        is_compacted: The topic retains only the last record of each key.
     """
 
     snapshots: Mapping[str, SnapshotRows]
@@ -95,7 +95,7 @@ class UncommittedTally:
         is_old = np.asarray(pc.fill_null(pc.equal(records.kinds, b"-U"), False))
         encoded = records.attempts.dictionary_encode()
         codes = np.asarray(encoded.indices)
-        # Attempts may be as many as records: each is looked at by its own records alone.
+        # There may be as many attempts as records, so each one works only on its own records.
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
         for code, name in enumerate(encoded.dictionary.to_pylist()):
@@ -125,7 +125,7 @@ class UncommittedTally:
             return
         for partition in np.unique(partitions).tolist():
             for old in (False, True):
-                # An old row may stand by itself, or with its new one: nothing is counted on.
+                # An old row may have its own record, or be in the one of its new row: do not rely on either.
                 own = indexes[(partitions == partition) & (is_old == old)]
                 new = int(self._seen.setdefault((attempt, partition, old), IndexRanges()).add(own).sum())
                 self._duplicates += len(own) - new
@@ -133,10 +133,10 @@ class UncommittedTally:
                     self._counts[attempt, partition] = self._counts.get((attempt, partition), 0) + new
 
     def finish(self, published_until: int) -> UncommittedFindings:
-        """What was found, once all records were taken.
+        """The findings, once all records were taken.
 
         Args:
-            published_until: Rows up to and with this snapshot must be there; later ones may.
+            published_until: Rows up to and with this snapshot must be there; later ones may be.
         """
         lost = compacted = unkept = rows = snapshots = 0
         torn: list[int] = []
@@ -170,7 +170,7 @@ class UncommittedTally:
         )
 
     def _find_missing(self, attempt: str, expected: SnapshotRows) -> tuple[int, int]:
-        """How many rows of an attempt are lost, and how many may have stood before what is kept."""
+        """How many rows of an attempt are lost, and how many may have been before the retained records."""
         counts = [self._counts.get((attempt, partition), 0) for partition in range(len(self.starts))]
         if expected.partitions is None:
             missing = max(0, int(expected.has_record.sum()) - sum(counts))

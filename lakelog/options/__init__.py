@@ -1,4 +1,4 @@
-"""Every option of lakelog, declared once: key, type, default, meaning, where it is given, whether it may change."""
+"""Every option of lakelog, declared once: key, type, default, meaning, scope, and whether it may change."""
 
 from lakelog.options.declared.calls import (
     COMMIT_USER,

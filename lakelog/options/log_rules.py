@@ -1,4 +1,4 @@
-"""Whether what a table's options say of its log fits the table, and may change."""
+"""Whether the log options of a table fit the table, and may change."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def is_of_log(key: str) -> bool:
 
 
 def check_log(options: Mapping[str, str], has_primary_key: bool) -> None:
-    """Check that what is said of a table's log fits the table, and does not contradict itself. Pure.
+    """Check that the log options of a table fit the table and each other. Pure.
 
     Args:
-        options: The table's, each of them valid by itself.
+        options: The table's options, each valid by itself.
         has_primary_key: Whether the table has one.
 
     Raises:
@@ -87,7 +87,7 @@ def check_log(options: Mapping[str, str], has_primary_key: bool) -> None:
 
 
 def check_log_growth(current: Mapping[str, str], altered: Mapping[str, str]) -> None:
-    """Check that a topic gets no fewer partitions than it has. Pure.
+    """Check that a topic's number of partitions does not fall. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.
@@ -131,15 +131,15 @@ def _check_content(options: Mapping[str, str]) -> None:
         raise invalid_option(
             LOG_CONTENT.key,
             options[LOG_CONTENT.key],
-            f"The rows that were there before are known with '{CHANGELOG_PRODUCER.key}' = 'lookup' only. Give both, or "
+            f"Only '{CHANGELOG_PRODUCER.key}' = 'lookup' finds the rows that were there before. Give both, or "
             "leave it out.",
         )
     if LOG_CONSISTENCY.read(options) == EVENTUAL:
         raise invalid_option(
             LOG_CONSISTENCY.key,
             options[LOG_CONSISTENCY.key],
-            f"With '{LOG_CONTENT.key}' = '{CHANGELOG_CONTENT}' records are known once their commit has succeeded, so "
-            "that nothing can be sent before it. Leave one of the two out.",
+            f"With '{LOG_CONTENT.key}' = '{CHANGELOG_CONTENT}' records are known only after their commit, so none can "
+            "be sent before it. Leave one of the two out.",
         )
 
 
@@ -150,8 +150,8 @@ def _check_read_mode(options: Mapping[str, str]) -> None:
         raise invalid_option(
             STREAMING_READ_MODE.key,
             options[STREAMING_READ_MODE.key],
-            f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' the log also holds rows that are never shown, so that "
-            "streams come from the files. Leave it out.",
+            f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' the log also holds rows that are never shown, so streams must "
+            "read the files. Leave it out.",
         )
 
 
@@ -186,7 +186,7 @@ def _check_security(options: Mapping[str, str]) -> None:
     if uses_sasl:
         _check_together(options, _SASL, f"'{KAFKA_SECURITY_PROTOCOL.key}' = '{protocol}'")
     if KAFKA_SSL_CERTIFICATE.key in options or KAFKA_SSL_KEY.key in options:
-        _check_together(options, (KAFKA_SSL_CERTIFICATE, KAFKA_SSL_KEY), "a certificate of our own")
+        _check_together(options, (KAFKA_SSL_CERTIFICATE, KAFKA_SSL_KEY), "a client certificate")
     if KAFKA_SSL_KEY_PASSWORD.key in options and KAFKA_SSL_KEY.key not in options:
         raise _missing(KAFKA_SSL_KEY, f"'{KAFKA_SSL_KEY_PASSWORD.key}'")
 

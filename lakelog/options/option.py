@@ -1,4 +1,4 @@
-"""What is declared of an option, once, and how its value is read from the options that were given."""
+"""The declaration of an option, and how its value is read from the given options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakelog.options.value_types import Duration, ValueType
 T = TypeVar("T")
 
 MAX_SHOWN_LENGTH: Final = 80
-"""Characters of a value that a message repeats."""
+"""The most characters of a value that a message repeats."""
 
 HIDDEN: Final = "..."
 """Stands for a value that no message repeats."""
 
 
 class Scope(enum.Enum):
-    """Where an option is given."""
+    """Where users give an option."""
 
     TABLE = "table"
     """When a table is made, or by ALTER TABLE."""
@@ -40,13 +40,13 @@ class Option(Generic[T]):
     """One option.
 
     Args:
-        key: How users write it.
+        type: The type of its values.
         type: How its values look.
-        default: Its value where none is given.
+        default: Its value if none is given.
         description: One or two sentences for users.
         scope: Where it is given.
-        fixed_because: Why a table's option may not change after creation; empty: it may.
-        default_text: What the reference page shows as the default, where the default depends on something.
+        fixed_because: Why a table's option may not change after creation; empty: it may change.
+        default_text: The default on the reference page, if the default depends on something.
     """
 
     key: str
@@ -61,17 +61,17 @@ class Option(Generic[T]):
         """Reads a value.
 
         Raises:
-            InvalidArgument: It is none; names the option, the value and the remedy.
+            InvalidArgument: It is not valid; names the option, the value and the remedy.
         """
         try:
             return self.type.parse(text)
         except ValueError as error:
-            # What is written where a reference to a secret should be is most likely the secret.
+            # A text in the place of a reference to a secret is probably the secret itself.
             shown = HIDDEN if isinstance(self.type, SecretReference) else text
             raise invalid_option(self.key, shown, f"{error}.") from None
 
     def check_new(self, text: str) -> None:
-        """Check a value that is given now; one that a table has had since an earlier version only has to `parse`.
+        """Check a value that is given now; an older value of a table only has to `parse`.
 
         Raises:
             InvalidArgument: It is a duration without a unit; names the option, the value and both spellings.
@@ -83,7 +83,7 @@ class Option(Generic[T]):
                 raise invalid_option(self.key, text, f"{error}.") from None
 
     def renew(self, text: str) -> str:
-        """A table's value as it can be given to a new table: a duration with its unit."""
+        """A table's value in the form for a new table: a duration with its unit."""
         try:
             self.check_new(text)
         except InvalidArgument:
@@ -96,14 +96,14 @@ class Option(Generic[T]):
         return self.default if text is None else self.parse(text)
 
     def format_default(self) -> str:
-        """The default as the reference page shows it; empty for none."""
+        """The default on the reference page; empty for none."""
         if self.default_text or self.default is None or self.default == ():
             return self.default_text
         return self.type.format(self.default)
 
 
 def invalid_option(key: str, value: str, explanation: str) -> InvalidArgument:
-    """An error about an option's value; the explanation is made of whole sentences and ends with the remedy."""
+    """An error about an option's value; the explanation consists of whole sentences and ends with the remedy."""
     shown = value if len(value) <= MAX_SHOWN_LENGTH else value[: MAX_SHOWN_LENGTH - 3] + "..."
     return InvalidArgument(
         f"Option '{key}' = '{shown}' is not possible. {explanation}",

@@ -1,4 +1,4 @@
-"""All options by key, and the check that a set of given options holds nothing else."""
+"""All options by key, and the check that given options contain no others."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     for value in vars(module).values()
     if isinstance(value, Option)
 )
-"""Every option, in the order in which they are declared."""
+"""Every option, in the order of the declarations."""
 
 _BY_SCOPE: Final[dict[Scope, dict[str, Option[Any]]]] = {
     scope: {option.key: option for option in ALL_OPTIONS if option.scope is scope} for scope in Scope
 }
 
 _SLIP: Final = 0.93
-"""How near, of 1, an option of ours must be to a key for that to be a slip, and not the name of another option: two
-letters of a long name."""
+"""How similar, from 0 to 1, a key must be to one of our options to count as a typing error of it, and not as another
+option: two letters of a long name."""
 _LIKE: Final = 0.8
-"""How near one must be to be worth a question where a whole family of options is refused, as 'log.retension' is."""
+"""How similar a key must be for a suggestion if a whole family of options is refused, as with 'log.retension'."""
 
 _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
@@ -55,7 +55,7 @@ _WHERE: Final[dict[Scope, str]] = {
 
 
 def list_options(scope: Scope) -> tuple[Option[Any], ...]:
-    """The options of one scope in the order in which they are declared. Pure."""
+    """The options of one scope, in the order of the declarations. Pure."""
     return tuple(_BY_SCOPE[scope].values())
 
 
@@ -63,8 +63,8 @@ def find_option(key: str, scope: Scope) -> Option[Any]:
     """The option `key` of this scope. Pure.
 
     Raises:
-        InvalidArgument: There is none: says whether it belongs elsewhere, why this version does not have it, or which
-            options have the nearest names. The value is not repeated, since it may be a secret.
+        InvalidArgument: There is none. The message says whether it belongs elsewhere, why this version does not have
+            it, or which options have similar names. It does not repeat the value, which may be a secret.
     """
     option = _BY_SCOPE[scope].get(key)
     if option is not None:
@@ -76,9 +76,9 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
     """The error for a key that is no option of this scope. Pure.
 
     Args:
-        key: As it was given, or, as Spark does it, in lower case.
+        key: The key as it was given, or in lower case, as Spark passes it.
         scope: Where it was given.
-        also: Further keys that may be given there.
+        also: Further keys that are allowed there.
     """
     shown = key if len(key) <= MAX_SHOWN_LENGTH else key[: MAX_SHOWN_LENGTH - 3] + "..."
     metadata = {"option": shown}
@@ -92,7 +92,7 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
     keys = {known.lower(): known for known in (*(option.key for option in list_options(scope)), *also)}
     refusal = find_refusal(key)
     wanted = key[:MAX_SHOWN_LENGTH].lower()
-    # A pattern that refuses a family of options also fits what is one of ours but for a slip of the pen.
+    # The pattern of a refused family of options also matches a misspelt option of ours.
     is_slip = wanted not in REFUSED_OPTIONS and difflib.get_close_matches(wanted, keys, n=1, cutoff=_SLIP)
     if refusal is not None and not is_slip:
         near = [] if wanted in REFUSED_OPTIONS else difflib.get_close_matches(wanted, keys, n=2, cutoff=_LIKE)
@@ -113,10 +113,10 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
 
 
 def check_options(options: Mapping[str, str], scope: Scope) -> None:
-    """Check that every key is an option of this scope and every value one of its values; defaults are not looked at.
+    """Check that every key is an option of this scope and every value is valid; defaults are not checked.
 
     Raises:
-        InvalidArgument: Names the first key, in sorted order, that is not as it should be.
+        InvalidArgument: Names the first wrong key, in sorted order.
     """
     for key in sorted(options):
         value = options[key]
@@ -129,12 +129,12 @@ def check_options(options: Mapping[str, str], scope: Scope) -> None:
 
 
 def renew_values(options: Mapping[str, str]) -> dict[str, str]:
-    """A table's options as they can be given to a new table, by key in order: durations with their units. Pure."""
+    """A table's options in the form for a new table, sorted by key: durations have their units. Pure."""
     known = _BY_SCOPE[Scope.TABLE]
     return {key: known[key].renew(text) if key in known else text for key, text in sorted(options.items())}
 
 
 def quote_names(names: Iterable[str]) -> str:
-    """The names in quotes, separated by commas, the last one by `or`. Pure."""
+    """The names in quotes, separated by commas, with `or` before the last one. Pure."""
     quoted = [f"'{name}'" for name in names]
     return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + f" or {quoted[-1]}"

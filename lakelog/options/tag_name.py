@@ -1,4 +1,4 @@
-"""What names of tags may look like: one rule for options, requests and statements."""
+"""The rule for names of tags: the same for options, requests and statements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _TAG_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def find_tag_problem(name: str) -> str | None:
-    """What is wrong with a tag's name and what to give instead, a sentence; None: nothing. Pure.
+    """What is wrong with a tag's name and what to give instead, as a sentence; None: it is valid. Pure.
 
-    A number would be taken for a snapshot's id wherever either may stand, and a comma separates two of them.
+    Where both are allowed, a number would be read as a snapshot's id, and a comma separates two of them.
     """
     if name.isascii() and name.isdigit():
         return f"A number means a snapshot, so put a letter to it, as in 'v{name[:20]}'."

@@ -1,4 +1,4 @@
-"""Patterns of times as Java writes them (`yyyy-MM-dd HH:mm:ss`), which tables say how their partitions are named."""
+"""Patterns of times as in Java (`yyyy-MM-dd HH:mm:ss`), for the partition values of a table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True)
 class TimestampFormat:
-    """A pattern of Java's DateTimeFormatter: the letters y (or u), M, d, H, m, s and S, and text, in quotes if need be.
+    """A pattern of Java's DateTimeFormatter: the letters y (or u), M, d, H, m, s and S, and text, perhaps in quotes.
 
-    A letter alone takes one or two digits, several as many as there are. What is missing is the first of its kind.
+    A single letter takes one or two digits; several take exactly as many. A missing part has its lowest value.
 
     Raises:
-        ValueError: It is no such pattern; says what to give instead.
+        ValueError: The pattern is not valid; the message says what to give instead.
     """
 
     pattern: str
@@ -42,7 +42,7 @@ class TimestampFormat:
         return re.compile(expression, re.ASCII)
 
     def read_ms(self, text: str) -> int | None:
-        """The time in UTC that a text says, in milliseconds since the epoch; None: it says none."""
+        """The time of a text in UTC, in milliseconds since the epoch; None: the text does not fit the pattern."""
         found = self._regex.fullmatch(text)
         if found is None:
             return None
@@ -67,7 +67,7 @@ class TimestampFormat:
 
 @dataclass(frozen=True)
 class TimestampFormatType:
-    """The value of an option that is such a pattern; kept as its text."""
+    """The type of an option whose value is such a pattern, stored as text."""
 
     description: str = "pattern, as `yyyy-MM-dd HH:mm:ss`"
 

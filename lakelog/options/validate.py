@@ -45,7 +45,7 @@ from lakelog.options.registry import check_options, find_option, quote_names
 from lakelog.options.values import TableOptions
 
 RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp", "_replaces_older")
-"""Names that lakelog gives to columns of its own, in reads of changes and in files (semantics 1.5)."""
+"""Names of lakelog's own columns, in reads of changes and in files (semantics 1.5)."""
 
 _MERGE_OPTIONS: Final[tuple[Option[Any], ...]] = (
     MERGE_ENGINE,
@@ -66,7 +66,7 @@ _SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
     DELTA_COMMITS,
     OPTIMIZATION_INTERVAL,
 )
-"""By which buckets of tables with a primary key are compacted."""
+"""The options that decide when buckets of primary-key tables are compacted."""
 
 
 def validate_table_options(
@@ -77,17 +77,17 @@ def validate_table_options(
     partition_by: Sequence[str],
     current: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Check all that a table's options say against each other, the columns and the keys (semantics 1.1 to 1.6). Pure.
+    """Check a table's options against each other, the columns and the keys (semantics 1.1 to 1.6). Pure.
 
-    Names of columns are checked too (reserved, doubled, also in another case), and that the keys name existing ones.
-    The types of key columns are not: `lakelog.format.types.types.check_key_type` does that.
+    It also checks the names of columns (reserved, doubled, or equal in another case), and that the keys name existing
+    columns. It does not check the types of key columns; `lakelog.format.types.types.check_key_type` does.
 
     Args:
-        options: By key, as text.
+        options: The options by key, as text.
         columns: The table's columns.
         primary_key: Names of the key's columns in order; empty for an append table.
         partition_by: Names of the partition columns in order.
-        current: The options that the table has already; they keep values that a new one could not be given.
+        current: The table's present options; they may keep values that a new table could not have.
 
     Raises:
         InvalidArgument: Names the option or column, the value and the remedy.
@@ -115,19 +115,19 @@ def validate_table_options(
 
 
 def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002
-    """Check that a table's options may be changed like this. Pure.
+    """Check that a table's options may be changed in this way. Pure.
 
-    Setting an option to the value that it has already is no change. What results must still pass
+    Setting an option to its present value is no change. The resulting options must still pass
     `validate_table_options`.
 
     Args:
         current: The table's options.
         set: New values by key.
-        unset: Keys that shall have their defaults again; one that was never given is no error.
+        unset: Keys that get their defaults again; a key without a value is no error.
 
     Raises:
-        InvalidArgument: An unknown option, a wrong value, a key in both, or an option that may not change, with the
-            reason.
+        InvalidArgument: An unknown option, a wrong value, a key in both arguments, or an option that may not change,
+            with the reason.
     """
     check_options(set, Scope.TABLE)
     for key in unset:
@@ -364,8 +364,8 @@ def _check_append(options: Mapping[str, str]) -> None:
             raise invalid_option(
                 option.key,
                 options[option.key],
-                "The table has no primary key, so its rows never change: what was added is all there is to tell, and "
-                "streams show it without a changelog. Give the table a primary key, or leave the option out.",
+                "The table has no primary key, so its rows never change, and streams show added rows without a "
+                "changelog. Give the table a primary key, or leave the option out.",
             )
 
 

@@ -37,7 +37,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class ValueType(Protocol[T_co]):
-    """How the values of an option look."""
+    """The form of an option's values."""
 
     @property
     def description(self) -> str:
@@ -58,7 +58,7 @@ class Time:
     """A point in time, in milliseconds since 1970-01-01 UTC.
 
     Args:
-        last: The highest.
+        last: The highest value.
     """
 
     last: int
@@ -80,7 +80,7 @@ class Time:
                     f"Give milliseconds since 1970-01-01 UTC, or a time such as 2024-05-01T12:00:00Z: {error}"
                 ) from None
         if not 0 <= time_ms <= self.last:
-            raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds behind it.")
+            raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds after it.")
         return time_ms
 
     def format(self, value: Any) -> str:
@@ -93,9 +93,9 @@ class Whole:
     """A whole number between two inclusive bounds.
 
     Args:
-        first: The lowest.
-        last: The highest.
-        special: Values beside them that mean something of their own.
+        first: The lowest value.
+        last: The highest value.
+        special: Further values with a special meaning.
     """
 
     first: int
@@ -140,7 +140,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class MemorySize:
-    """A number of bytes, written as in Flink and Paimon: `128 mb`, powers of 1024, without a unit bytes."""
+    """A number of bytes, written as in Flink and Paimon: `128 mb`; powers of 1024, bytes if there is no unit."""
 
     first: int = 0
     last: int = 1 << 50
@@ -179,7 +179,7 @@ class Duration:
         return duration
 
     def check_new(self, text: str) -> None:
-        """Raises ValueError for a number without a unit, which could be taken for seconds or for milliseconds."""
+        """Raises ValueError for a number without a unit, which could mean seconds or milliseconds."""
         number = text.strip()
         if _NUMBER.fullmatch(number):
             raise ValueError(f"A duration has a unit: give '{number} s' for seconds or '{number} ms' for milliseconds")
@@ -196,12 +196,12 @@ class Duration:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words.
+    """One of several words.
 
     Args:
-        values: What may be given.
+        values: The allowed words.
         synonyms: Other ways to write them.
-        refused: Words that users of peers know and this version does not have, with the reason for each.
+        refused: Words that users of similar systems know and this version does not have, each with the reason.
     """
 
     values: tuple[str, ...]
@@ -215,7 +215,7 @@ class Choice:
 
     @property
     def remedy(self) -> str:
-        """What to give instead of anything else; no whole sentence."""
+        """What to give instead of another value; no whole sentence."""
         quoted = ", ".join(f"'{value}'" for value in self.values)
         return f"Give one of {quoted}" if len(self.values) > 1 else f"Give {quoted}"
 
@@ -292,7 +292,7 @@ class TagName:
 
 @dataclass(frozen=True)
 class SnapshotRange:
-    """Two snapshots `a,b`, by their ids or tags: what those behind a, up to and with b, added."""
+    """Two snapshots `a,b`, by their ids or tags: what the snapshots after a, up to and with b, added."""
 
     description: str = "two snapshot ids or tags, as `3,7`"
 
@@ -317,7 +317,7 @@ class SnapshotRange:
 
 
 def _parse_quantity(text: str, units: Mapping[str, int]) -> int | None:
-    """The number times its unit; None where the unit is unknown or the result is no whole number."""
+    """The number times its unit; None: the unit is unknown, or the result is no whole number."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[3].lower() not in units:
         return None

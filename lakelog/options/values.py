@@ -1,4 +1,4 @@
-"""Given options with their types: what the rest of lakelog holds instead of a mapping of texts."""
+"""Options with typed values: the rest of lakelog uses these instead of a mapping of texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _TARGET_FILE_SIZE_WITH_KEY: Final = 128 << 20
 _TARGET_FILE_SIZE_WITHOUT_KEY: Final = 256 << 20
-"""Append files are only ever read from end to end, so larger ones cost nothing; Paimon has the same two defaults."""
+"""Append files are always read from end to end, so larger ones cost nothing; Paimon has the same two defaults."""
 
 
 class _Values:
@@ -46,7 +46,7 @@ class _Values:
         return option.read(self._options)
 
     def given(self) -> Mapping[str, str]:
-        """The options that were given, as text; read only."""
+        """The given options, as text; read only."""
         return self._options
 
     def __reduce__(self) -> tuple[type[_Values], tuple[dict[str, str]]]:
@@ -66,23 +66,23 @@ class TableOptions(_Values):
     """A table's options. Immutable, picklable.
 
     Args:
-        options: As given when the table was made and altered; those of a table in the catalog are valid.
+        options: The options given when the table was made and altered; those of a table in the catalog are valid.
 
     Raises:
-        InvalidArgument: Unknown keys or wrong values; contradictions are `validate_table_options`'s to find.
+        InvalidArgument: Unknown keys or wrong values; `validate_table_options` finds contradictions.
     """
 
     scope = Scope.TABLE
 
     def bucket_count(self, has_primary_key: bool) -> int:
-        """How many buckets each partition has; -1: the table has no buckets (all rows are in bucket 0)."""
+        """The number of buckets in each partition; -1: the table has no buckets (all rows are in bucket 0)."""
         count = self.get(BUCKET)
         if count is not None:
             return count
         return 1 if has_primary_key else -1
 
     def target_file_size_bytes(self, has_primary_key: bool) -> int:
-        """At about which size a data file ends and the next begins."""
+        """The approximate size at which a data file ends and the next begins."""
         size = self.get(TARGET_FILE_SIZE)
         if size is not None:
             return size
@@ -93,7 +93,7 @@ class ScanOptions(_Values):
     """The options of one read. Immutable, picklable.
 
     Raises:
-        InvalidArgument: Unknown keys, wrong values, more than one that says where to read, or a mode without a range.
+        InvalidArgument: Unknown keys, wrong values, several options for the place to read, or a mode without a range.
     """
 
     scope = Scope.SCAN
@@ -121,8 +121,8 @@ class StreamOptions(_Values):
     """The options of one subscription. Immutable, picklable.
 
     Raises:
-        InvalidArgument: Unknown keys, wrong values, more than one that says where to begin, or one that the mode does
-            not take or lacks.
+        InvalidArgument: Unknown keys, wrong values, several options for the start, or one that the mode does not take
+            or lacks.
     """
 
     scope = Scope.STREAM
@@ -170,7 +170,7 @@ _TAKEN: Final[Mapping[str, Option[int | None]]] = {
     "from-snapshot-full": STREAM_SNAPSHOT_ID,
     "from-file-creation-time": STREAM_FILE_CREATION_TIME_MILLIS,
 }
-"""The option that says where each mode begins."""
+"""The option that sets the start in each mode."""
 
 
 def _contradiction(one: str, other: str, what: str) -> InvalidArgument:

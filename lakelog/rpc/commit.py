@@ -90,7 +90,7 @@ def from_proto_commit_request(message: snapshots_pb2.CommitRequest) -> CommitReq
     """Translates a commit back.
 
     Raises:
-        InvalidArgument: A change has no known kind, or a removal that says nothing.
+        InvalidArgument: A change has no known kind, or a removal is empty.
     """
     return CommitRequest(
         writer=message.writer,

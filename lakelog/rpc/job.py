@@ -1,4 +1,4 @@
-"""Jobs, leases, pipelines, and changelogs that are attached, on the wire."""
+"""Jobs, leases, pipelines, and attached changelogs, on the wire."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _STATE_FROM_PROTO: Final = {int(number): state for state, number in _STATE_TO_PR
 
 
 def to_proto_job_state(state: JobState) -> jobs_pb2.JobState.ValueType:
-    """Translates where a job is."""
+    """Translates the state of a job."""
     return _STATE_TO_PROTO[state]
 
 
 def from_proto_job_state(number: int) -> JobState:
-    """Translates where a job is back; InvalidArgument for a number that is not known."""
+    """Translates the state of a job back; InvalidArgument for an unknown number."""
     state = _STATE_FROM_PROTO.get(number)
     if state is None:
         raise refusal("job.state", f"has the unknown value {number}", "Use one of due (1) to failed (4)")
@@ -41,7 +41,7 @@ to_proto_job = _JOB.to_proto
 
 
 def from_proto_job(message: jobs_pb2.Job, aborted_attempts: tuple[str, ...] = ()) -> Job:
-    """Translates a job back; the attempts that were aborted when it was taken do not stand in its message."""
+    """Translates a job back; its message does not contain the attempts that were aborted when it was leased."""
     return _JOB.from_proto(message, aborted_attempts=aborted_attempts)
 
 

@@ -1,4 +1,4 @@
-"""Making messages out of values, and refusing messages that say too little: what all translations here share.
+"""Makes messages from values, and refuses incomplete messages: what all translations here share.
 
 A translation is called `to_proto_*` or `from_proto_*`, is pure, and loses nothing: for every value v of
 `lakelog.format`, `from_proto(to_proto(v)) == v`. Both directions raise only `InvalidArgument`, naming the field.
@@ -21,7 +21,7 @@ _BITS: Final = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64
 
 
 def build(message_type: type[M], **fields: Any) -> M:
-    """Makes a message, with an error that names the field where a value does not fit its wire type.
+    """Makes a message; the error names the field whose value does not fit its wire type.
 
     Raises:
         InvalidArgument: A number is out of range, text is not valid Unicode, or a value has the wrong type.
@@ -33,7 +33,7 @@ def build(message_type: type[M], **fields: Any) -> M:
 
 
 def _refuse_fields(message_type: type[Message], fields: dict[str, Any], error: Exception) -> NoReturn:
-    # Protobuf tells what is wrong but not where: the fields are tried one by one, on this path only.
+    # Protobuf says what is wrong but not where. So this error path tries the fields one by one.
     for name, value in fields.items():
         try:
             message_type(**{name: value})
@@ -45,7 +45,7 @@ def _refuse_fields(message_type: type[Message], fields: dict[str, Any], error: E
 
 
 def _what_fits(field: Any, value: Any) -> str | None:
-    """What a field takes, where that explains why it does not take the value."""
+    """What a field accepts, if that explains why it refuses the value."""
     if isinstance(value, str):
         return "Leave out surrogates without their partner: they are no characters"
     bits = _BITS.get(field.cpp_type)
@@ -73,7 +73,7 @@ def refusal(field: str, problem: str, remedy: str) -> InvalidArgument:
 
     Args:
         field: Path of the field inside the request, for instance `changes[0].kind`.
-        problem: What is wrong with it, as the end of a sentence that begins with the field.
-        remedy: What to send instead, a whole sentence without its full stop.
+        problem: What is wrong with it; the end of a sentence that begins with the field.
+        remedy: What to send instead; a sentence without its full stop.
     """
     return InvalidArgument(f"{field} {problem}. {remedy}.", metadata={"field": field})

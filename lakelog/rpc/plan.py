@@ -1,4 +1,4 @@
-"""Plans on the wire: what is asked, the header of the answer and its chunks."""
+"""Plans on the wire: the request, the header of the answer, and its chunks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelog.rpc.v1 import snapshots_pb2
 
 @dataclass(frozen=True)
 class PlanHeader:
-    """What a plan is of: all of `lakelog.format.tables.plan.Plan` but its files."""
+    """The header of a plan: all of `lakelog.format.tables.plan.Plan` except its files."""
 
     table: TableInfo
     schema: TableSchema
@@ -29,7 +29,7 @@ class PlanHeader:
 
 
 def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
-    """Translates what is asked for.
+    """Translates a request for a plan.
 
     Raises:
         InvalidArgument: The predicate is nested too deep, or a number out of range.
@@ -63,10 +63,10 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
 
 
 def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
-    """Translates what is asked for back.
+    """Translates a request for a plan back.
 
     Raises:
-        InvalidArgument: The predicate says nothing somewhere.
+        InvalidArgument: A node of the predicate is empty.
     """
     at: AtSnapshot | AtTime | AtTag | InRange | None
     match message.WhichOneof("at"):

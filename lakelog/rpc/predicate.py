@@ -10,8 +10,8 @@ from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 
 MAX_DEPTH: Final = 40
-"""How deep predicates may be nested. Protobuf refuses more than 100 messages inside one another and each level takes
-two; `all_of` and `any_of` take any number of operands, so that no filter needs the depth."""
+"""How deep predicates may be nested. Protobuf refuses more than 100 nested messages, and each level takes two. `all_of`
+and `any_of` take any number of operands, so that no filter needs such a depth."""
 
 _OPERATOR_TO_PROTO: Final = {
     Operator.IN: types_pb2.Comparison.OPERATOR_IN,
@@ -39,7 +39,7 @@ def from_proto_predicate(message: types_pb2.Predicate, field: str = "predicate")
     """Translates a predicate back.
 
     Raises:
-        InvalidArgument: A node says nothing, has no operand or an unknown operator, or lies too deep.
+        InvalidArgument: A node is empty, has no operand or an unknown operator, or is nested too deep.
     """
     return _from_proto(message, field, 1)
 

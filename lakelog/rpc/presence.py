@@ -36,7 +36,7 @@ def to_proto_service_report(report: ServiceReport) -> presence_pb2.ReportPresenc
 
 
 def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> ServiceReport:
-    """Translates a report back; InvalidArgument where it says too little."""
+    """Translates a report back; InvalidArgument if it is incomplete."""
     if not message.HasField("service"):
         raise refusal("service", "is not given", "Send the service that reports")
     service = message.service

@@ -1,4 +1,4 @@
-"""Schemas on the wire: Arrow's IPC bytes, guarded, since they come from anyone."""
+"""Schemas on the wire: Arrow's IPC bytes, with checks, since any client may send them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def from_proto_schema(message: types_pb2.TableSchema, field: str = "schema") -> 
 
     Args:
         message: The wire form.
-        field: Where it stands in the request or response, for the error.
+        field: Its place in the request or response, for the error.
 
     Raises:
         InvalidArgument: `arrow_schema` is not an Arrow IPC schema.
@@ -48,15 +48,15 @@ def from_ipc_schema(ipc: bytes, field: str) -> pa.Schema:
 
     Args:
         ipc: An encapsulated schema message.
-        field: Where it stands in the request or response, for the error.
+        field: Its place in the request or response, for the error.
 
     Raises:
         InvalidArgument: The bytes are something else.
     """
     try:
         return pa.ipc.read_schema(pa.py_buffer(ipc))
-    # Damaged flatbuffers come out as any of Arrow's errors, as OSError for a short read, or, from names that are not
-    # valid UTF-8, as UnicodeDecodeError.
+    # Damaged flatbuffers raise any of Arrow's errors; a short read raises OSError, and names that are not valid UTF-8
+    # raise UnicodeDecodeError.
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         cause = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise refusal(

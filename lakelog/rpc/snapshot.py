@@ -34,19 +34,19 @@ _LOG_FROM_PROTO: Final = {int(number): content for content, number in _LOG_TO_PR
 
 
 def to_proto_snapshot_kind(kind: SnapshotKind) -> types_pb2.SnapshotKind.ValueType:
-    """Translates what a snapshot does."""
+    """Translates the kind of a snapshot."""
     return _KIND_TO_PROTO[kind]
 
 
 def from_proto_snapshot_kind(number: int, field: str) -> SnapshotKind:
-    """Translates what a snapshot does back.
+    """Translates the kind of a snapshot back.
 
     Args:
-        number: The enum's number as it came, which may be one this version does not know.
-        field: Where it stands, for the error.
+        number: The enum's number from the wire, which this version may not know.
+        field: Its place, for the error.
 
     Raises:
-        InvalidArgument: The number is 0 (not given) or not known.
+        InvalidArgument: The number is 0 (not given) or unknown.
     """
     kind = _KIND_FROM_PROTO.get(number)
     if kind is None:
@@ -56,15 +56,15 @@ def from_proto_snapshot_kind(number: int, field: str) -> SnapshotKind:
 
 
 def to_proto_changelog_state(state: ChangelogState) -> types_pb2.ChangelogState.ValueType:
-    """Translates whether there is a changelog."""
+    """Translates the state of a changelog."""
     return _CHANGELOG_TO_PROTO[state]
 
 
 def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
-    """Translates whether there is a changelog back; `field` says where it stands, for the error.
+    """Translates the state of a changelog back; `field` is its place, for the error.
 
     Raises:
-        InvalidArgument: The number is not known. To take it for no changelog would show other changes than there were.
+        InvalidArgument: The number is unknown. As "no changelog" it would show other changes than there were.
     """
     state = _CHANGELOG_FROM_PROTO.get(number)
     if state is None:
@@ -73,15 +73,15 @@ def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
 
 
 def to_proto_log_content(content: LogContent) -> types_pb2.LogContent.ValueType:
-    """Translates what goes to the external log."""
+    """Translates the content of the external log."""
     return _LOG_TO_PROTO[content]
 
 
 def from_proto_log_content(number: int, field: str) -> LogContent:
-    """Translates what goes to the external log back; `field` says where it stands, for the error.
+    """Translates the content of the external log back; `field` is its place, for the error.
 
     Raises:
-        InvalidArgument: The number is not known. To take it for nothing would leave rows out of the log.
+        InvalidArgument: The number is unknown. As "nothing" it would leave rows out of the log.
     """
     content = _LOG_FROM_PROTO.get(number)
     if content is None:
@@ -90,7 +90,7 @@ def from_proto_log_content(number: int, field: str) -> LogContent:
 
 
 def to_proto_sent_offsets(offsets: Mapping[int, int] | None, generation: int = 0) -> types_pb2.SentOffsets | None:
-    """Translates where records end that were sent early; None leaves them absent."""
+    """Translates the end offsets of records that were sent before their commit; None leaves them absent."""
     return None if offsets is None else build(types_pb2.SentOffsets, offsets=dict(offsets), generation=generation)
 
 
@@ -126,7 +126,7 @@ def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
     """Translates a snapshot back.
 
     Raises:
-        InvalidArgument: Its kind is not known.
+        InvalidArgument: Its kind is unknown.
     """
     return Snapshot(
         snapshot_id=message.snapshot_id,

@@ -12,7 +12,7 @@ from lakelog.rpc.v1 import catalog_pb2, types_pb2
 
 
 def to_proto_table(table: TableInfo) -> types_pb2.Table:
-    """Translates what the catalog knows of a table."""
+    """Translates the catalog's description of a table."""
     return build(
         types_pb2.Table,
         table_uuid=table.table_uuid,

@@ -17,7 +17,7 @@ E = TypeVar("E")
 
 
 def _translate_enum(numbers: Mapping[E, int], noun: str) -> tuple[Callable[[E], int], Callable[[int], E]]:
-    """To the wire and back. What only a newer metastore knows is an InternalError: the client is too old."""
+    """The translations in both directions. A value that only a newer metastore knows is an InternalError."""
     known = {number: member for member, number in numbers.items()}
 
     def read(number: int) -> E:
@@ -50,7 +50,7 @@ _STATE: Final = _translate_enum(
 
 
 def to_proto_used_file(file: UsedFile) -> table_files_pb2.UsedFile:
-    """By hand, as pages have thousands of files and this takes a quarter of the time."""
+    """Written by hand: pages have thousands of files, and this takes a quarter of the time."""
     return build(table_files_pb2.UsedFile, path=file.path, use=_USE[0](file.use), size_bytes=file.size_bytes)
 
 

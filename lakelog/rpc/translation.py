@@ -1,8 +1,8 @@
-"""Translating values whose fields are those of a message: a table of fields, made once from both types.
+"""Translates values whose fields match those of a message: a table of fields, made once from both types.
 
-The table is complete by construction: it is made when its module is imported, and that fails where a field of one side
-has no counterpart, where only one side can be absent, and where a nested message has no translation. Messages that need
-more than that are translated by hand.
+The table is complete by construction: it is made when its module is imported. That fails if a field of one side has no
+counterpart, if only one side can be absent, or if a nested message has no translation. Messages that need more are
+translated by hand.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Translate = Callable[[Any], Any]
 class Translation(Generic[V, M]):
     """A dataclass and the message that carries it. `to_proto` and `from_proto` are as in `lakelog.rpc.messages`.
 
-    Scalars stand for themselves, repeated fields for tuples, maps for dicts, and what is absent for None.
+    Scalars stay the same, repeated fields become tuples, maps become dicts, and an absent field becomes None.
 
     Args:
         value_type: The dataclass.
         message_type: The message.
-        names: Of fields that the message calls otherwise: its name by the dataclass's.
-        fields: Of fields that need a translation of their own (of repeated fields: each element): to the wire and back.
+        names: For fields with another name in the message: that name by the dataclass's.
+        fields: For fields with their own translation (repeated fields: of each element): to the wire and back.
         apart: Fields that are not on the wire; `from_proto` takes them by name, or the dataclass has a default.
 
     Raises:
-        TypeError: The two do not match.
+        TypeError: The two types do not match.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class Translation(Generic[V, M]):
 
     @property
     def both(self) -> tuple[Callable[[V], M], Callable[[M], V]]:
-        """As `fields` of another translation takes them."""
+        """Both directions, for `fields` of another translation."""
         return self.to_proto, self.from_proto
 
 
 def _translate_field(
     field: Any, can_be_none: bool, translate: tuple[Translate, Translate] | None
 ) -> tuple[Translate | None, Translate | None]:
-    """How a field's value goes to the wire and back; None: as it is."""
+    """The translations of a field's value to the wire and back; None: no translation."""
     is_message = field.message_type is not None
     if is_message and field.message_type.GetOptions().map_entry:
         return dict, dict
     if is_message and translate is None:
         raise TypeError(f"{field.full_name} is a message without a translation.")
-    # A nested message that is always there has presence on the wire all the same.
+    # Even a nested message that is always there has presence on the wire.
     if can_be_none != field.has_presence and not (is_message and field.has_presence):
         raise TypeError(f"Only one of {field.full_name} and the dataclass's field can be absent.")
     write, read = translate or (None, None)
@@ -101,7 +101,7 @@ def _each(translate: Translate | None, collect: Translate) -> Translate:
 
 
 def _of_attribute(name: str, translate: Translate | None, *, only_present: bool = False) -> Translate:
-    """From an object to what an attribute of it is translated to."""
+    """A function from an object to the translation of one of its attributes."""
     get: Translate = attrgetter(name)
     change: Translate = get if translate is None else lambda value: translate(get(value))
     return (lambda message: change(message) if message.HasField(name) else None) if only_present else change

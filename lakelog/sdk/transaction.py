@@ -254,8 +254,8 @@ class Transaction:
 def _check_guard(write: TableWrite) -> None:
     if write.guards.if_unchanged is not None and not write.was_written:
         raise InvalidArgument(
-            f"if_unchanged={write.guards.if_unchanged} says since when what is written to {write.info.name} must be "
-            "unchanged, and nothing is written to it. Give if_snapshot, which guards the whole table.",
+            f"if_unchanged={write.guards.if_unchanged} guards only what is written to {write.info.name}, and nothing "
+            "is written to it. Give if_snapshot, which guards the whole table.",
             metadata={"field": "if_unchanged", "table": str(write.info.name)},
         )
 

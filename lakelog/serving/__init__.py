@@ -1,1 +1,1 @@
-"""What services have in common: arguments, leases and what runs under them, endings, callers, TLS, logs, metrics."""
+"""What services have in common: arguments, leases, leased streams, exit codes, callers, TLS, logs, metrics."""

@@ -1,4 +1,4 @@
-"""Who calls: by a bearer token, or by the common name of a verified client certificate; each has one role.
+"""Identifies callers: by a bearer token, or by the common name of a verified client certificate; each has one role.
 
 Each role may do all that the ones below it may.
 """
@@ -25,24 +25,24 @@ class Role(enum.IntEnum):
     WRITER = 2
     """Change rows: stage, commit, hold leases and jobs, report."""
     ADMIN = 3
-    """Say what databases and tables there are, and change their options."""
+    """Create and drop databases and tables, and change their options."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls."""
+    """The identity and the role of a caller."""
 
     name: str
     role: Role
 
 
 ANYONE: Final = Caller("anyone", Role.ADMIN)
-"""Every caller of a server that asks nobody who they are; only possible on loopback."""
+"""Every caller of a server that identifies no one; only possible on loopback."""
 
 
 @dataclass(frozen=True)
 class TokenEntry:
-    """A caller with the SHA-256 of the bearer token that shows it is them."""
+    """A caller, with the SHA-256 of the bearer token that identifies it."""
 
     caller: Caller
     digest: bytes
@@ -50,13 +50,13 @@ class TokenEntry:
 
 @dataclass(frozen=True)
 class Access:
-    """How callers are recognized.
+    """How a server identifies callers.
 
     Args:
-        open: Everyone may do everything; excludes the others.
+        open: Every caller may do everything; excludes the others.
         tokens: Accepted bearer tokens.
         certificates: Roles by the common name of a verified client certificate.
-        any_certificate: Every verified certificate is an admin's: the signing CA is for this service alone.
+        any_certificate: Every verified certificate has the role admin: its CA signs for this service alone.
     """
 
     open: bool = False
@@ -65,11 +65,11 @@ class Access:
     any_certificate: bool = False
 
     def recognize(self, authorization: str | None, common_name: str | None) -> Caller:
-        """Finds out who calls. Pure; its time does not tell how much of a token was right.
+        """Identifies the caller. Pure; its duration does not reveal how much of a token was right.
 
         Args:
             authorization: The header of that name; None: absent.
-            common_name: Of the verified client certificate; None: none.
+            common_name: The name in the verified client certificate; None: none.
 
         Raises:
             PermissionDenied: With reason UNAUTHENTICATED.
@@ -95,7 +95,7 @@ class Access:
             raise _unauthenticated("The header `authorization` is not of the form `Bearer <token>`.")
         digest = hashlib.sha256(token.encode()).digest()
         found: Caller | None = None
-        # All are compared, each in constant time.
+        # Compares with all tokens, each in constant time.
         for entry in self.tokens:
             if hmac.compare_digest(entry.digest, digest):
                 found = entry.caller
@@ -109,21 +109,21 @@ _MIN_TOKEN_CHARACTERS: Final = 16
 
 
 def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict[str, Role]]:
-    """Reads a token file: a line `<name> <role> <token>`, or `<name> <role> cert` for a client certificate, each.
+    """Reads a token file. Each line is `<name> <role> <token>`, or `<name> <role> cert` for a client certificate.
 
-    The roles are `reader`, `writer`, `admin`; empty lines and those that begin with `#` are skipped; for `cert` the
+    The roles are `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert` the
     name is the certificate's common name. One name may have several tokens, so that they can be changed without a gap.
 
     Args:
         text: The file's content.
-        path: Where it was, for errors.
+        path: The file's path, for errors.
 
     Returns:
         Tokens in the file's order, and roles by common name.
 
     Raises:
-        InvalidArgument: A line is malformed, the same token stands there twice, or the file lists nobody. Messages name
-            the line and show no token.
+        InvalidArgument: A line is malformed, a token occurs twice, or the file lists no caller. Messages name the line
+            and show no token.
     """
     tokens: dict[bytes, TokenEntry] = {}
     certificates: dict[str, Role] = {}
@@ -148,7 +148,7 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
             raise _bad_line(path, number, f"repeats the token of {tokens[digest].caller.name}", "Give each its own")
         tokens[digest] = TokenEntry(Caller(name, role), digest)
     if not tokens and not certificates:
-        raise InvalidArgument(f"The token file {path} lists nobody. Write a line `<name> <role> <token>`.")
+        raise InvalidArgument(f"The token file {path} lists no caller. Write a line `<name> <role> <token>`.")
     return tuple(tokens.values()), certificates
 
 

@@ -14,28 +14,28 @@ from lakelog.errors import InvalidArgument
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
 _MOST: Final = 1e9
-"""Of a number without a bound of its own, so that a count or a time can be made of it."""
+"""The largest number without a bound of its own, so that a count or a time can be made from it."""
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with exit code 2."""
-        # Without the usage, which would hide the one line that matters.
+        # Without the usage text, which would hide the error.
         print(f"{self.prog}: {message} (see --help)", file=sys.stderr)  # noqa: T201
         raise SystemExit(2)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the command line, and the variable that says the same.
+    """An argument of the command line, with its environment variable.
 
     Args:
-        name: As it is written, without the dashes before it.
-        variable: Of the environment; empty: none.
-        what: What it is for, as `--help` shows it.
-        form: How `argparse` reads it.
+        name: The name as written, without the leading dashes.
+        variable: The environment variable; empty: none.
+        what: Its purpose, as `--help` shows it.
+        form: The keyword arguments for `argparse`.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Argument:
     form: Mapping[str, Any] = field(default_factory=lambda: {"metavar": "X"})
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Adds it to a parser; None where it is not given."""
+        """Adds it to a parser; its value is None if it is not given."""
         variable = f" [{self.variable}]" if self.variable else ""
         parser.add_argument(f"--{self.name}", default=None, help=f"{self.what}{variable}", **self.form)
 
 
 class Values:
-    """Values by argument or variable. Arguments are known by their names, without the dashes before them.
+    """Values by argument or variable. Arguments are known by their names, without the leading dashes.
 
     Args:
-        given: As parsed.
-        environment: Variables.
+        given: The parsed command line.
+        environment: The environment's variables.
         known: The arguments.
     """
 
@@ -64,15 +64,15 @@ class Values:
         self._variables = {argument.name: argument.variable for argument in known}
 
     def given(self, name: str) -> Any:
-        """What the command line says of an argument, as `argparse` made it; None: nothing."""
+        """The argument's value from the command line, as `argparse` made it; None: not given."""
         return self._given.get(name.replace("-", "_"))
 
     def variable(self, name: str) -> str:
-        """What the variable of an argument says; empty: nothing."""
+        """The value of an argument's variable; empty: not given."""
         return self.environment.get(self._variables[name], "")
 
     def text(self, name: str) -> str | None:
-        """A text, or None where there is none."""
+        """A text; None: not given."""
         given: str | None = self.given(name)
         return given if given is not None else (self.variable(name) or None)
 
@@ -107,11 +107,11 @@ class Values:
         return value
 
     def port(self, name: str) -> int | None:
-        """A port, 0 for a free one, or None where there is none."""
+        """A port, 0 for a free one; None: not given."""
         return None if self.text(name) is None else int(self.number(name, 0, 0, 65535))
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
-        """One of some words."""
+        """One of several words."""
         value = self.text(name) or default
         if value not in choices:
             raise refusal(f"--{name}={value} must be one of {', '.join(choices)}.")
@@ -119,5 +119,5 @@ class Values:
 
 
 def refusal(message: str) -> InvalidArgument:
-    """What is said of an argument that is not possible."""
+    """The error for an argument that is not possible."""
     return InvalidArgument(message, reason="ARGUMENT")

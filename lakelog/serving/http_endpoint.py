@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus and `/healthz` for probes that speak no gRPC, on a thread of their own."""
+"""`/metrics` for Prometheus and `/healthz` for probes without gRPC, on their own thread."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class HttpEndpoint:
     """An HTTP server with two pages.
 
     Args:
-        host: Where to listen.
-        port: 0 for a free one.
-        registry: What `/metrics` shows.
-        is_serving: What `/healthz` answers: 200 or 503.
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        registry: The metrics that `/metrics` shows.
+        is_serving: Decides the answer of `/healthz`: 200 or 503.
 
     Raises:
         OSError: The port is taken.
@@ -30,7 +30,7 @@ class HttpEndpoint:
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, is_serving: Callable[[], bool]) -> None:
         class Handler(BaseHTTPRequestHandler):
-            timeout = _TIMEOUT_S  # Of one connection, so that idle ones do not pile up.
+            timeout = _TIMEOUT_S  # For one connection, so that idle ones do not pile up.
             server_version = "lakelog"
             sys_version = ""
 
@@ -53,7 +53,7 @@ class HttpEndpoint:
                 self.wfile.write(body)
 
             def log_message(self, *_arguments: object) -> None:
-                """Probes come every second; they are no news."""
+                """Logs nothing: probes come every second."""
 
         ThreadingHTTPServer.allow_reuse_address = True
         self._server = ThreadingHTTPServer((host, port), Handler)
@@ -62,11 +62,11 @@ class HttpEndpoint:
         self._thread = threading.Thread(target=self._server.serve_forever, name="http endpoint", daemon=True)
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Starts to answer."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends; idempotent."""
+        """Stops; idempotent."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -76,7 +76,7 @@ class HttpEndpoint:
 def open_beside(
     host: str, port: int | None, registry: CollectorRegistry, is_serving: Callable[[], bool]
 ) -> HttpEndpoint | None:
-    """The pages of a server that listens by itself, on its host; not yet started. None where no port is given.
+    """The pages of a server that also listens elsewhere, on its host; not yet started. None if no port is given.
 
     Raises:
         InvalidArgument: The port is taken.
@@ -93,7 +93,7 @@ def open_beside(
 
 
 def serve_pages(host: str, port: int, registry: CollectorRegistry, is_serving: Callable[[], bool]) -> int:
-    """Serves the pages of a service that listens nowhere else, to the end of the process; returns the port.
+    """Serves the pages of a service without another server, until the process ends; returns the port.
 
     Raises:
         InvalidArgument: The port is taken.
@@ -107,7 +107,7 @@ def serve_pages(host: str, port: int, registry: CollectorRegistry, is_serving: C
 
 
 def serve_metrics(host: str, port: int, registry: CollectorRegistry) -> int:
-    """Serves `/metrics` alone, to the end of the process; returns the port.
+    """Serves only `/metrics`, until the process ends; returns the port.
 
     Raises:
         InvalidArgument: The port is taken.

@@ -1,7 +1,7 @@
-"""Keeping a lease: one instance works, and notices when it is no longer the one.
+"""Keeps a lease: one instance works, and it notices when another has taken over.
 
-The lease only schedules. What protects the table is its epoch, which every commit carries as a fence; so a lease that
-could not be renewed for a while does no harm, and only the metastore's word that another took it ends the work.
+The lease only schedules. Its epoch, which every commit carries as a fence, protects the table. So a lease that was not
+renewed for a while does no harm, and the work ends only when the metastore says that another instance has the lease.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from lakelog.format.commit.request import Fence
 from lakelog.format.jobs.work import LeaseGrant
 
 if TYPE_CHECKING:
-    # Spark's Python workers come by here for the names of errors; logs and clients would take half of their start.
+    # Spark's Python workers import this module for the names of errors; logs and clients would take half of the start.
     from lakelog.client.metastore.metastore import Metastore
     from lakelog.serving.logging_setup import Logger
 
 LEASE_HELD: Final = "LEASE_HELD"
-"""The reason of an Unavailable for a lease that another holds."""
+"""The reason of an Unavailable for a lease that another instance holds."""
 
 _RENEWALS: Final = 3
-"""Renewals in the time of one lease, so that two of them may be lost."""
+"""Renewals in the time of one lease, so that two of them may fail."""
 
 _LONGEST_WAIT_S: Final = 2.0
-"""Between two tries to take a lease that another holds; a released one is noticed after that."""
+"""The longest pause between tries to acquire a held lease; so long a released one may stay unnoticed."""
 
 
 def _request_at_once(request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
@@ -35,18 +35,18 @@ def _request_at_once(request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
 
 
 class LeaseRenewer:
-    """Takes a lease and renews it from a thread until it is lost or given back.
+    """Acquires a lease and renews it from a thread, until the lease is lost or released.
 
     Args:
-        metastore: Who grants it.
+        metastore: Grants the lease.
         name: The lease.
-        holder: Who we are, for others.
-        duration_s: How long it holds without renewal.
-        max_unavailable_s: After so long without an answer of the metastore we give up.
-        clock: For the time.
-        log: For what happens.
+        holder: The name of this instance, for others.
+        duration_s: How long the lease lasts without a renewal.
+        max_unavailable_s: After so long without an answer from the metastore the lease counts as lost.
+        clock: Gives the time.
+        log: Gets a line for each event.
         on_lost: Called once, from the thread, with the reason.
-        work: What holding it means, for people.
+        work: What the lease is for, in messages.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class LeaseRenewer:
 
     @property
     def epoch(self) -> int:
-        """Of the lease; 0 before it is taken."""
+        """The lease's epoch; 0 before it is acquired."""
         return self._epoch
 
     @property
     def fence(self) -> Fence:
-        """What commits depend on."""
+        """The fence that commits carry."""
         return Fence(self._name, self._epoch)
 
     def acquire(
@@ -92,16 +92,17 @@ class LeaseRenewer:
         stopping: threading.Event,
         in_turn: Callable[[Callable[[], LeaseGrant]], LeaseGrant | None] = _request_at_once,
     ) -> bool:
-        """Takes the lease, waiting for it if need be; False when told to stop meanwhile.
+        """Acquires the lease, and waits for it if necessary; returns False if stopped meanwhile.
 
         Args:
-            wait: Whether to wait while another holds it.
+            wait: Whether to wait while another instance holds it.
             stopping: Ends the wait.
-            in_turn: Asks for the lease when its turn has come, where several are taken by one process; returns None
-                without asking when told to stop before.
+            in_turn: Sends the request when its turn comes, if one process acquires several leases; returns None without
+                a request if stopped before.
 
         Raises:
-            Unavailable: Another holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not answer.
+            Unavailable: Another instance holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not
+                answer.
         """
         reported = ""
         silent_since_s = self._clock.monotonic_s()
@@ -144,16 +145,16 @@ class LeaseRenewer:
         return self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
 
     def check(self) -> None:
-        """Asks the metastore whether the lease is ours still.
+        """Checks with the metastore that this instance still has the lease.
 
         Raises:
-            Fenced: It is not.
+            Fenced: It does not.
             Unavailable: The metastore does not answer.
         """
         self._metastore.renew_lease(self._name, self._epoch, self._duration_ms)
 
     def release(self) -> None:
-        """Ends the renewals and gives the lease back, so that another need not wait; never raises lakelog errors."""
+        """Stops the renewals and releases the lease, so that others need not wait; never raises lakelog errors."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=_LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""Where a service listens: its address and its TLS files, and the line that says so."""
+"""Where a service listens: its address, its TLS files, and the line that announces it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ServerTls:
     Args:
         certificate: The server's certificate with its chain.
         key: Its private key.
-        client_ca: Clients must show a certificate signed by one of these; None: they need none.
+        client_ca: Client certificates must be signed by one of these; None: clients need no certificate.
     """
 
     certificate: Path
@@ -43,13 +43,13 @@ class ServerTls:
 
 
 def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None) -> int:
-    """Has a server listen, which serves once it is started; returns the port.
+    """Binds a server to its port; it serves once it is started. Returns the port.
 
     Args:
-        server: Not yet started.
+        server: A server that is not started yet.
         host: An address of this machine.
-        port: 0 for a free one.
-        tls: None for plaintext.
+        port: The port; 0 for a free one.
+        tls: The TLS files; None for plaintext.
 
     Raises:
         InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
@@ -65,14 +65,14 @@ def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None)
 
 
 def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None, but: str = "") -> None:
-    """Writes the line on the standard output for which whoever started the service waits.
+    """Writes a line to the standard output; the program that started the service waits for it.
 
     Args:
         service: Its name.
-        address: Where it listens, with the port that it got.
-        tls: As given to `listen`.
-        http: Beside it; None: nothing.
-        but: What it lacks to be of use; empty: nothing.
+        address: Where it listens, with the actual port.
+        tls: The TLS files, as in `listen`.
+        http: The service's HTTP pages; None: it has none.
+        but: What still keeps it from being useful; empty: nothing.
     """
     metrics = "" if http is None else f", metrics on http://{address.host}:{http.port}/metrics"
     security = "plaintext, development only" if tls is None else "TLS"
@@ -82,12 +82,12 @@ def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEn
 
 
 def _check_free(host: str, port: int) -> None:
-    # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
+    # gRPC does not say why it cannot use an address, and prints to standard error; a plain socket gives the reason.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        # Not strerror, to which create_server adds the address once more.
+        # Not error.strerror: create_server appends the address to it once more.
         raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
 
 

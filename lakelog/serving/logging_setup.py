@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, for our own lines and for those of libraries."""
+"""Logs: one JSON object for each line on standard error, for lakelog's own lines and for those of libraries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Logger = Any
 
 
 def set_up_logging(level: str, stream: TextIO | None = None, **bound: str) -> Logger:
-    """Sends all logs of the process to a stream. Call once, at start.
+    """Sends all logs of the process to a stream. Call it once, at the start.
 
     Args:
         level: One of `LEVELS`.
         stream: By default standard error.
-        bound: Stands in every line of ours.
+        bound: Values that every line of lakelog contains.
     """
-    # Each call into Spark, and each of its callbacks, is a line at the level info.
+    # At the level info, each call into Spark and each of its callbacks is a line.
     route_logging(level, stream or sys.stderr, chatty=("py4j", "grpc"))
     return structlog.get_logger(**bound)
 
@@ -37,14 +37,14 @@ def route_logging(
     last: Sequence[Processor] = (),
     to_line: Processor | None = None,
 ) -> None:
-    """Sends all logs of the process to a stream, ours and those of libraries.
+    """Sends all logs of the process to a stream: lakelog's and those of libraries.
 
     Args:
         level: One of `LEVELS`.
-        stream: Where lines go.
-        chatty: Libraries that are heard from warnings on.
-        last: What happens to each line before it is written.
-        to_line: Writes it; by default as JSON.
+        stream: The stream for the lines.
+        chatty: Libraries whose lines are only logged from the level warning on.
+        last: Processes each line before it is written.
+        to_line: Formats the line; by default as JSON.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     first: list[Processor] = [

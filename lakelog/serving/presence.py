@@ -1,7 +1,7 @@
-"""Reporting that a service is there, for `lakelog status`: from a thread, every few seconds, until its end.
+"""Reports that a service is there, for `lakelog status`: from a thread, every few seconds, until its end.
 
-Nothing depends on presence. A report that fails never harms the service: it is logged when reports begin to fail and
-when they arrive again, and the next one is sent as if nothing had happened.
+Nothing depends on presence. A failed report never harms the service. The log has a line when reports begin to fail and
+when they arrive again, and the next report is sent as if nothing had happened.
 
     starting -> running -> draining -> taken out       a clean end
                    |
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from lakelog.serving.logging_setup import Logger
 
 INTERVAL_S: Final = 5.0
-"""Between two reports."""
+"""The time between two reports."""
 
 TTL_S: Final = 20.0
-"""How long a report holds. Two reports are lost before a service is shown as silent, four before it is gone."""
+"""How long a report counts. After two lost reports a service is shown as silent, after four as gone."""
 
 REFUSED_INTERVAL_S: Final = 60.0
-"""Between two tries where the metastore refuses reports, since our token may only read or it knows no presence."""
+"""The pause if the metastore refuses reports: the token may only read, or the metastore knows no presence."""
 
 _STATE_INTERVAL_S: Final = 0.5
-"""How late another state is noticed: people watch how a service starts and drains."""
+"""How soon a change of state is noticed: people watch how a service starts and drains."""
 
 _LAST_REPORT_S: Final = 4.0
-"""How long an end waits for the report that takes the service out."""
+"""How long the end of a service waits for its last report."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Activity:
 
     Args:
         state: Starting, running or draining.
-        work: What it works at, for people; of many, and of long ones, the beginning is reported.
+        work: What it works on, for people; long or many texts are cut.
     """
 
     state: ServiceState
@@ -62,16 +62,16 @@ class Activity:
 
 
 class Presence:
-    """Reports a service from a thread of its own, from its start, or entering the block, to its end.
+    """Reports a service from its own thread, from `start`, or the entry of the block, to the end.
 
     Args:
-        kind: Which service; see `lakelog.format.jobs.presence`.
-        send: Sends a report; blocks for seconds at most, raises errors of lakelog.
-        observe: What the service does now. Called from the thread, often; quick, and never asks anyone.
+        kind: The kind of the service; see `lakelog.format.jobs.presence`.
+        send: Sends a report; blocks for seconds at most, raises lakelog errors.
+        observe: Returns what the service does now. Called often, from the thread; quick, and sends no request.
         metrics: `host:port` of its metrics; empty: it has none.
-        ids: For the name of this process.
-        clock: For the time.
-        log: For lines.
+        ids: Makes the name of this process.
+        clock: Gives the time.
+        log: Gets the lines.
     """
 
     def __init__(
@@ -118,17 +118,17 @@ class Presence:
         self.close()
 
     def start(self) -> None:
-        """Begins to report; once."""
+        """Starts to report; call it once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Takes the service out of the list, and waits for that for a few seconds; idempotent, also before a start."""
+        """Removes the service from the list, and waits a few seconds for that; idempotent, also before a start."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(_LAST_REPORT_S)
 
     def step(self) -> None:
-        """Reports if a report is due or the state is another one; never raises."""
+        """Reports if a report is due or the state has changed; never raises."""
         try:
             activity = self._observe()
             now_s = self._clock.monotonic_s()
@@ -137,11 +137,11 @@ class Presence:
             self._due_s = now_s + INTERVAL_S
             self._attempt(activity.state, shorten_work(activity.work))
         except Exception as error:
-            # A defect of ours; the service works on.
+            # A defect of lakelog; the service works on.
             self._fail(error, REFUSED_INTERVAL_S, exc_info=error)
 
     def leave(self) -> None:
-        """Reports the end; never raises. Where the metastore is away, the entry ends by itself."""
+        """Reports the end; never raises. If the metastore is away, the entry expires by itself."""
         if self._reported is None or self._is_failing:
             return
         try:
@@ -175,7 +175,7 @@ class Presence:
 
 
 def shorten_work(work: Sequence[str]) -> tuple[str, ...]:
-    """The entries as the metastore takes them: at most `MAX_WORK` short ones, the last of them a count of the rest."""
+    """The entries as the metastore accepts them: at most `MAX_WORK` short ones; the last may count the rest."""
     shown = [_cut(" ".join(entry.replace("\0", " ").split()), MAX_WORK_CHARACTERS) for entry in work]
     shown = [entry for entry in shown if entry]
     if len(shown) <= MAX_WORK:
@@ -184,10 +184,10 @@ def shorten_work(work: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_metrics_address(host: str, port: int | None) -> str:
-    """Where other machines find metrics that are served on a host and port; empty where there is no port."""
+    """The address at which other machines find the metrics on a host and port; empty if there is no port."""
     if port is None:
         return ""
-    # An address that means all of this machine's is no address for others.
+    # An address that means all interfaces is no address for others.
     reachable = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
     return f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}"
 

@@ -1,4 +1,4 @@
-"""Settings of a service that listens: where, with which TLS files, and which callers it serves."""
+"""Settings of a service that listens: the address, the TLS files, and the callers that it serves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def listen_setting(variable: str, default_port: int) -> Any:
 
 
 def tls_setting(client_ca: str) -> Any:
-    """The server's files, None only where it is insecure; `client_ca` says what --tls-client-ca is for."""
+    """The server's files, None only if it is insecure; `client_ca` explains --tls-client-ca."""
     return setting(
         _read_tls,
         Argument("tls-cert", "LAKELOG_SERVER_TLS_CERT", "The server's certificate with its chain, PEM."),
@@ -34,11 +34,11 @@ def tls_setting(client_ca: str) -> Any:
 
 
 def access_setting(token_file: str, *, certificate_use: str) -> Any:
-    """How callers are recognized.
+    """How the service identifies callers.
 
     Args:
-        token_file: What --token-file is for.
-        certificate_use: What --tls-client-ca is for, as a message says it.
+        token_file: The purpose of --token-file.
+        certificate_use: The purpose of --tls-client-ca, for a message.
     """
     return setting(
         lambda values: _read_access(values, certificate_use), Argument("token-file", "LAKELOG_TOKEN_FILE", token_file)
@@ -91,7 +91,7 @@ def _read_access(values: Values, certificate_use: str) -> Access:
             return Access(open=True)
         if client_ca is not None:
             return Access(any_certificate=True)
-        raise refusal(f"Nobody could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
+        raise refusal(f"No caller could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
     try:
         tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
 """Settings of a service, each declared once: as a field of a frozen dataclass.
 
-A field declares its arguments, their variables and help texts, and how its value is read. The parser of the command
-line, its help text and the settings object come from these declarations. An argument wins over its variable.
+A field declares its arguments, their variables and help texts, and how its value is read. The command line's parser,
+its help text and the settings object come from these declarations. An argument wins over its variable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AsWritten: Final = argparse.RawDescriptionHelpFormatter
 
 
 def setting(read: Callable[[Values], object], *arguments: Argument) -> Any:
-    """A field that `read` finds in the values of some arguments."""
+    """A field whose value `read` takes from the values of some arguments."""
     return field(metadata={_ARGUMENTS: arguments, _READ: read})
 
 
@@ -42,7 +42,7 @@ def number(name: str, variable: str, what: str, default: float, first: float, la
 
 
 def whole(name: str, variable: str, what: str, default: int, first: int, last: int | None = None) -> Any:
-    """A whole number; what stands after its point is cut off."""
+    """A whole number; the part after a decimal point is cut off."""
     return setting(lambda values: int(values.number(name, default, first, last)), Argument(name, variable, what))
 
 
@@ -52,12 +52,12 @@ def port(name: str, variable: str, what: str) -> Any:
 
 
 def choice(name: str, variable: str, what: str, default: str, choices: Sequence[str]) -> Any:
-    """One of some words."""
+    """One of several words."""
     return setting(lambda values: values.choice(name, default, choices), Argument(name, variable, what))
 
 
 def log_level(more: str = "") -> Any:
-    """How much is logged: one of `LEVELS`; `more` ends the help text."""
+    """The level of the log: one of `LEVELS`; `more` ends the help text."""
     what = f"One of {', '.join(LEVELS)}; default info{more}."
     return choice("log-level", "LAKELOG_LOG_LEVEL", what, "info", LEVELS)
 
@@ -68,7 +68,7 @@ def switch(name: str, what: str, variable: str = "") -> Any:
 
 
 def connect_settings() -> Any:
-    """Where the metastore is, who we are, and how files are reached: the target, and the SDK's own variables."""
+    """How to reach the metastore and files: the target, and the SDK's own variables."""
     return setting(
         lambda values: read_connect_settings(values.environment, target=values.text("target")),
         Argument("target", "LAKELOG_TARGET", "host:port of the metastore."),
@@ -76,7 +76,7 @@ def connect_settings() -> Any:
 
 
 def tables(variable: str, what: str) -> Any:
-    """Names of tables, each once; empty: all."""
+    """Names of tables, each once; empty: all tables."""
     return setting(lambda values: _to_tables(values.text("tables")), Argument("tables", variable, what))
 
 
@@ -90,10 +90,10 @@ def add_settings(
     """Adds the arguments of a settings class, in the order of its fields.
 
     Args:
-        parser: Takes them.
-        kind: Declares them.
-        only: Names of the fields that the command has; None: all.
-        without: Names of fields that the command does not have.
+        parser: Gets the arguments.
+        kind: The class that declares them.
+        only: The fields that the command has; None: all.
+        without: The fields that the command does not have.
     """
     for name, metadata in _find_declared(kind).items():
         if name not in without and (only is None or name in only):
@@ -102,7 +102,7 @@ def add_settings(
 
 
 def read_settings(kind: type[S], given: argparse.Namespace, environment: Mapping[str, str], **known: object) -> S:
-    """Makes the settings object; a field in `known` is not read.
+    """Makes the settings object; fields in `known` are not read.
 
     Raises:
         InvalidArgument: A value is missing or not possible.
@@ -114,14 +114,14 @@ def read_settings(kind: type[S], given: argparse.Namespace, environment: Mapping
 
 
 def make_parser(program: str, description: str, epilog: str) -> OneLineParser:
-    """A parser whose help text shows description and epilog line by line as they are written."""
+    """A parser whose help text keeps the lines of description and epilog."""
     return OneLineParser(prog=program, description=description, epilog=epilog, formatter_class=_AsWritten)
 
 
 def add_command(
     commands: argparse._SubParsersAction[OneLineParser], name: str, what: str, description: str, epilog: str
 ) -> OneLineParser:
-    """Adds a command to what `add_subparsers` made; `what` describes it in the program's own help text."""
+    """Adds a command to the result of `add_subparsers`; `what` describes it in the program's own help text."""
     return commands.add_parser(name, help=what, description=description, epilog=epilog, formatter_class=_AsWritten)
 
 
@@ -134,7 +134,7 @@ def _to_tables(given: str | None) -> tuple[TableName, ...]:
         return ()
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names:
-        # Not all tables: that is what an empty variable of a script would become.
+        # Not "all tables": an empty variable in a script would mean that.
         raise refusal(
             f"--tables={given!r} names no table: name some as database.table, or leave it out for all tables."
         )

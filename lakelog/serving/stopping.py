@@ -1,4 +1,4 @@
-"""How a service's process is told to end, and how it leaves."""
+"""How a service's process is stopped, and how it exits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NoReturn
 
 
 def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
-    """Has SIGTERM and SIGINT stop the service; whoever asks twice ends the process at once. From the main thread.
+    """Makes SIGTERM and SIGINT stop the service; a second signal ends the process at once. From the main thread.
 
     Args:
-        stop: Tells it to end in good order; soon done, since it runs in between anything.
-        is_stopping: Whether it was told before. What is in hand is done again by the next run, once.
+        stop: Starts an orderly end; must be quick, since it interrupts other code.
+        is_stopping: Whether a stop has begun. The next run repeats unfinished work; it takes effect once.
     """
 
     def on_signal(number: int, _frame: object) -> None:
@@ -27,7 +27,7 @@ def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> Non
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process though threads still wait for something; everything must be closed by now."""
+    """Ends the process although threads still wait; close everything before."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""SQL: statements of `lakelog sql` and `catalog.sql(...)`, read by a grammar of ours, queries by sqlglot and DuckDB."""
+"""SQL: the statements of `lakelog sql` and `catalog.sql(...)`. A grammar of ours reads them; DuckDB runs queries."""
 
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement

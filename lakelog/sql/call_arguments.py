@@ -1,4 +1,4 @@
-"""What a procedure is given: by name or by place, each with a type of its own. Pure."""
+"""The arguments of a procedure: by name or by place, each with its type. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _US_PER_MS: Final = 1000
 
 
 class Kind(enum.Enum):
-    """What an argument is; the value says it to people."""
+    """The type of an argument; the value names it for people."""
 
     TEXT = "a text in quotes"
     WHOLE = "a whole number, 0 or more"
@@ -32,11 +32,11 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a procedure takes.
+    """A parameter of a procedure.
 
     Args:
-        name: As it is written.
-        kind: Of its values.
+        name: The name as it is written.
+        kind: The type of its values.
         required: Whether it must be given.
     """
 
@@ -46,12 +46,12 @@ class Parameter:
 
 
 def read_arguments(call: Call, parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """The values by the parameters' names; those that were not given, or were NULL, are left out. Pure.
+    """The values by the parameters' names, without those that were not given or were NULL. Pure.
 
     Times are milliseconds since the epoch.
 
     Raises:
-        InvalidArgument: One is not known, given twice or missing, or has a value that does not fit; shows the place.
+        InvalidArgument: An argument is unknown, given twice or missing, or its value does not fit; shows the place.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     known = ", ".join(_describe(parameter) for parameter in parameters)
@@ -100,7 +100,7 @@ def _refuse(source: Source, syntax: Syntax, explanation: str) -> NoReturn:
 
 
 def _coerce(constant: Constant, kind: Kind) -> Any:
-    """A value as Python has it; ValueError says what to do where it does not fit."""
+    """A value as Python has it; if it does not fit, the ValueError says what to do."""
     value, data_type = constant.value, constant.type
     is_text, is_whole = pt.is_string(data_type), pt.is_integer(data_type)
     if kind is Kind.TIME and pt.is_timestamp(data_type):

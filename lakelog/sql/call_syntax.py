@@ -1,4 +1,4 @@
-"""CALL: the name of a procedure and what it is given, as they were written. Pure."""
+"""CALL: a procedure's name and its arguments as they were written. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _EXAMPLE = "CALL sys.compact(table => 'shop.orders')"
 
 
 def parse_call(reader: WordReader) -> Call:
-    """Read what stands behind CALL.
+    """Read what follows CALL.
 
     Raises:
         InvalidArgument: It cannot be read; shows the place.
@@ -22,11 +22,11 @@ def parse_call(reader: WordReader) -> Call:
         reader.source.fail(start, f"Procedures are in the schema sys, not in '{schema[:80]}': {_EXAMPLE}.")
     name_at = reader.peek().start
     name = reader.take_identifier("a procedure")
-    reader.expect("(", then=f"What a procedure is given stands in parentheses: {_EXAMPLE}.")
+    reader.expect("(", then=f"The arguments of a procedure are written in parentheses: {_EXAMPLE}.")
     arguments: list[CallArgument] = []
     while not reader.accept(")"):
         if arguments:
-            reader.expect(",", then="What a procedure is given is separated by commas.")
+            reader.expect(",", then="The arguments of a procedure are separated by commas.")
         arguments.append(_take_argument(reader, arguments))
     reader.expect_end("CALL")
     return Call(reader.source, name, name_at, tuple(arguments))
@@ -38,5 +38,5 @@ def _take_argument(reader: WordReader, before: list[CallArgument]) -> CallArgume
         name = reader.take().text
         reader.expect("=", ">")
     elif before and before[-1].name:
-        reader.fail("Behind arguments with names all have names, as in table => 'shop.orders'.")
+        reader.fail("After an argument with a name all need names, as in table => 'shop.orders'.")
     return CallArgument(name, reader.take_value(), start)

@@ -1,4 +1,4 @@
-"""CREATE TABLE ... AS SELECT: the query gives the table its columns, then its rows."""
+"""CREATE TABLE ... AS SELECT: a query gives the new table its columns, then its rows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from lakelog.sql.statements import CreateTableAs
 
 
 def create_table_as(names: NamedTables, name: str, statement: CreateTableAs) -> WriteResult | None:
-    """Makes a table of a query's columns and writes its rows in one commit.
+    """Makes a table with a query's columns and writes the query's rows in one commit.
 
-    The table is made when the query has given its first rows, so most of what can be wrong with a query leaves none. It
-    is there without rows until they are committed. Where the query or the write fails, it is dropped.
+    The table is made after the query has returned its first rows, so most mistakes in a query leave no table. It has no
+    rows until they are committed. If the query or the write fails, the table is dropped.
 
     Args:
         names: Where the tables are.
         name: The table's full name.
-        statement: What it shall be.
+        statement: The table and the query.
 
     Returns:
-        What became of the write; None: there is such a table, and nothing was done.
+        The result of the write; None: a table of this name exists, and nothing was done.
 
     Raises:
-        AlreadyExists: There is a table of this name, and IF NOT EXISTS was not said.
-        InvalidArgument: The query cannot be run, or its columns are none of a table.
+        AlreadyExists: A table of this name exists, and the statement has no IF NOT EXISTS.
+        InvalidArgument: The query cannot run, or a table cannot have its columns.
         LakelogError: The write failed; there is no table.
     """
     from lakelog.sql.query.duckdb_query import run_query
@@ -71,7 +71,7 @@ def create_table_as(names: NamedTables, name: str, statement: CreateTableAs) -> 
     try:
         result = table.upsert(batches()) if primary_key else table.append(batches())
     except BaseException:
-        # Of a commit whose outcome is not known the rows go with the table.
+        # If the outcome of the commit is unknown, its rows disappear with the table.
         with contextlib.suppress(LakelogError):
             if catalog.table(name).uuid == table.uuid:
                 catalog.drop_table(name)
@@ -80,7 +80,7 @@ def create_table_as(names: NamedTables, name: str, statement: CreateTableAs) -> 
 
 
 def _find_columns(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
-    """The query's names of some columns, however they were written."""
+    """The query's names for some columns, in the query's upper and lower case."""
     by_name = {name.casefold(): name for name in schema.names}
     unknown = next((name for name in names if name.casefold() not in by_name), None)
     if unknown is not None:

@@ -1,4 +1,4 @@
-"""CREATE TABLE, read and written: what `to_create_sql` writes, `parse_create_table` reads back to the same table."""
+"""CREATE TABLE, read and written: `parse_create_table` reads what `to_create_sql` writes as the same table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_CONSTRAINTS: Final = (
 
 
 def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
-    """Read what follows CREATE TABLE: columns, or keys and options, and a query behind AS. Pure.
+    """Read what follows CREATE TABLE: columns, keys, options, and perhaps AS with a query. Pure.
 
     Raises:
         InvalidArgument: Shows the place.
@@ -32,10 +32,10 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.take_name()
     if reader.peek().word == "LIKE":
-        reader.fail("Columns are expected. SHOW CREATE TABLE writes those of a table; or take AS SELECT.")
+        reader.fail("Columns are expected. SHOW CREATE TABLE shows those of a table; or use AS SELECT.")
     if reader.peek().word != "(":
         return _parse_as_query(reader, name, if_not_exists)
-    reader.expect("(", then="The columns stand in parentheses.")
+    reader.expect("(", then="The columns are written in parentheses.")
     fields: list[pa.Field] = []
     primary_key: tuple[str, ...] = ()
     while True:
@@ -57,7 +57,7 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
     reader.expect(")", then="Columns are separated by commas.")
     if not fields:
         if reader.peek().word in _BEFORE_QUERY:
-            # The query says the columns; what stands in the parentheses is the key.
+            # The query gives the columns; the parentheses hold the key.
             return _parse_as_query(reader, name, if_not_exists, primary_key)
         reader.fail("A table needs at least one column.")
     declared = {field.name.casefold(): field.name for field in fields}
@@ -67,7 +67,7 @@ def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
     primary_key, partition_by = (
         tuple(declared.get(column.casefold(), column) for column in columns) for columns in (primary_key, partition_by)
     )
-    # The key's columns are NOT NULL whether that is written or not.
+    # The key's columns are always NOT NULL, written or not.
     fields = [field.with_nullable(field.nullable and field.name not in primary_key) for field in fields]
     reader.expect_end("CREATE TABLE")
     return CreateTable(name, pa.schema(fields), primary_key, partition_by, options, comment, if_not_exists)
@@ -84,7 +84,7 @@ def _parse_as_query(
     partition_by, options, comment = _take_clauses(reader, ends_with_query=True)
     primary_key = _merge_keys(reader, options, "primary-key", "PRIMARY KEY", primary_key)
     partition_by = _merge_keys(reader, options, "partition", "PARTITIONED BY", partition_by)
-    reader.expect("AS", then="The query stands behind AS: it tells the columns. PRIMARY KEY comes first.")
+    reader.expect("AS", then="The query follows AS and gives the columns. PRIMARY KEY comes before it.")
     if reader.peek().word not in ("SELECT", "WITH", "FROM", "("):
         reader.fail("A SELECT is expected.")
     query = Query(reader.rest_as_query())
@@ -95,7 +95,7 @@ def take_options(reader: WordReader) -> dict[str, str]:
     """Read `('key' = 'value', ...)`. Pure.
 
     Raises:
-        InvalidArgument: Shows the place; also for a key that is there twice.
+        InvalidArgument: The text cannot be read, or a key occurs twice; shows the place.
     """
     reader.expect("(", then="Options are written ('key' = 'value', ...).")
     options: dict[str, str] = {}
@@ -119,12 +119,12 @@ def to_create_sql(
 
     Args:
         name: The table's name.
-        schema: Its columns and keys; comments of columns under `comment` in their metadata.
-        options: By key; written in their order by key.
-        comment: The table's.
+        schema: Its columns and keys; the comments of columns are in their metadata under `comment`.
+        options: The options by key; the statement lists them sorted by key.
+        comment: The table's comment.
 
     Returns:
-        Several lines without a semicolon. Reading it gives the same columns, keys, options and comments.
+        Several lines without a semicolon. Read again, they give the same columns, keys, options and comments.
     """
     lines = [_column_text(field) for field in schema.arrow]
     if schema.primary_key:
@@ -141,14 +141,14 @@ def to_create_sql(
 
 
 def quote_name(name: str) -> str:
-    """A name as it is written in SQL: in back-quotes unless it is a plain word."""
+    """A name in SQL: in back-quotes unless it is a plain word."""
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in _NOT_COLUMNS:
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
 def quote_text(text: str) -> str:
-    """A text as it is written in SQL."""
+    """A text as a literal of SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -205,7 +205,7 @@ def _take_clauses(reader: WordReader, *, ends_with_query: bool = False) -> tuple
             reader.take()
             options = take_options(reader)
         elif reader.accept("USING", "LAKELOG"):
-            # As Spark's users say it of every table that is not Parquet by default.
+            # Spark's users write this for every table that is not Parquet by default.
             pass
         elif word in _REFUSED_CLAUSES and not (ends_with_query and word == "AS"):
             reader.fail(_REFUSED_CLAUSES[word])
@@ -216,7 +216,7 @@ def _take_clauses(reader: WordReader, *, ends_with_query: bool = False) -> tuple
 def _merge_keys(
     reader: WordReader, options: dict[str, str], key: str, clause: str, columns: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Columns of a key from its clause, or from the option in which Paimon's Spark tables have it; takes that out."""
+    """Columns of a key from its clause, or from the option that Paimon's Spark tables use, which is then removed."""
     text = options.pop(key, None)
     if text is None:
         return columns
@@ -243,7 +243,7 @@ _OPTION_WORDS: Final = frozenset({"WITH", "TBLPROPERTIES", "OPTIONS"})
 _REFUSED_CLAUSES: Final = {
     "USING": "Every table is a lakelog table. Leave USING out.",
     "LOCATION": "The metastore chooses where a table's files are. Leave LOCATION out.",
-    "AS": "The query tells the columns: leave them out, as in CREATE TABLE t PRIMARY KEY (a) AS SELECT. Or fill the "
+    "AS": "The query gives the columns: leave them out, as in CREATE TABLE t PRIMARY KEY (a) AS SELECT. Or fill the "
     "table by INSERT INTO.",
     "CLUSTERED": "Buckets are options: WITH ('bucket' = '4', 'bucket-key' = 'a,b').",
     "STORED": "Data files are always Parquet. Leave STORED out.",

@@ -1,9 +1,9 @@
-"""What users of Flink and of lakelog write in a query that sqlglot does not read: brought to what it reads. Pure.
+"""Rewrites what users of Flink and of lakelog write in queries and sqlglot does not read. Pure.
 
-- `t$files`, a system table, gets back-quotes, since `$` begins a parameter otherwise.
+- `t$files`, a system table, gets back-quotes, since `$` otherwise begins a parameter.
 - `FOR SYSTEM_VERSION AS OF` becomes `FOR VERSION AS OF`.
 - `t /*+ OPTIONS('scan.snapshot-id' = '3') */` becomes a mark that stays with the table in the tree. For sqlglot a hint
-  is a comment: the query would show other rows than it asks for, without a word.
+  is a comment, so the query would silently show other rows than it asks for.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MARKED: Final = re.compile(r"lakelog options ([0-9]+)")
 
 @dataclass(frozen=True)
 class ReadableQuery:
-    """A query as sqlglot reads it.
+    """A query that sqlglot can read.
 
     Args:
-        text: The query.
-        hints: Options of the tables that are marked with the place in this list.
+        text: The rewritten query.
+        hints: The options of tables; a table is marked with an index of this list.
         source: The query as it was written, for errors.
-        places: Where each hint stands in it.
+        places: The place of each hint in the source.
     """
 
     text: str
@@ -38,15 +38,15 @@ class ReadableQuery:
     places: tuple[int, ...]
 
     def fail_misplaced(self, number: int) -> None:
-        """Raises for a hint that stands behind no table."""
-        self.source.fail(self.places[number], "OPTIONS belongs directly behind the name of a table that is read.")
+        """Raises the error for a hint that follows no table."""
+        self.source.fail(self.places[number], "OPTIONS must directly follow the name of a table that is read.")
 
 
 def to_readable(sql: str) -> ReadableQuery:
-    """Bring a query to what sqlglot reads.
+    """Rewrite a query so that sqlglot can read it.
 
     Raises:
-        InvalidArgument: A hint that is not possible; shows its place.
+        InvalidArgument: A hint is not possible; shows its place.
     """
     source = Source(sql, "The statement cannot be run", "SQL_SYNTAX", MAX_STATEMENT_LENGTH)
     if "$" not in sql and "/*+" not in sql and "system_version" not in sql.casefold():
@@ -63,7 +63,7 @@ def to_readable(sql: str) -> ReadableQuery:
 
 
 def marked_hint(comments: list[str] | None) -> int | None:
-    """The number of the hint that these comments of a node of the tree hold; None: none."""
+    """The number of the hint in these comments of a tree's node; None: none."""
     for comment in comments or ():
         match = _MARKED.fullmatch(comment.strip())
         if match:
@@ -74,11 +74,11 @@ def marked_hint(comments: list[str] | None) -> int | None:
 def _changes(
     tokens: list[Token], source: Source, hints: list[dict[str, str]], places: list[int]
 ) -> Iterator[tuple[int, int, str]]:
-    """Places to change in order, each as start, end and the new text; fills in the hints."""
+    """The changes to make, in order, each as start, end and new text; also fills in the hints."""
     for i, token in enumerate(tokens):
         before = tokens[i - 1].word if i else ""
         if token.kind == "hint":
-            # Spark's hints stand behind SELECT and speak of how to run a query; DuckDB finds that out by itself.
+            # Spark's hints follow SELECT and say how to run a query; DuckDB decides that by itself.
             is_about_plan = before == "SELECT"
             if not is_about_plan:
                 places.append(token.start)
@@ -94,11 +94,11 @@ def _changes(
 
 
 def read_options(token: Token, source: Source) -> dict[str, str]:
-    """The options of a hint behind a table; InvalidArgument shows its place. Pure."""
+    """The options of a hint after a table; InvalidArgument shows its place. Pure."""
     reader = WordReader(token.text)
     if not reader.accept("OPTIONS"):
-        source.fail(token.start, "The only hint behind a table is /*+ OPTIONS('key' = 'value') */. Leave others out.")
+        source.fail(token.start, "The only hint after a table is /*+ OPTIONS('key' = 'value') */. Leave others out.")
     options = take_options(reader)
     if reader.peek().kind != "end":
-        source.fail(token.start, "The hint ends behind the parentheses of OPTIONS. Give one OPTIONS a table.")
+        source.fail(token.start, "The hint ends after the parentheses of OPTIONS. Give one OPTIONS for each table.")
     return options

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class NamedTables:
-    """The tables of a catalog, by their names in statements. For one thread.
+    """The tables of a catalog by their names in statements. For one thread.
 
     Args:
-        catalog: Where databases and tables are.
-        database: The current database; None: names of tables must have theirs, until USE.
-        is_kept: Whether further statements may come; if not, USE would change nothing and is refused.
+        catalog: Has the databases and tables.
+        database: The current database; None: names of tables need a database, until USE.
+        is_kept: Whether further statements may follow; otherwise USE would have no effect and is refused.
     """
 
     def __init__(self, catalog: CatalogTables, database: str | None = None, *, is_kept: bool = True) -> None:
@@ -30,14 +30,14 @@ class NamedTables:
         self._is_kept = is_kept
 
     def table(self, name: Name) -> Table:
-        """A table by its name; without a database it is looked up in the current one."""
+        """A table by its name; without a database the current one is used."""
         return self.catalog.table(self.full_name(name))
 
     def full_name(self, name: Name) -> str:
         """`database.table`.
 
         Raises:
-            InvalidArgument: There is neither a database in the name nor a current one.
+            InvalidArgument: The name has no database, and there is no current one.
         """
         return f"{name.database or self._current_database(f'shop.{name.table}')}.{name.table}"
 
@@ -45,7 +45,7 @@ class NamedTables:
         """The current database.
 
         Raises:
-            InvalidArgument: There is none; shows an example of how to name one.
+            InvalidArgument: There is none; the message shows an example of a name with a database.
         """
         if self.database is None:
             other = "say USE shop first" if self._is_kept else "give database='shop' with the statement"

@@ -1,7 +1,7 @@
 """The grammar of statements: one SQL text becomes a value of `statements`. Pure.
 
-Queries are told apart here and read by sqlglot later (`query`); all others are read here word by word, so that each
-error shows its place and nothing that was written is left aside in silence.
+Queries are recognised here, and sqlglot reads them later (`query`). All other statements are read here word by word, so
+that each error shows its place and no word is ignored silently.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUPPORTED: Final = (
 )
 _OTHER_WAYS: Final = {
     "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
-    "UPDATE": "Rows are changed by writing them anew: INSERT INTO, or table.upsert(rows) of the SDK.",
+    "UPDATE": "Rows are changed by writing them again: INSERT INTO, or table.upsert(rows) of the SDK.",
     "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
     "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
 }
@@ -72,7 +72,7 @@ def parse_statement(sql: str) -> Statement:
         return Query(sql)
     parse = _STATEMENTS.get(first.word)
     if parse is None:
-        # Who is told another way needs no list to find one.
+        # A message that already names another way needs no list of statements.
         reader.fail(_OTHER_WAYS.get(first.word) or f"There is no such statement. Statements are {_SUPPORTED}.")
     reader.take()
     return parse(reader)
@@ -134,9 +134,9 @@ def _take_pattern(reader: WordReader) -> str | None:
 
 def _parse_explain(reader: WordReader) -> Statement:
     if reader.peek().word in ("ANALYZE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
-        reader.fail("EXPLAIN tells what would be done and runs nothing. Leave this word out.")
+        reader.fail("EXPLAIN shows what would be done and runs nothing. Leave this word out.")
     start = reader.peek()
-    # Blanks in place of EXPLAIN, so that errors show their place in what was written.
+    # Blanks replace EXPLAIN, so that errors show their place in the original text.
     before = re.sub(r"[^\n]", " ", reader.source.text[: start.start])
     statement = None if start.kind == "end" else parse_statement(before + reader.rest_as_query())
     if not isinstance(statement, Query | Insert | CreateTableAs):
@@ -155,7 +155,7 @@ def _parse_use(reader: WordReader) -> Statement:
 def _parse_alter(reader: WordReader) -> Statement:
     reader.expect("TABLE", then="Only tables can be altered.")
     if reader.peek_words(2) == ("IF", "EXISTS"):
-        reader.fail("A table that is not there has no options to change, which is worth an error. Leave IF EXISTS out.")
+        reader.fail("ALTER TABLE always needs an existing table. Leave IF EXISTS out.")
     name = reader.take_name()
     if reader.accept("SET"):
         reader.accept("TBLPROPERTIES")
@@ -177,7 +177,7 @@ def _parse_describe(reader: WordReader) -> Statement:
     if reader.peek().word == "TABLE" and reader.peek_words(2)[1] not in ("", ";", "."):
         reader.take()
     if reader.peek().word in ("EXTENDED", "FORMATTED") and reader.peek_words(2)[1] not in ("", ";", "."):
-        reader.fail("DESCRIBE shows all there is; leave this word out.")
+        reader.fail("DESCRIBE always shows everything; leave this word out.")
     name = reader.take_name()
     reader.expect_end("DESCRIBE")
     return DescribeTable(name)
@@ -222,7 +222,7 @@ def _take_partition(reader: WordReader) -> tuple[tuple[str, Syntax], ...]:
 
 
 def _take_row(reader: WordReader) -> tuple[Syntax, ...]:
-    reader.expect("(", then="Each row of VALUES stands in parentheses.")
+    reader.expect("(", then="Each row of VALUES is written in parentheses.")
     values = [_take_row_value(reader)]
     while reader.accept(","):
         values.append(_take_row_value(reader))

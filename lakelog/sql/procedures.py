@@ -1,4 +1,4 @@
-"""The procedures of `CALL sys.name(...)`: each is a call of the SDK, whose result becomes a table."""
+"""The procedures of `CALL sys.name(...)`: each is a call of the SDK whose result becomes a table."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Procedure:
     """A procedure.
 
     Args:
-        parameters: What it takes, in the order of places.
-        run: Does it with the table and the other arguments.
+        parameters: Its parameters, in the order of places.
+        run: Runs it with the table and the other arguments.
     """
 
     parameters: tuple[Parameter, ...]
@@ -40,8 +40,8 @@ def run_call(names: NamedTables, call: Call) -> pa.Table:
     """Runs a procedure.
 
     Raises:
-        InvalidArgument: There is no such procedure, or what it is given does not fit; shows the place.
-        LakelogError: Whatever the SDK's call of the same meaning raises.
+        InvalidArgument: There is no such procedure, or its arguments do not fit; shows the place.
+        LakelogError: An error of the corresponding SDK call.
     """
     procedure = PROCEDURES.get(call.name.lower())
     if procedure is None:
@@ -171,4 +171,4 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "delete_consumer": Procedure((_TABLE, Parameter("consumer_id", Kind.TEXT, required=True)), _delete_consumer),
 }
-"""By name."""
+"""The procedures by name."""

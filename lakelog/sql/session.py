@@ -1,4 +1,4 @@
-"""Carrying out statements: each becomes calls of the SDK; a SELECT is run by DuckDB over scans."""
+"""Executes statements: each becomes calls of the SDK; DuckDB runs a SELECT over scans."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ _MAX_SHOWN: Final = 20
 
 @dataclass(frozen=True, repr=False)
 class SqlResult:
-    """What came of a statement.
+    """The result of a statement.
 
     Args:
-        message: What was done, one sentence; empty for what returns rows.
-        rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for what returns none.
+        message: What was done, in one sentence; empty for a statement that returns rows.
+        rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for a statement that returns none.
         table: The full name of the table that an INSERT wrote to; None for all else.
-        snapshot_id: The snapshot that an INSERT made; None for all else, and where there were no rows.
+        snapshot_id: The snapshot that an INSERT made; None for all else, and if there were no rows.
     """
 
     message: str = ""
@@ -93,7 +93,7 @@ class SqlResult:
         return to_polars(self.to_arrow)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream, so that a result may be given to whatever takes one, also to a write."""
+        """The rows as an Arrow stream, so that any consumer of one takes the result, also a write."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
@@ -108,12 +108,12 @@ class SqlResult:
 
 
 class SqlSession(NamedTables):
-    """Statements one after the other, with a current database. For one thread.
+    """Executes statements one after the other, with a current database. For one thread.
 
     Args:
-        catalog: Where databases and tables are.
-        database: The current database; None: names of tables must have theirs, until USE.
-        is_kept: Whether further statements may come; if not, USE would change nothing and is refused.
+        catalog: Has the databases and tables.
+        database: The current database; None: names of tables need a database, until USE.
+        is_kept: Whether further statements may follow; otherwise USE would have no effect and is refused.
     """
 
     def execute(self, sql: str, params: Parameters | None = None) -> SqlResult:
@@ -121,18 +121,18 @@ class SqlSession(NamedTables):
 
         Args:
             sql: The statement.
-            params: Values of its `:name` places.
+            params: The values of its `:name` parameters.
 
         Raises:
             InvalidArgument: It cannot be read or does not fit; shows the place, or names table and column.
             NotFound: A database, table or snapshot does not exist.
-            LakelogError: Whatever the SDK's call of the same meaning raises.
+            LakelogError: An error of the corresponding SDK call.
         """
         check_text(sql, "statement", "SELECT * FROM shop.orders")
         return self.run(parse_statement(sql if params is None else bind_parameters(to_source(sql), params)))
 
     def run(self, statement: Statement) -> SqlResult:
-        """Carries out a statement that has been read; errors as of `execute`."""
+        """Executes a parsed statement; errors as in `execute`."""
         match statement:
             case Query():
                 from lakelog.sql.query.duckdb_query import run_query
@@ -185,7 +185,7 @@ class SqlSession(NamedTables):
                 f"or run them all in one lakelog.sql.SqlSession(catalog, '{name}').",
                 reason="NO_DATABASE",
             )
-        # Asks for its tables, so that a wrong name is told here and not by the next statement.
+        # Lists its tables, so that a wrong name is an error here and not in the next statement.
         self.catalog.tables(name)
         self.database = name
         return SqlResult(f"The current database is {name}.")
@@ -201,13 +201,13 @@ class SqlSession(NamedTables):
             if_not_exists=statement.if_not_exists,
             comment=statement.comment,
         )
-        return SqlResult(f"Table {table.name} {'is there' if statement.if_not_exists else 'created'}.")
+        return SqlResult(f"Table {table.name} {'exists now' if statement.if_not_exists else 'created'}.")
 
     def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
         name = self.full_name(statement.name)
         made = create_table_as(self, name, statement)
         if made is None:
-            return SqlResult(f"Table {name} is there; nothing was written to it.")
+            return SqlResult(f"Table {name} exists already; nothing was written to it.")
         wrote = "the query gave no rows" if made.snapshot_id is None else f"snapshot {made.snapshot_id} written"
         return SqlResult(f"Table {name} created, {wrote}.", table=name, snapshot_id=made.snapshot_id)
 
@@ -228,11 +228,11 @@ class SqlSession(NamedTables):
         else:
             rows = self._query_rows(statement.rows, fields, read)
         if statement.overwrite:
-            # Rows that a query took from the table itself: what others have added since would go without a trace.
+            # The rows may come from the table itself: rows that others have added since would be lost silently.
             guards = guards.meet(Guards(if_snapshot=read.get(table.uuid)))
         commit: CommitOptions = {"if_snapshot": guards.if_snapshot, "if_unchanged": guards.if_unchanged}
         if statement.overwrite:
-            # As Spark's sink: without PARTITION only the partitions that the rows lie in are replaced.
+            # As in Spark's sink: without PARTITION, only the partitions of the new rows are replaced.
             dynamic = "dynamic" if bool(table.partition_by) and options.get(DYNAMIC_PARTITION_OVERWRITE) else None
             result = table.overwrite(rows, partition or dynamic, **commit)
         else:
@@ -271,8 +271,8 @@ class SqlSession(NamedTables):
             names = ", ".join(field.name for field in fields)
             given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
             raise InvalidArgument(
-                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or "
-                "name the columns behind the table."
+                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns "
+                "after the table."
             )
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
         batches = (
@@ -285,7 +285,7 @@ class SqlSession(NamedTables):
 
 
 def _list_like(column: str, names: Sequence[str], pattern: str | None) -> SqlResult:
-    """The names that a pattern of LIKE matches, in upper or lower case; None: all. `*` is as `%`, as Spark has it."""
+    """The names that match a pattern of LIKE, in upper or lower case; None: all. `*` means `%`, as in Spark."""
     if pattern is not None:
         signs = {"%": ".*", "*": ".*", "_": "."}
         matches = re.compile("".join(signs.get(sign) or re.escape(sign) for sign in pattern), re.IGNORECASE)
@@ -305,15 +305,15 @@ def _write_options(statement: Insert) -> WriteOptions:
     options = WriteOptions(statement.options)
     if options.get(COMMIT_USER) is not None:
         raise InvalidArgument(
-            f"'{COMMIT_USER.key}' makes a write happen once only together with a number, which INSERT has no place "
-            "for. Write by the SDK with writer= and identifier=, or leave it out.",
+            f"'{COMMIT_USER.key}' needs an identifier for each write, and INSERT cannot give one. Write with the SDK "
+            "(writer= and identifier=), or leave the option out.",
             metadata={"option": COMMIT_USER.key},
         )
     return options
 
 
 def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:
-    """A column of a query as it is written: a decimal, which 1.5 is, becomes the nearest DOUBLE, as in VALUES."""
+    """The type in which a query's column is written: a decimal (1.5) becomes the nearest DOUBLE, as in VALUES."""
     is_decimal = pa.types.is_decimal(given.type) and pa.types.is_floating(target.type)
     return pa.field(target.name, target.type if is_decimal else given.type)
 

@@ -1,4 +1,4 @@
-"""What SQL statements say, as values: made by `parser`, carried out by `session`."""
+"""SQL statements as values: made by `parser`, executed by `session`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.format.filter.tokens import Source
 
 @dataclass(frozen=True)
 class Name:
-    """A table's name; without a database it is the session's."""
+    """A table's name; without a database, the session's current one is meant."""
 
     database: str | None
     table: str
@@ -42,14 +42,14 @@ class DropDatabase:
 
 @dataclass(frozen=True)
 class ShowDatabases:
-    """SHOW DATABASES; None: whatever their names are."""
+    """SHOW DATABASES; None: without a pattern."""
 
     pattern: str | None = None
 
 
 @dataclass(frozen=True)
 class ShowTables:
-    """SHOW TABLES; None: of the session's database, whatever their names are."""
+    """SHOW TABLES; None: of the session's database, or without a pattern."""
 
     database: str | None = None
     pattern: str | None = None
@@ -57,7 +57,7 @@ class ShowTables:
 
 @dataclass(frozen=True)
 class UseDatabase:
-    """USE: names without a database are in this one from now on."""
+    """USE: from now on, names without a database belong to this one."""
 
     name: str
 
@@ -67,12 +67,12 @@ class CreateTable:
     """CREATE TABLE.
 
     Args:
-        name: Of the new table.
+        name: The new table's name.
         schema: Its columns with canonical types; comments in the fields' metadata under `comment`.
         primary_key: Names of the key's columns in order.
         partition_by: Names of the partition columns in order.
-        options: By key.
-        comment: What it is for.
+        options: The options by key.
+        comment: The table's comment.
         if_not_exists: A table of this name is no error.
     """
 
@@ -90,13 +90,13 @@ class CreateTableAs:
     """CREATE TABLE ... AS SELECT.
 
     Args:
-        name: Of the new table.
-        query: What gives it its columns and rows.
+        name: The new table's name.
+        query: The query for its columns and rows.
         primary_key: Names of the key's columns in order.
         partition_by: Names of the partition columns in order.
-        options: By key.
-        comment: What it is for.
-        if_not_exists: A table of this name is no error; nothing is read or written then.
+        options: The options by key.
+        comment: The table's comment.
+        if_not_exists: A table of this name is no error; then nothing is read or written.
     """
 
     name: Name
@@ -160,13 +160,13 @@ class Insert:
 
     Args:
         name: The table.
-        rows: What is written.
-        columns: Which columns the rows have, in their order; empty: all.
-        overwrite: Replace what is there.
-        partition: Values of partition columns, as they were written, which all rows get; with `overwrite` the partition
-            that is replaced.
-        source: The text that `partition` stands in.
-        options: Of the write, from a hint behind the table's name.
+        rows: The new rows.
+        columns: The columns of the rows, in their order; empty: all.
+        overwrite: Replace existing rows.
+        partition: Values of partition columns, as they were written, for all rows; with `overwrite`, the partition to
+            replace.
+        source: The text that contains `partition`.
+        options: The options of the write, from a hint after the table's name.
     """
 
     name: Name
@@ -187,11 +187,11 @@ class Explain:
 
 @dataclass(frozen=True)
 class CallArgument:
-    """What a procedure is given.
+    """An argument of a procedure.
 
     Args:
-        name: Of the parameter; empty: it is known by its place.
-        value: As it was written.
+        name: The parameter's name; empty: the place decides.
+        value: The value as it was written.
         start: Its place in the text.
     """
 
@@ -206,9 +206,9 @@ class Call:
 
     Args:
         source: The text.
-        name: Of the procedure.
+        name: The procedure's name.
         start: Its place in the text.
-        arguments: In their order.
+        arguments: The arguments in their order.
     """
 
     source: Source

@@ -1,8 +1,8 @@
 """The rows of VALUES, with the types of the columns they are written to.
 
-A constant is taken where it stays what it is: a whole number in any column of numbers that holds it, a decimal in a
-DOUBLE as the nearest one (0.1 has no other), a text in a date column where it is a date. Nothing is rounded or cut
-otherwise.
+A constant is accepted if it keeps its value: a whole number in any column of numbers that can hold it, a decimal in a
+DOUBLE as the nearest one (0.1 has no exact one), a text in a date column if it is a date. Otherwise nothing is rounded
+or cut.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _NESTED: Final = {"array": "an array", "map": "a map", **dict.fromkeys(("struct"
 
 
 def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
-    """Give the rows of VALUES the types of the columns. Pure.
+    """Gives the rows of VALUES the types of the columns. Pure.
 
     Args:
-        values: As they were written.
+        values: The rows as they were written.
         fields: The columns, in the order of the values.
 
     Raises:
-        InvalidArgument: Another number of values, or one that does not fit; shows the place, the column and its type.
+        InvalidArgument: A row has another number of values, or one that does not fit; shows the place, the column and
+            its type.
     """
     columns: list[list[Any]] = [[] for _ in fields]
     for number, row in enumerate(values.rows, 1):
@@ -47,8 +48,8 @@ def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
             wanted = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
             values.source.fail(
                 row[0].start,
-                f"Row {number} has {given} for {wanted} ({names}). Give one value a column, or "
-                "name the columns behind the table.",
+                f"Row {number} has {given} for {wanted} ({names}). Give one value for each column, or name the columns "
+                "after the table.",
             )
         for column, field, syntax in zip(columns, fields, row, strict=True):
             column.append(to_value(values.source, syntax, field))
@@ -59,7 +60,7 @@ def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
 
 
 def to_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
-    """A constant as a Python value that pyarrow takes for the field's type. Pure.
+    """A constant as a Python value that pyarrow accepts for the field's type. Pure.
 
     Raises:
         InvalidArgument: It does not fit; shows the place.

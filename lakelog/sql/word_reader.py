@@ -1,4 +1,4 @@
-"""Reading the words of a statement one after the other, with errors that show their place."""
+"""Reads the words of a statement one after the other, with errors that show their place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from lakelog.format.filter.tokens import Source, Token, split_tokens
 from lakelog.sql.statements import Name
 
 MAX_STATEMENT_LENGTH: Final = 16 << 20
-"""Characters of one statement; INSERT ... VALUES is for small amounts of rows."""
+"""The most characters of one statement; INSERT ... VALUES is for few rows."""
 
 
 def to_source(sql: str) -> Source:
-    """A statement's text, as messages speak of it."""
+    """A statement's text, for messages."""
     remedy = "Write rows by the SDK, as Arrow data."
     return Source(sql, "The statement cannot be run", "SQL_SYNTAX", MAX_STATEMENT_LENGTH, remedy)
 
 
 class WordReader:
-    """The words of one statement, and the place that reading has come to.
+    """The words of one statement, and the current place of the reader.
 
     Args:
         sql: One statement; a semicolon may end it.
@@ -36,7 +36,7 @@ class WordReader:
         self._next = 0
 
     def peek(self) -> Token:
-        """The next word, which is not taken."""
+        """The next word, without taking it."""
         return self._tokens[self._next]
 
     def peek_words(self, count: int) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class WordReader:
         return found
 
     def expect(self, *words: str, then: str = "") -> None:
-        """Takes these words; `then` says what they are for."""
+        """Takes these words; `then` says what must follow, for the message."""
         for word in words:
             if not self.accept(word):
                 self.fail(f"'{word}' is expected. {then}".rstrip())
@@ -77,7 +77,7 @@ class WordReader:
         return self.take().text
 
     def take_name(self) -> Name:
-        """Takes a table's name, with its database or without."""
+        """Takes a table's name, with or without its database."""
         first = self.take_identifier("a table")
         if not self.accept("."):
             return Name(None, first)
@@ -88,7 +88,7 @@ class WordReader:
 
     def take_identifiers(self, what: str) -> tuple[str, ...]:
         """Takes names in parentheses."""
-        self.expect("(", then=f"Names of {what} stand in parentheses.")
+        self.expect("(", then=f"Names of {what} are written in parentheses.")
         names = [self.take_identifier("a column")]
         while self.accept(","):
             names.append(self.take_identifier("a column"))
@@ -98,7 +98,7 @@ class WordReader:
     def take_text(self, what: str) -> str:
         """Takes a text in quotes."""
         if self.peek().kind != "text":
-            self.fail(f"{what} stands in single quotes.")
+            self.fail(f"{what} is written in single quotes.")
         return self.take().text
 
     def take_value(self) -> Syntax:
@@ -109,7 +109,7 @@ class WordReader:
         return syntax
 
     def take_type(self) -> tuple[str, int]:
-        """Takes a type's text up to what cannot belong to it; returns it and its place."""
+        """Takes a type's text up to a word that cannot belong to it; returns the text and its place."""
         start = end = self.peek().start
         depth = 0
         while (token := self.peek()).kind != "end":
@@ -121,7 +121,7 @@ class WordReader:
         return self.source.text[start:end], start
 
     def rest_as_query(self) -> str:
-        """All text from the next word on, in which hints are the query's affair."""
+        """The whole text from the next word on; hints in it belong to the query."""
         self._refuse_hints()
         return self.source.text[self.peek().start :]
 
@@ -137,7 +137,7 @@ class WordReader:
         for hint in self._hints:
             if hint.start < self.peek().start:
                 self.fail(
-                    "Hints are possible only behind a table that a query reads or INSERT writes. Leave it out.", hint
+                    "Hints are possible only after a table that a query reads or INSERT writes. Leave it out.", hint
                 )
 
     def fail(self, explanation: str, token: Token | None = None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What users' tests, and ours, may use: a real lakelog in a folder."""
+"""For users' tests and ours: a real lakelog in a folder."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ __all__ = ["EmbeddedStack", "embedded_stack"]
 def embedded_stack(
     folder: str | os.PathLike[str], *, services: Sequence[str] = ("metastore",), kafka: bool = False
 ) -> Iterator[EmbeddedStack]:
-    """Runs real processes for the length of a `with` block: a Postgres of its own, and services on free ports.
+    """Runs real processes for the length of a `with` block: its own Postgres, and services on free ports.
 
-    Needs the extra `embedded`. What dies stays dead until `stack.restart(name)`.
+    Needs the extra `embedded`. A dead component stays dead until `stack.restart(name)`.
 
     Args:
-        folder: Where data, warehouse and logs stand, for instance pytest's `tmp_path`.
+        folder: The folder for data, warehouse and logs, for instance pytest's `tmp_path`.
         services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor`, `reader` and
             `publisher`.
-        kafka: Whether a Kafka broker runs as well, as the component `kafka`. A machine's first one fetches Kafka's
-            jars (44 MB) into the user's cache folder.
+        kafka: Whether a Kafka broker runs as well, as the component `kafka`. The first one on a machine downloads
+            Kafka's jars (44 MB) into the user's cache folder.
 
     Yields:
         The running stack: `target` for `lakelog.connect`, `reader_target` for its `reader`, `kafka` (bootstrap
             servers), `database_url`, `warehouse`, `logs`, and `restart`, `kill`, `pause` and `resume` by name.
 
     Raises:
-        InvalidArgument: A service that is not known.
-        Unavailable: A component did not start; the message has its last words. Or Kafka's jars could not be fetched.
+        InvalidArgument: A service is unknown.
+        Unavailable: A component did not start, and the message has the last lines of its log; or Kafka's jars could not
+            be downloaded.
     """
     with EmbeddedStack(Path(folder), services=services, kafka=kafka) as stack:
         yield stack

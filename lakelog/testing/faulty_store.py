@@ -1,4 +1,4 @@
-"""A store that fails when it is told to, around any other one."""
+"""A store around any other one, which fails on command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Operation = Literal["create", "commit", "open_input", "delete"]
 
 
 class FaultyStore:
-    """Passes everything on, and raises Unavailable at chosen operations.
+    """Passes all operations on, and raises Unavailable at chosen ones.
 
     Args:
         inner: The store that does the work.
@@ -26,15 +26,15 @@ class FaultyStore:
         self._lock = threading.Lock()
         self._countdown: dict[Operation, int] = {}
         self.failures: list[tuple[Operation, str]] = []
-        """What failed so far: the operation and the path."""
+        """The failures so far: the operation and the path."""
 
     def fail_at(self, operation: Operation, number: int) -> None:
-        """Lets the operation fail at its `number`-th call from now (from 1), and at each one after it."""
+        """Makes the operation fail at its `number`-th call from now (from 1), and at each one after it."""
         with self._lock:
             self._countdown[operation] = number
 
     def heal(self) -> None:
-        """Lets nothing fail any more."""
+        """Ends all failures."""
         with self._lock:
             self._countdown.clear()
 
@@ -59,7 +59,7 @@ class FaultyStore:
         return self.inner.delete(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes objects, or fails before the one whose turn it is."""
+        """Removes objects, or fails before one of them."""
         for path in paths:
             self.delete(path)
 
@@ -109,5 +109,5 @@ class FaultyWriter:
         return self._inner.commit()
 
     def abort(self) -> None:
-        """Takes back what was written."""
+        """Discards the written bytes."""
         self._inner.abort()

@@ -1,7 +1,7 @@
-"""Holds what writers did against what readers saw. Pure: it knows nothing of how either came about.
+"""Compares what writers did with what readers saw. Pure: it does not know how either was recorded.
 
-Every value is unique over the whole history, so that each one found in a table tells which write it came from. A write
-is a commit of values to one or more tables; writers number theirs, and a write that is repeated keeps its number.
+Every value is unique over the whole history, so each value in a table shows which write it came from. A write is a
+commit of values to one or more tables. Writers number theirs, and a repeated write keeps its number.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Write:
 
     Args:
         writer: Its name.
-        identifier: Its number of this write.
+        identifier: The writer's number of this write.
         values: What it wrote, by table.
-        outcome: What it was told at last; `refused` means that it is certain that nothing happened; who died before an
-            answer was told `unknown`.
-        began_s: When it first asked, on a clock that all writers share.
-        ended_s: When it was told; None: never.
+        outcome: The last answer; `refused` means that certainly nothing happened; if the writer died before an answer,
+            it is `unknown`.
+        began_s: When the writer first sent it, on a clock that all writers share.
+        ended_s: When the last answer came; None: never.
     """
 
     writer: str
@@ -76,14 +76,14 @@ class Finding:
 
 
 def check_history(writes: Sequence[Write], seen: Sequence[SeenSnapshot]) -> list[Finding]:
-    """Finds all that is wrong with a history.
+    """Finds all violations in a history.
 
     Args:
-        writes: Everything that was ever asked for; a write that was repeated stands here once.
+        writes: Every write that was ever sent; a repeated write occurs once.
         seen: Every snapshot of every table, from the first on.
 
     Returns:
-        What is wrong; empty for a history in which every acknowledged write took effect exactly once, whole, in an
+        The violations; empty for a history in which every acknowledged write took effect exactly once, whole, in an
         order that fits what the writers knew of each other.
     """
     return [
@@ -129,7 +129,7 @@ def _check_wholeness(writes: Sequence[Write], seen: Sequence[SeenSnapshot]) -> I
 
 
 def _check_order(writes: Sequence[Write], seen: Sequence[SeenSnapshot]) -> Iterator[Finding]:
-    """A writer's writes follow its numbers, and a write that was acknowledged comes before all that began later."""
+    """A writer's writes follow its numbers, and an acknowledged write comes before all that began later."""
     first_of = {
         (snapshot.table, value): snapshot.snapshot_id for snapshot in reversed(seen) for value in snapshot.values
     }

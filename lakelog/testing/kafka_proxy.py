@@ -1,7 +1,7 @@
-"""A proxy before a Kafka broker that knows the ends of transactions: it delays them, repeats them, loses their answers.
+"""A proxy for a Kafka broker that detects ends of transactions: it can delay or repeat them, or lose their answers.
 
-It reads just enough of the protocol: the length, the key and the correlation id of each request. Brokers tell clients
-where to connect, so that answers which say so are changed to name the proxy. For plaintext listeners.
+It parses only a part of the protocol: the length, the key and the correlation id of each request. Brokers tell clients
+which address to connect to, so the proxy puts its own address into such answers. For plaintext listeners.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NAMES_BROKERS: Final = frozenset({3, 10, 60})
 
 _ANSWER_TIMEOUT_S: Final = 10.0
 _END_TXN_FLEXIBLE: Final = 3
-"""From this version on answers have tagged fields in their header."""
+"""From this version on, the headers of answers have tagged fields."""
 
 
 @dataclass(frozen=True)
 class EndRequest:
-    """An end of a transaction as it stands on the wire, its length included."""
+    """The end of a transaction as on the wire, its length included."""
 
     frame: bytes
 
     @property
     def version(self) -> int:
-        """Of the request."""
+        """The version of the request."""
         return int.from_bytes(self.frame[6:8], "big")
 
 
 class _Frames:
-    """Pieces of a stream become whole messages, each with its length."""
+    """Joins pieces of a stream to whole messages, each with its length."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -57,15 +57,15 @@ class _Frames:
 
 
 class _Conversation:
-    """What one connection has said and asked."""
+    """The state of one connection."""
 
     def __init__(self) -> None:
         self.requests: Final = _Frames()
         self.answers: Final = _Frames()
         self.asked: Final[dict[int, int]] = {}
-        """Keys of requests without an answer so far, by correlation id."""
+        """The keys of requests without an answer, by correlation id."""
         self.loses: Final[set[int]] = set()
-        """Correlation ids of requests whose answers are lost."""
+        """The correlation ids of requests whose answers are lost."""
 
 
 class KafkaProxy(TcpProxy):
@@ -73,7 +73,7 @@ class KafkaProxy(TcpProxy):
 
     Args:
         port: The broker's port.
-        host: The broker's host, as it advertises itself; as long as `127.0.0.1`, whose place it takes in answers.
+        host: The broker's host, as it advertises itself; the same length as `127.0.0.1`, which replaces it in answers.
     """
 
     def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
@@ -95,45 +95,45 @@ class KafkaProxy(TcpProxy):
 
     @property
     def ends(self) -> int:
-        """How many ends of transactions clients have sent, repeated ones included."""
+        """How many ends of transactions clients have sent, repeats included."""
         return self._ends
 
     @property
     def held(self) -> int:
-        """How many ends of transactions are kept back and may still come late."""
+        """How many ends of transactions are held back and may still arrive late."""
         return len(self._held)
 
     # Faults
 
     def hold_ends(self, count: int = 1) -> None:
-        """Keeps back the next so many ends of transactions, and cuts the connections on which they came.
+        """Holds the next `count` ends of transactions back, and cuts their connections.
 
-        Clients repeat them, and those pass. `release_ends` lets what was kept back arrive.
+        Clients repeat them, and the repeats pass. `release_ends` delivers the ones held back.
         """
         with self._end_lock:
             self._holds = count
 
     def lose_end_answers(self, count: int = 1) -> None:
-        """Passes the next so many ends of transactions on; their answers are lost, and the connections cut."""
+        """Passes the next `count` ends of transactions on, loses their answers, and cuts their connections."""
         with self._end_lock:
             self._loses = count
 
     def delay_ends(self, seconds: float) -> None:
-        """Holds each end of a transaction back for so long; it stays in its place on its connection."""
+        """Delays each end of a transaction by so long; it keeps its place on its connection."""
         self._end_delay_s = seconds
 
     def release_ends(self) -> list[int]:
-        """Lets all that was kept back arrive at the broker, on connections of its own, as packets that took a detour.
+        """Delivers all ends held back to the broker, on their own connections, like packets that took a detour.
 
         Returns:
-            What the broker said to each: Kafka's error codes, 0 where it took effect, or had before.
+            The broker's answer to each: Kafka's error codes; 0 if it took effect, now or before.
         """
         with self._end_lock:
             held, self._held = self._held, []
         return [_deliver(self._broker, request) for request in held]
 
     def heal(self) -> None:
-        """Ends all faults; what was kept back never arrives."""
+        """Ends all faults; the ends held back never arrive."""
         with self._end_lock:
             self._holds = self._loses = 0
             self._end_delay_s = 0.0

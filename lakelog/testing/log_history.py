@@ -1,7 +1,7 @@
-"""Holds what a plain consumer saw of a table's log against what the table's snapshots are. Pure, in columns.
+"""Compares what a plain consumer saw of a table's log with the table's snapshots. Pure, in columns.
 
-It knows nothing of how either came about: `lakelog.testing.log_recording` reads what a consumer wrote down and what the
-table says of itself.
+It does not know how either was recorded: `lakelog.testing.log_recording` reads the consumer's recording and the table's
+own data.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ RECORDS_SCHEMA: Final = pa.schema(
         ("seen_ms", pa.int64()),
     ]
 )
-"""What was seen: place, headers (NULL where a record has none), the key as text (NULL: none), what tells the row from
-all others as text (of deletes it is not looked at), when the broker took it and when the consumer saw it."""
+"""The records that were seen: place, headers (NULL if a record has none), the key as text (NULL: none), the text that
+identifies the row (unused for deletes), when the broker appended it, and when the consumer saw it."""
 
 SNAPSHOTS_SCHEMA: Final = pa.schema(
     [("snapshot", pa.int64()), ("uuid", pa.string()), ("committed_at_ms", pa.int64()), ("is_whole", pa.bool_())]
 )
-"""The table's snapshots that bring something to the log; `is_whole`: in one transaction, as small ones are."""
+"""The table's snapshots with rows for the log; `is_whole`: published in one transaction, as small ones are."""
 
 ROWS_SCHEMA: Final = pa.schema(
     [("snapshot", pa.int64()), ("kind", pa.string()), ("key", pa.string()), ("row", pa.string())]
 )
-"""What each snapshot is to bring to the log, texts as those of what was seen."""
+"""The rows that each snapshot must bring to the log, with texts as in `RECORDS_SCHEMA`."""
 
 STATE_SCHEMA: Final = pa.schema([("key", pa.string()), ("row", pa.string())])
 """The table as it is read; the key is NULL in append tables."""
@@ -69,11 +69,11 @@ class LogViolation(enum.Enum):
 
 @dataclass(frozen=True)
 class LogFinding:
-    """One kind of thing that is wrong.
+    """One kind of violation.
 
     Args:
-        violation: What.
-        count: How often.
+        violation: The kind.
+        count: How often it occurs.
         examples: The first few.
     """
 
@@ -96,24 +96,24 @@ def check_log(
     rows_are_merged: bool = False,
     clock_error_ms: int = 0,
 ) -> list[LogFinding]:
-    """Finds all that is wrong with a log of `log.consistency` = `transactional` that was read from its beginning.
+    """Finds all violations in a `transactional` log (`log.consistency`) that was read from its beginning.
 
-    Pure; linear but for sorting. For compacted topics, which lose records by design, use `check_replay`.
+    Pure; linear except for sorting. For compacted topics, which lose records by design, use `check_replay`.
 
     Args:
-        records: As `RECORDS_SCHEMA`, in any order; what has the same partition and offset was seen again and counts
+        records: As `RECORDS_SCHEMA`, in any order; records with the same partition and offset were seen again and count
             once.
-        snapshots: As `SNAPSHOTS_SCHEMA`, all that the table has ever had.
+        snapshots: As `SNAPSHOTS_SCHEMA`, all snapshots that the table ever had.
         rows: As `ROWS_SCHEMA`, of all these snapshots.
-        state: As `STATE_SCHEMA`, of the last published snapshot; None: do not replay, as where rows came or went
-            otherwise (INSERT OVERWRITE), or merge to something else than the last one.
-        published_until: Nothing behind this snapshot needs to be there; None: all must.
-        rows_are_merged: `rows` has the last one of each key and snapshot alone, as the files of a primary-key table do.
+        state: As `STATE_SCHEMA`, of the last published snapshot; None: no replay, because rows changed in another way
+            (INSERT OVERWRITE), or because merging yields something else than the last row.
+        published_until: Snapshots after this one need not be there; None: all must.
+        rows_are_merged: `rows` has only the last row of each key and snapshot, as in a primary-key table's files.
         clock_error_ms: By how much the database's clock may be ahead of the broker's and the consumer's.
 
     Returns:
-        What is wrong, by kind, records before rows; empty: every row of each published snapshot is there exactly
-        once, in order, whole, and never before its snapshot, and nothing else is.
+        The violations by kind, records before rows. Empty: every row of each published snapshot is there exactly
+        once, in order, whole, and never before its snapshot, and nothing else is there.
     """
     seen = _sort_by_place(records)
     places = _find_snapshots(seen, snapshots)
@@ -137,10 +137,10 @@ def check_log(
 
 
 def check_replay(records: pa.Table, state: pa.Table) -> list[LogFinding]:
-    """Applies what was seen, record by record in each partition, and compares what remains with the table. Pure.
+    """Applies the records, in the order of each partition, and compares the result with the table. Pure.
 
     Args:
-        records: As `RECORDS_SCHEMA`; may lack what a later record of its key has replaced.
+        records: As `RECORDS_SCHEMA`; records that a later one of their key replaces may be missing.
         state: As `STATE_SCHEMA`.
     """
     seen = _sort_by_place(records)
@@ -152,14 +152,14 @@ def check_replay(records: pa.Table, state: pa.Table) -> list[LogFinding]:
 
 
 def _sort_by_place(records: pa.Table) -> pa.Table:
-    """By partition and offset, each place once, the first time that it was seen."""
+    """The records by partition and offset; each place once, as it was first seen."""
     seen = records.sort_by([("partition", "ascending"), ("offset", "ascending"), ("seen_ms", "ascending")])
     partitions, offsets = seen["partition"].to_numpy(), seen["offset"].to_numpy()
     return seen.filter(pa.array(~_equals_before(partitions, offsets)))
 
 
 def _equals_before(*columns: npt.NDArray[Any]) -> Mask:
-    """Whether a row has in all columns what the row before it has."""
+    """Whether a row has the same values in all columns as the row before it."""
     same = np.ones(len(columns[0]), dtype=bool)
     same[:1] = False
     for values in columns:
@@ -168,7 +168,7 @@ def _equals_before(*columns: npt.NDArray[Any]) -> Mask:
 
 
 def _find_snapshots(seen: pa.Table, snapshots: pa.Table) -> npt.NDArray[np.int64]:
-    """For each record the row of its snapshot; -1: there is none of this number and uuid."""
+    """For each record, the index of its snapshot's row; -1: no snapshot has its number and uuid."""
     names = _join_texts(snapshots["snapshot"], snapshots["uuid"])
     found = pc.index_in(_join_texts(seen["snapshot"], seen["uuid"]), value_set=names)
     return pc.fill_null(found, -1).cast(pa.int64()).to_numpy()
@@ -191,7 +191,7 @@ def _has_headers(seen: pa.Table) -> Mask:
 
 
 def _repeats_row(seen: pa.Table, ours: Mask) -> Mask:
-    """Whether a record before it, by place, is of the same row."""
+    """Whether an earlier record, by place, belongs to the same row."""
     return ours & ~_is_first(_join_texts(seen["uuid"], seen["idx"]))
 
 
@@ -223,9 +223,9 @@ def _of_snapshot(column: pa.ChunkedArray, places: npt.NDArray[np.int64], otherwi
 
 
 def _is_split(seen: pa.Table, snapshots: pa.Table, places: npt.NDArray[np.int64]) -> Mask:
-    """Whether something stands between a record and the one before it of the same whole snapshot and partition.
+    """Whether a gap separates a record from the one before it of the same whole snapshot and partition.
 
-    It is the end of a transaction, which takes an offset: the snapshot came in two.
+    The end of a transaction takes an offset: the snapshot came in two transactions.
     """
     whole = _of_snapshot(snapshots["is_whole"], places, False).astype(bool)
     offsets = seen["offset"].to_numpy()
@@ -236,9 +236,9 @@ def _is_split(seen: pa.Table, snapshots: pa.Table, places: npt.NDArray[np.int64]
 def _find_late(
     seen: pa.Table, firsts: Mask, snapshots: pa.Table, places: npt.NDArray[np.int64], error_ms: int
 ) -> tuple[pa.Table, Mask]:
-    """The first records of rows, and which were appended when another of the same whole snapshot had been seen already.
+    """The first records of rows, and which were appended after another of the same whole snapshot had been seen.
 
-    A transaction shows its records when all of them are there: the snapshot came in two, perhaps in two partitions.
+    A transaction shows its records only when all are there: the snapshot came in two, perhaps in two partitions.
     """
     whole = _of_snapshot(snapshots["is_whole"], places, False).astype(bool)
     seen, places = seen.filter(pa.array(firsts & whole)), places[firsts & whole]
@@ -248,7 +248,7 @@ def _find_late(
 
 
 def _find_disorder(seen: pa.Table) -> tuple[pa.Table, Mask]:
-    """The records and which of them come behind one that is to come later."""
+    """The records, and which of them follow one that should come later."""
     partitions, snapshots, indexes = (seen[name].to_numpy() for name in ("partition", "snapshot", "idx"))
     after = np.zeros(seen.num_rows, dtype=bool)
     after[1:] = (snapshots[1:] < snapshots[:-1]) | ((snapshots[1:] == snapshots[:-1]) & (indexes[1:] < indexes[:-1]))
@@ -270,7 +270,7 @@ def _is_misplaced(seen: pa.Table) -> Mask:
 
 
 def _count_rows(seen: pa.Table, rows: pa.Table, rows_are_merged: bool) -> pa.Table:
-    """How often each row is to be in the log (`expected`) and how often it is (`there`)."""
+    """How often each row must be in the log (`expected`) and how often it is (`there`)."""
     if rows_are_merged:
         seen = seen.filter(pa.array(_is_last(_join_texts(seen["snapshot"], seen["key"]))))
     counts = [
@@ -287,7 +287,7 @@ def _count_rows(seen: pa.Table, rows: pa.Table, rows_are_merged: bool) -> pa.Tab
 
 
 def _to_row(table: pa.Table) -> pa.ChunkedArray:
-    """What tells the row; of deletes nothing, since they may carry whatever they like."""
+    """The text that identifies the row; NULL for deletes, whose other values may be anything."""
     return pc.if_else(pc.is_in(table["kind"], value_set=_RETRACTS), pa.scalar(None, pa.string()), table["row"])
 
 
@@ -327,7 +327,7 @@ def _to_rows(state: pa.Table) -> pa.Table:
     return pa.table([numbers, kinds, state["key"], state["row"]], schema=ROWS_SCHEMA)
 
 
-# What is said
+# Messages
 
 
 def _find_records(violation: LogViolation, seen: pa.Table, wrong: Mask) -> LogFinding | None:

@@ -1,4 +1,4 @@
-"""Both sides of what `lakelog.testing.log_history` compares: a plain consumer's recording, and the table itself."""
+"""The two inputs of `lakelog.testing.log_history`: a plain consumer's recording, and the table itself."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ LINES_SCHEMA: Final = pa.schema(
         ("value", pa.string()),
     ]
 )
-"""What a plain consumer writes down of each record."""
+"""What a plain consumer records of each record."""
 
 _STOP_S: Final = 30.0
 _BLOCK_BYTES: Final = 64 << 20
-"""A record is never larger than this: topics take a megabyte."""
+"""No record is larger than this: topics accept a megabyte."""
 
 
 class Recorder:
-    """A process that reads a topic from its beginning, knows nothing of lakelog, and writes down what it sees.
+    """A process that reads a topic from its beginning, knows nothing of lakelog, and records what it sees.
 
     Args:
         bootstrap_servers: The brokers.
-        topic: The topic; it may be made later.
-        out: The file of JSON lines that it writes; see `lakelog.testing.plain_consumer`.
+        topic: The topic; it may be created later.
+        out: The file of JSON lines to write; see `lakelog.testing.plain_consumer`.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, out: str | os.PathLike[str]) -> None:
@@ -73,7 +73,7 @@ class Recorder:
             self._process.wait()
 
     def stop(self) -> Path:
-        """Has it read on to what is the end now, waits for it, and returns what it wrote.
+        """Lets it read up to the present end, waits for that, and returns its file.
 
         Raises:
             AssertionError: It failed, or did not reach the end.
@@ -86,7 +86,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class TableSide:
-    """What a table says of itself: `SNAPSHOTS_SCHEMA`, `ROWS_SCHEMA`, `STATE_SCHEMA`."""
+    """The table's own data: `SNAPSHOTS_SCHEMA`, `ROWS_SCHEMA`, `STATE_SCHEMA`."""
 
     snapshots: pa.Table
     rows: pa.Table
@@ -101,14 +101,14 @@ def read_recording(
     row: Sequence[str],
     log_format: LogFormat = "debezium-json",
 ) -> pa.Table:
-    """Reads what a plain consumer wrote down.
+    """Reads a plain consumer's recording.
 
     Args:
-        path: Of JSON lines; a last line without its end, of a consumer that was killed, is left out.
-        schema: The table's.
-        primary_key: The table's; empty for an append table.
-        row: The columns that tell a row from all others: integers, strings and booleans.
-        log_format: Of the values.
+        path: The file of JSON lines; an incomplete last line, of a killed consumer, is left out.
+        schema: The table's schema.
+        primary_key: The table's primary key; empty for an append table.
+        row: The columns that identify a row: integers, strings and booleans.
+        log_format: The format of the values.
 
     Returns:
         As `RECORDS_SCHEMA`.
@@ -126,14 +126,14 @@ def to_records(
     row: Sequence[str],
     log_format: LogFormat = "debezium-json",
 ) -> pa.Table:
-    """Reads keys and values of what was seen; see `read_recording`. Pure.
+    """Decodes the keys and values of a recording; see `read_recording`. Pure.
 
     Args:
         lines: As `LINES_SCHEMA`.
-        schema: The table's.
-        primary_key: The table's; empty for an append table.
-        row: The columns that tell a row from all others.
-        log_format: Of the values.
+        schema: The table's schema.
+        primary_key: The table's primary key; empty for an append table.
+        row: The columns that identify a row.
+        log_format: The format of the values.
 
     Returns:
         As `RECORDS_SCHEMA`.
@@ -151,12 +151,12 @@ def to_records(
 
 
 def load_table_side(table: Table, *, row: Sequence[str], whole_rows: int) -> TableSide:
-    """Asks a table for the snapshots that bring something to its log, for their rows as files have them, and its state.
+    """Loads a table's snapshots that bring rows to its log, these rows from its files, and its state.
 
     Args:
-        table: The table, of which nothing has expired.
-        row: As of `read_recording`.
-        whole_rows: Snapshots of at most so many rows are published in one transaction.
+        table: The table; none of its snapshots may have expired.
+        row: As in `read_recording`.
+        whole_rows: A snapshot with at most so many rows is published in one transaction.
     """
     listed = [
         each for each in list_snapshots(table._context.metastore, table.uuid, None) if each.log is not LogContent.NONE
@@ -190,7 +190,7 @@ def check_recording(
     log_format: LogFormat = "debezium-json",
     published_until: int | None = None,
 ) -> list[LogFinding]:
-    """Holds a plain consumer's recording against the table as it is; see `check_log`."""
+    """Compares a plain consumer's recording with the table as it is; see `check_log`."""
     side = load_table_side(table, row=row, whole_rows=whole_rows)
     return check_log(
         read_recording(path, table.schema, table.primary_key, row=row, log_format=log_format),
@@ -210,12 +210,12 @@ def _read_json(lines: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _join_lines(texts: pa.ChunkedArray) -> bytes:
-    """One JSON text a line, in the place of NULL an empty object."""
+    """One JSON text for each line; an empty object stands for NULL."""
     return ("\n".join(pc.fill_null(texts, "{}").to_pylist()) + "\n").encode() if len(texts) else b""
 
 
 def _read_texts(texts: pa.ChunkedArray, types: Mapping[str, pa.DataType], names: Sequence[str]) -> pa.ChunkedArray:
-    """Columns of JSON objects as one text each; NULL where there is no object, or no column."""
+    """Columns of JSON objects as one text each; NULL if there is no object, or no column."""
     if not names:
         return pa.nulls(len(texts), pa.string())
     parsed = _read_json(_join_lines(texts), pa.schema([(name, types[name]) for name in names]))
@@ -224,14 +224,14 @@ def _read_texts(texts: pa.ChunkedArray, types: Mapping[str, pa.DataType], names:
 
 
 def _to_json_type(column: pa.DataType) -> pa.DataType:
-    """As which type a column's values stand in JSON."""
+    """The type of a column's values in JSON."""
     if pa.types.is_integer(column):
         return pa.int64()
     return column if pa.types.is_boolean(column) else pa.string()
 
 
 def _to_rows(rows: pa.Table, table: Table, row: Sequence[str]) -> list[pa.ChunkedArray]:
-    """Their keys and what tells them, as texts."""
+    """The keys and identifying texts of rows."""
     keys = [_join_columns(_pick(rows, table.primary_key)) if table.primary_key else pa.nulls(len(rows), pa.string())]
     return [*keys, _join_columns(_pick(rows, row))]
 
@@ -241,7 +241,7 @@ def _pick(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
 
 
 def _join_columns(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """One text for each row, NULL where all of its columns are."""
+    """One text for each row; NULL if all of its columns are NULL."""
     texts = [column.cast(pa.string()) for column in columns]
     if len(texts) == 1:
         return texts[0]

@@ -1,4 +1,4 @@
-"""A consumer that knows nothing of lakelog: reads a topic by confluent-kafka alone and writes down what it sees.
+"""A consumer that knows nothing of lakelog: reads a topic with confluent-kafka alone and records what it sees.
 
 Run it as a file, so that nothing of lakelog is imported::
 
@@ -6,8 +6,8 @@ Run it as a file, so that nothing of lakelog is imported::
 
 Each line is a record as JSON: `partition`, `offset`, `appended_ms` (by the broker), `seen_ms` (by this machine's
 clock), `snapshot` and `idx` as numbers, `uuid`, `kind`, `attempt` and `sequence` as texts, `key` and `value` as texts;
-null where there is none. It reads from the beginning, `read_committed`, until it gets SIGTERM; then on to what was the
-end at that moment, and ends. A partition that is added later is read as well.
+a missing one is null. It reads from the beginning, `read_committed`, until it gets SIGTERM. Then it reads up to the end
+at that moment, and exits. It also reads partitions that are added later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REFRESH_PARTITIONS_S = 5.0
 
 
 class Stop:
-    """Whether somebody asked for the end."""
+    """Whether a stop was requested."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -44,8 +44,8 @@ class PlainConsumer:
     Args:
         bootstrap_servers: The brokers.
         topic: The topic.
-        out: Where lines go.
-        isolation: `read_committed`, or `read_uncommitted` to see what nobody should.
+        out: The stream for the lines.
+        isolation: `read_committed`, or `read_uncommitted` to see what normal readers must not.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, out: TextIO, isolation: str = "read_committed") -> None:
@@ -57,7 +57,7 @@ class PlainConsumer:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
-                # Never used: partitions are assigned and nothing is committed.
+                # Never used: partitions are assigned, and nothing is committed.
                 "group.id": "plain-consumer",
                 "enable.auto.commit": False,
                 "isolation.level": isolation,
@@ -68,7 +68,7 @@ class PlainConsumer:
         )
 
     def run(self, stop: Stop) -> None:
-        """Writes down records until the end is asked for and reached."""
+        """Records until a stop is requested and the end is reached."""
         while not stop.is_asked:
             self._refresh_partitions()
             self._read()
@@ -89,7 +89,7 @@ class PlainConsumer:
         try:
             found = self._consumer.list_topics(self._topic, timeout=1.0).topics[self._topic].partitions
         except KafkaException:
-            # The brokers are away; what is assigned is read when they are back.
+            # The brokers are away; reading goes on when they are back.
             return
         new = set(found) - self._assigned
         if new:
@@ -101,7 +101,7 @@ class PlainConsumer:
             time.sleep(0.1)
 
     def _find_ends(self) -> dict[int, int]:
-        """Behind the last committed record and the end of its transaction, as this consumer may read."""
+        """The offsets after the last committed record and the end of its transaction, for this consumer's isolation."""
         with contextlib.suppress(KafkaException):
             return {
                 number: self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=WAIT_S)[1]
@@ -110,7 +110,7 @@ class PlainConsumer:
         raise SystemExit("the brokers did not say where the topic ends")
 
     def _read(self) -> None:
-        # More than one at once would wait for all of them, and what came first would seem to be seen later.
+        # A call for several would wait for all of them, and the first would seem to be seen later.
         messages = self._consumer.consume(num_messages=1, timeout=0.05)
         messages += self._consumer.consume(num_messages=999, timeout=0) if messages else []
         seen_ms = time.time_ns() // 1_000_000
@@ -129,7 +129,7 @@ class PlainConsumer:
 
 
 def to_line(message: Message, seen_ms: int) -> dict[str, Any]:
-    """What is written down of a record."""
+    """What the recording has of a record."""
     headers = {each[0]: each[1].decode() for each in message.headers() or () if isinstance(each[1], bytes)}
     key, value = message.key(), message.value()
     return {
@@ -154,7 +154,7 @@ def _known(number: int | None) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The process."""
+    """Runs the process."""
     parser = argparse.ArgumentParser(description="Writes down the committed records of a topic as JSON lines.")
     parser.add_argument("--bootstrap-servers", required=True, help="the brokers")
     parser.add_argument("--topic", required=True, help="the topic; it may be made later")

@@ -1,7 +1,7 @@
-"""A proxy before Postgres that knows when a transaction commits, and cuts there.
+"""A proxy for Postgres that detects commits of transactions and can cut there.
 
-It reads just enough of the protocol: `COMMIT` comes as a simple query, or as a statement that was parsed, named or not,
-and is bound; that it took effect shows in the tag of the answer.
+It parses only a part of the protocol: `COMMIT` comes as a simple query, or as a bound statement that was parsed before,
+with or without a name. The tag of the answer shows that it took effect.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _DONE: Final = re.compile(rb"C....COMMIT\x00", re.DOTALL)
 _PRESENCE: Final = re.compile(rb"(UPDATE|INTO|FROM) service\b")
 """Services report every few seconds, and such a report would take the cut that was meant for another commit."""
 _KEPT_BYTES: Final = 64
-"""The end of an answer is kept, since two pieces may share the tag."""
+"""So much of an answer's end is kept, since the tag may be split over two pieces."""
 _SSL_REQUEST: Final = struct.pack(">ii", 8, 80877103)
 
 
 class _Requests:
-    """What one client sends, message by message."""
+    """The messages of one client."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -34,11 +34,11 @@ class _Requests:
         self._reports_presence = False
 
     def has_commit(self, data: bytes) -> bool:
-        """Takes the next piece; whether a COMMIT ends in it, of anything but a service's report of its presence."""
+        """Takes the next piece; returns whether a COMMIT ends in it, of anything but a report of a service's presence."""
         self._rest += data
         found = False
         while True:
-            # The first message has no type. SSL may be asked for before it, which the server is to decline.
+            # The first message has no type. A request for SSL may precede it, which the server should decline.
             head = 1 if self._started else 0
             if len(self._rest) < head + 4:
                 return found
@@ -65,7 +65,7 @@ class _Requests:
 
 
 class PostgresProxy(TcpProxy):
-    """A `TcpProxy` before Postgres that can also cut at COMMIT; use it without TLS.
+    """A `TcpProxy` for Postgres that can also cut at COMMIT; use it without TLS.
 
     Args:
         port: The server's port.
@@ -81,25 +81,25 @@ class PostgresProxy(TcpProxy):
         super().__init__(port, host=host)
 
     def cut_at_commit(self, place: CutPlace, times: int = 1) -> None:
-        """Resets the next connections that commit something, a report of presence excepted.
+        """Resets the next connections that commit, except for reports of presence.
 
         Args:
-            place: `before_commit`: COMMIT is not passed on, so the server rolls back. `after_commit`: it is, and the
-                connection is reset when the server has committed, without its answer.
-            times: For so many commits; added to what was asked for before.
+            place: `before_commit`: COMMIT is not passed on, so the server rolls back. `after_commit`: it is passed on,
+                and the connection is reset after the server has committed, before the client gets the answer.
+            times: The number of commits; added to earlier requests.
         """
         with self._place_lock:
             self._places += [place] * times
 
     def heal(self) -> None:
-        """Ends all faults, those included that have not found their commit yet."""
+        """Ends all faults, also those that still wait for their commit."""
         with self._place_lock:
             self._places.clear()
         super().heal()
 
     @property
     def cuts_to_come(self) -> int:
-        """How many of the cuts asked for have not found their commit yet."""
+        """How many requested cuts still wait for their commit."""
         with self._place_lock:
             return len(self._places)
 
@@ -128,7 +128,7 @@ class PostgresProxy(TcpProxy):
             self._cut_link(link)
 
     def _cut_when_late(self, link: Link) -> None:
-        """A commit that the server refuses has no such answer; the connection must not hang for that."""
+        """The server may refuse a commit and never send that answer; the connection must not hang then."""
         time.sleep(5)
         if link in self._committing and not link.is_cut:
             self._committing.discard(link)

@@ -1,6 +1,6 @@
-"""A TCP proxy that does to a connection what networks do: delay it, cut it, swallow one of its directions or both.
+"""A TCP proxy that imitates faults of networks: it delays or cuts a connection, or swallows one or both directions.
 
-Stand it between a client and the metastore, or (`lakelog.testing.postgres_proxy`) between the metastore and Postgres::
+Put it between a client and the metastore, or (`lakelog.testing.postgres_proxy`) between the metastore and Postgres::
 
     with TcpProxy(stack.port) as proxy:
         catalog = lakelog.connect(proxy.target)
@@ -22,11 +22,11 @@ Direction = Literal["requests", "answers"]
 
 _CHUNK_BYTES: Final = 1 << 16
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""Linger for no time: the peer gets a reset, as from a machine that died, and not an orderly end."""
+"""With no time to linger, the peer gets a reset, as from a machine that died, and no orderly end."""
 
 
 class Link:
-    """One client's connection through the proxy, and the one to the server that belongs to it."""
+    """One client's connection to the proxy, with the proxy's connection to the server for it."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client: Final = client
@@ -40,16 +40,16 @@ class Link:
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            # Wakes the thread that reads from it, which a close alone does not.
+            # Wakes the thread that reads from it; a close alone does not.
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RD)
             end.close()
 
 
 class TcpProxy:
-    """Passes bytes on between a port of its own and another one, until a fault is asked for.
+    """Passes bytes on between its own port and another one, until a fault is requested.
 
-    All faults may be asked for from any thread while traffic flows; they hold until `heal`.
+    Any thread may request a fault while traffic flows; faults last until `heal`.
 
     Args:
         port: The server's port.
@@ -80,18 +80,18 @@ class TcpProxy:
 
     @property
     def target(self) -> str:
-        """Where the proxy listens, as `lakelog.connect` takes it."""
+        """The proxy's address, for `lakelog.connect`."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def cuts(self) -> int:
-        """How often connections were cut by a fault, so that a test can see that it took effect."""
+        """How often faults cut connections, so that a test can see their effect."""
         return self._cuts
 
     # Faults
 
     def delay(self, seconds: float) -> None:
-        """Holds every piece of data back for so long, in both directions."""
+        """Delays every piece of data by so long, in both directions."""
         self._delay_s = seconds
 
     def cut(self) -> None:
@@ -103,7 +103,7 @@ class TcpProxy:
             self._cut_link(link)
 
     def cut_after(self, count: int, direction: Direction) -> None:
-        """Resets, once, the connection on which the `count`-th byte from now passes; that byte is not passed on."""
+        """Resets, once, the connection that carries the `count`-th byte from now; that byte is not passed on."""
         with self._lock:
             self._bytes_left[direction] = count
 
@@ -113,15 +113,15 @@ class TcpProxy:
         self.cut()
 
     def lose_answers(self) -> None:
-        """Passes requests on and swallows what is answered: whatever is asked for happens, and nobody hears of it."""
+        """Passes requests on and swallows the answers: requests take effect, but no client gets an answer."""
         self._swallow(frozenset({"answers"}))
 
     def black_hole(self) -> None:
-        """Swallows everything while connections stay open, as a network does that lost its way."""
+        """Swallows everything while connections stay open, like a network without a route."""
         self._swallow(frozenset({"requests", "answers"}))
 
     def heal(self) -> None:
-        """Ends all faults. Connections that swallowed something are reset, since their streams have holes."""
+        """Ends all faults. Connections that lost data are reset, since their streams have holes."""
         with self._lock:
             self._delay_s = 0.0
             self._refuses = False
@@ -142,18 +142,18 @@ class TcpProxy:
     # Passing on
 
     def _to_server(self, link: Link, data: bytes) -> bytes:
-        """What is passed on in the place of a piece that a client sends; may cut the link."""
+        """The data to pass on instead of a piece that a client sends; may cut the link."""
         return data
 
     def _to_client(self, link: Link, data: bytes) -> bytes:
-        """What is passed on in the place of a piece that the server sends; may cut the link."""
+        """The data to pass on instead of a piece that the server sends; may cut the link."""
         return data
 
     def _request_passes(self, link: Link, data: bytes) -> None:
-        """Told of each piece that a client sends, before it is passed on; may change what the link swallows."""
+        """Called for each piece that a client sends, before it is passed on; may change what the link swallows."""
 
     def _answer_passes(self, link: Link, data: bytes) -> None:
-        """Told of each piece that the server sends, swallowed or not; may cut the link."""
+        """Called for each piece that the server sends, swallowed or not; may cut the link."""
 
     def _swallow(self, directions: frozenset[Direction]) -> None:
         with self._lock:
@@ -173,7 +173,7 @@ class TcpProxy:
             try:
                 server = socket.create_connection(self._upstream, timeout=5)
             except OSError:
-                # The server is down: the client finds that out as it would without us.
+                # The server is down; the client notices that as it would without the proxy.
                 Link(client, client).cut()
                 continue
             server.settimeout(None)
@@ -223,7 +223,7 @@ class TcpProxy:
         link.cut()
 
     def _end(self, link: Link) -> None:
-        """One side ended in order, or broke: so does the other."""
+        """Ends a link: if one side ended in order, or broke, so does the other."""
         with self._lock:
             self._links.discard(link)
         if link.is_cut:

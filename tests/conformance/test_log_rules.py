@@ -67,7 +67,7 @@ def read_rows(stage: LogStage, name: str, until: int, **options: str) -> list[tu
 
 def test_4_1_the_log_is_refused_where_it_holds_rows_that_are_never_shown(log_stage: LogStage) -> None:
     first = {"merge-engine": "first-row"}
-    with pytest.raises(LakelogError, match=r"first-row.*streams come from the files"):
+    with pytest.raises(LakelogError, match=r"first-row.*streams must read the files"):
         log_stage.create(TableSpec(KV.columns, KV.key, options={**first, "streaming-read-mode": "log"}), {})
     name = log_stage.create(TableSpec(KV.columns, KV.key, options=first), {})
     with pytest.raises(LakelogError, match="rows that come second to others"):

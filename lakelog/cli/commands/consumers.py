@@ -1,4 +1,4 @@
-"""`lakelog consumers`: named readers of a table and where they are."""
+"""`lakelog consumers`: named readers of a table and their positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS: Final = (
 
 @click.group(cls=LakelogGroup)
 def consumers() -> None:
-    """Named readers whose position the metastore keeps."""
+    """Named readers whose position the metastore stores."""
 
 
 @consumers.command("list", example=("lakelog consumers list shop.orders",))
@@ -34,8 +34,9 @@ def consumers() -> None:
 def list_(invocation: Invocation, name: str) -> None:
     """List a table's consumers.
 
-    BEHIND says how many snapshots a consumer has yet to read. It keeps them from expiring, until it was unused for
-    'consumer.expiration-time': then it is EXPIRED, and only its position is kept. READ BY is empty without a reader.
+    BEHIND is the number of snapshots that a consumer has not read yet. These snapshots do not expire, until the
+    consumer was unused for 'consumer.expiration-time'. Then it is EXPIRED, and only its position is kept. READ BY is
+    empty while no program reads under its name.
     """
     table = invocation.catalog.table(name)
     latest = table.info.latest_snapshot_id
@@ -46,12 +47,18 @@ def list_(invocation: Invocation, name: str) -> None:
 @consumers.command(example=("lakelog consumers reset shop.orders etl --to 7",))
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.argument("consumer")
-@click.option("--to", type=Whole(0), required=True, metavar="N", help="A snapshot; 0: it begins with the first.")
+@click.option(
+    "--to",
+    type=Whole(0),
+    required=True,
+    metavar="N",
+    help="The snapshot after which it goes on; 0: it begins with the first.",
+)
 @pass_invocation
 def reset(invocation: Invocation, name: str, consumer: str, to: int) -> None:
-    """Let a consumer go on after a snapshot, back or forth.
+    """Set the position of a consumer, back or forth: it goes on after a snapshot.
 
-    A program that reads under its name is stopped with an error.
+    A program that reads under its name stops with an error.
     """
     table = invocation.catalog.table(name)
     table.consumers.reset(consumer, to)
@@ -66,12 +73,12 @@ def reset(invocation: Invocation, name: str, consumer: str, to: int) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def delete(invocation: Invocation, name: str, consumer: str, yes: bool) -> None:
-    """Forget a consumer, and what is kept for it.
+    """Forget a consumer; its snapshots may expire then.
 
-    A program that reads under its name is stopped with an error.
+    A program that reads under its name stops with an error.
     """
     table = invocation.catalog.table(name)
-    # One that is not there is an error, whatever the answer.
+    # A missing consumer is an error, whatever the answer.
     if consumer in table.consumers.list().column("id").to_pylist():
         confirm(invocation, f"Forget consumer {consumer} of {table.name}?", yes)
     table.consumers.delete(consumer)

@@ -24,8 +24,8 @@ def database() -> None:
 
 @database.command()
 @click.argument("name")
-@click.option("--if-not-exists", is_flag=True, help="It is no error when the database exists.")
-@click.option("--comment", default="", help="A remark for people.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists already.")
+@click.option("--comment", default="", help="A comment.")
 @pass_invocation
 def create(invocation: Invocation, name: str, if_not_exists: bool, comment: str) -> None:
     """Make the database NAME."""
@@ -49,14 +49,14 @@ def list_(invocation: Invocation) -> None:
 
 @database.command()
 @click.argument("name")
-@click.option("--if-exists", is_flag=True, help="It is no error when there is no such database.")
-@click.option("--cascade", is_flag=True, help="Drop its tables with it.")
+@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such database.")
+@click.option("--cascade", is_flag=True, help="Also drop its tables.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def drop(invocation: Invocation, name: str, if_exists: bool, cascade: bool, yes: bool) -> None:
     """Drop the database NAME.
 
-    Without --cascade only when it has no tables.
+    Without --cascade it must have no tables.
     """
     confirm(invocation, f"Drop database {name}{' and all of its tables' if cascade else ''}?", yes)
     dropped = invocation.catalog.drop_database(name, if_exists=if_exists, cascade=cascade)

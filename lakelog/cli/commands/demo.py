@@ -18,7 +18,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
     default=Path("lakelog-demo"),
     show_default=True,
     metavar="DIR",
-    help="Where the demo keeps its data; removed and made again by each run.",
+    help="The folder for the demo's data; each run removes it and makes it again.",
 )
 @click.option(
     "--kafka",
@@ -29,8 +29,8 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     """Run a year of real flights through a pipeline, the SDK and Spark.
 
-    Starts Postgres, the metastore and the writer service, fills tables, reads them merged and back in time, and
-    compares everything with the source's own data.
+    Starts Postgres, the metastore and the writer service, fills tables, reads them (also as of earlier times), and
+    compares all results with the source's own data.
     """
     from rich.console import Console
 
@@ -60,7 +60,7 @@ def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
         "In a clone the command is ./run lakelog instead of lakelog.\n"
         f"To clean up: rm -r {data}",
         markup=False,
-        # Commands that break in the middle cannot be copied.
+        # Commands with a line break inside cannot be copied.
         soft_wrap=True,
     )
     return ExitCode.FINE

@@ -1,4 +1,4 @@
-"""Asking a metastore how it is, by the standard health service of gRPC."""
+"""Checks a metastore by the standard health service of gRPC."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PROBES: Final = 5
 
 @dataclass(frozen=True)
 class Health:
-    """What was found.
+    """The result of the check.
 
     Args:
-        state: `SERVING`, `NOT_SERVING`, `UNKNOWN`, or `UNREACHABLE` where nothing answered.
-        latency_ms: Of the fastest of some calls, there and back; None where nothing answered.
-        problem: Why it does not serve, in one line; empty where it does.
+        state: `SERVING`, `NOT_SERVING`, `UNKNOWN`, or `UNREACHABLE` if nothing answered.
+        latency_ms: The round trip of the fastest of some calls; None if nothing answered.
+        problem: Why it does not serve, in one line; empty if it does.
     """
 
     state: str
@@ -32,12 +32,12 @@ class Health:
 
     @property
     def is_serving(self) -> bool:
-        """Whether requests are taken."""
+        """Whether the metastore accepts requests."""
         return self.state == "SERVING"
 
 
 def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health:
-    """Asks once with time for connecting, then some times more for the latency. Blocks for at most 5 s.
+    """Sends one request with time for connecting, then some more for the latency. Blocks for at most 5 s.
 
     Raises:
         InvalidArgument: The target, a TLS file or the token cannot be used.
@@ -50,7 +50,7 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
     else:
         channel = grpc.secure_channel(str(parsed), tls.load_credentials())
     with channel:
-        # The messages are so small that they are read here: the package with their classes is no dependency.
+        # The messages are so small that this module reads them itself, without the package of their classes.
         ask = channel.unary_unary(_METHOD, request_serializer=bytes, response_deserializer=_read_state)
         try:
             state = ask(b"", timeout=_WITHIN_S, metadata=metadata)
@@ -61,10 +61,12 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
                 latencies_ms.append((time.perf_counter() - began_s) * 1000)
         except grpc.RpcError as error:
             details = (error.details() or error.code().name).splitlines()[0]
-            # gRPC tells the way to the cause first, and the cause behind these words.
+            # gRPC's message has the path to the cause first, and the cause after these words.
             return Health("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
     problem = (
-        "" if state == "SERVING" else "It answers, but takes no requests: it starts, drains, or has lost its database."
+        ""
+        if state == "SERVING"
+        else "It answers, but accepts no requests: it is starting or draining, or has lost its database."
     )
     return Health(state, round(min(latencies_ms), 3), problem)
 

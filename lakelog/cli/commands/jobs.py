@@ -1,4 +1,4 @@
-"""`lakelog jobs`: the work that commits leave to be done, who does it, and why it failed."""
+"""`lakelog jobs`: work that commits leave for compactors, with its state and its failures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COLUMNS: Final = (
 )
 @click.pass_context
 def jobs(context: click.Context) -> None:
-    """List jobs, which a compactor does, or try one again."""
+    """List the jobs of compactors, or try one again."""
     if context.invoked_subcommand is None:
         context.invoke(list_)
 
@@ -56,10 +56,10 @@ def jobs(context: click.Context) -> None:
 @click.argument("names", metavar="[DATABASE.TABLE]...", nargs=-1)
 @pass_invocation
 def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
-    """List the jobs of all tables, or of those named.
+    """List the jobs of all tables, or of the named ones.
 
-    A job that rests is tried again in a while; one that failed is not, until a commit brings more work or somebody says
-    `lakelog jobs retry`. One whose compactor was killed is abandoned, and taken over by another.
+    A resting job will be tried again after a pause. A failed one will not, until a commit brings more work or you run
+    `lakelog jobs retry`. A job whose compactor was killed is abandoned until another compactor takes it over.
     """
     tables = [invocation.catalog.table(name).uuid for name in names]
     now_ms = time.time_ns() // 1_000_000
@@ -78,13 +78,13 @@ def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
 @click.argument("job_id", metavar="JOB", type=Whole(1))
 @pass_invocation
 def retry(invocation: Invocation, job_id: int) -> None:
-    """Have a job that failed, or rests, done at once."""
+    """Make a failed or resting job due at once."""
     invocation.metastore.retry_job(job_id)
     invocation.printer.done(f"Job {job_id} is due now.", {"job_id": job_id, "state": "due"})
 
 
 def _name_places(metastore: Metastore, jobs: Sequence[Job]) -> dict[int, str | None]:
-    """By job the part of its table that it is about, for people; None: all of it."""
+    """The part of the table that each job works on, for people; None: all of it."""
     tables: dict[str, TableInfo | None] = {}
     places: dict[int, str | None] = {}
     for job in jobs:
@@ -100,7 +100,7 @@ def _name_places(metastore: Metastore, jobs: Sequence[Job]) -> dict[int, str | N
             try:
                 tables[job.table_uuid] = metastore.get_table_by_uuid(job.table_uuid)
             except NotFound:
-                # It was dropped just now, and this job with it.
+                # The table was dropped just now, and its jobs with it.
                 tables[job.table_uuid] = None
         info = tables[job.table_uuid]
         if info is not None:
@@ -111,7 +111,7 @@ def _name_places(metastore: Metastore, jobs: Sequence[Job]) -> dict[int, str | N
 def describe_job(job: Job, now_ms: int) -> dict[str, Any]:
     """A job's record. Pure.
 
-    What is due after a pause is `resting`, what is leased beyond its deadline `abandoned`; `age_ms` is at least 0.
+    A job that is due after a pause is `resting`, one leased beyond its deadline `abandoned`; `age_ms` is at least 0.
     """
     state = job.state.value
     if job.state is JobState.DUE and job.remaining_ms:

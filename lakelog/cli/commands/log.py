@@ -1,4 +1,4 @@
-"""`lakelog log`: tables' external logs: how far they are published, whether they hold what they should, begun again."""
+"""`lakelog log`: tables' external logs: their progress, their check against the table, their restart."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FINDINGS: Final = (
     Column("torn", "Torn snapshots", lambda found: ", ".join(map(str, found[:10])) or "0"),
     Column("compacted", "Replaced by later ones", format_count),
     Column("expired", "No longer kept", format_count),
-    Column("earlier", "Of before, not looked at", format_count),
+    Column("earlier", "Older, not checked", format_count),
     Column("taken_back", "Taken back", format_count),
     Column("uncommitted", "Not committed yet", format_count),
 )
@@ -60,14 +60,14 @@ _FINDINGS: Final = (
 
 @click.group(cls=LakelogGroup)
 def log() -> None:
-    """Look after the external logs of tables."""
+    """Inspect, check and restart the external logs of tables."""
 
 
 @log.command(example=("lakelog log status", "lakelog log status shop.orders"))
 @click.argument("names", metavar="[DATABASE.TABLE]...", nargs=-1)
 @pass_invocation
 def status(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Show how far the logs of all tables are published, or of those named."""
+    """Show how far the logs of all tables, or of the named ones, are published."""
     uuids = [invocation.catalog.table(name).uuid for name in names]
     found = load_log_status(invocation.metastore, uuids, time.time_ns() // 1_000_000)
     records = [_describe(each) for each in found]
@@ -83,12 +83,11 @@ def status(invocation: Invocation, names: tuple[str, ...]) -> None:
 @click.argument("name", metavar="DATABASE.TABLE")
 @pass_invocation
 def verify(invocation: Invocation, name: str) -> None:
-    """Read all of a table's log and compare it with what the table's snapshots brought.
+    """Read a table's whole log and compare it with the rows of the table's snapshots.
 
-    The topic is read as any consumer reads it, and the table's files are. That needs the brokers and, as
-    LAKELOG_SECRET_NAME or in the folder LAKELOG_SECRETS_DIR, the secrets that the table's options name. Lost,
-    duplicate, foreign and disordered records and torn snapshots are counted; where there are any, the command ends with
-    the exit code 1.
+    It reads the topic as any consumer does, and the table's files. It needs access to the brokers, and the secrets that
+    the table's options name, as LAKELOG_SECRET_NAME or in the folder LAKELOG_SECRETS_DIR. It counts lost, duplicate,
+    foreign and disordered records and torn snapshots. If there are any, the exit code is 1.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
@@ -103,29 +102,29 @@ def verify(invocation: Invocation, name: str) -> None:
         if before.snapshots_behind:
             count = plural(before.snapshots_behind, "snapshot")
             behind = f"at least {count}" if before.is_further else count
-            invocation.printer.note(f"Not published when this began: {behind} (lakelog log status).")
+            invocation.printer.note(f"Not published when the check began: {behind} (lakelog log status).")
     if not found.is_fine:
         raise _damaged(info, found)
 
 
 @log.command(example=("lakelog log schema shop.orders", "lakelog log schema shop.orders --key"))
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--key", is_flag=True, help="That of the keys.")
+@click.option("--key", is_flag=True, help="Print the schema of the keys.")
 @pass_invocation
 def schema(invocation: Invocation, name: str, key: bool) -> None:
-    """Print the Avro schema of the records that commits bring to a table's log now.
+    """Print the Avro schema of the records that new commits bring to a table's log.
 
-    Only where 'log.format', for the keys 'log.key.format', is avro: records then hold no schema.
+    Only if 'log.format' is avro, or for the keys 'log.key.format': such records contain no schema.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_table_by_uuid(table.uuid)
-    # Where there is none, that is the error; the options of the form have defaults all the same.
+    # A table without a log is an error; the format's options have defaults all the same.
     invocation.metastore.get_log(table.uuid)
     option = LOG_KEY_FORMAT if key else LOG_FORMAT
     given = option.read(info.options)
     if given != AVRO or (key and not info.schema.primary_key):
         why = "has no primary key" if given == AVRO else f"has '{option.key}' = '{given}'"
-        raise InvalidArgument(f"Table {table.name} {why}: no Avro is in its log. Leave the schema out.")
+        raise InvalidArgument(f"Table {table.name} {why}: its log contains no Avro, so there is no schema to print.")
     text = to_avro_key_schema(info.schema) if key else to_avro_schema(info.schema)
     invocation.printer.document(json.loads(text))
 
@@ -135,16 +134,16 @@ def schema(invocation: Invocation, name: str, key: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def restart(invocation: Invocation, name: str, yes: bool) -> None:
-    """Begin a table's log again, after the newest snapshot: when its topic was cut or made again.
+    """Restart a table's log after the newest snapshot, for instance because its topic was cut or made again.
 
-    What was not published by then never will be: consumers of the log must read the table once. For admins.
+    Snapshots that are not published by then never will be: consumers of the log must read the table once. For admins.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
-    confirm(invocation, f"Begin the log of {table.name} again in the topic {info.topic}?", yes)
+    confirm(invocation, f"Restart the log of {table.name} in the topic {info.topic}?", yes)
     begun = invocation.metastore.restart_log(table.uuid)
     invocation.printer.done(
-        f"The log of {table.name} begins again after snapshot {begun.starts_after} in the topic {begun.topic}, as its "
+        f"Restarted the log of {table.name} after snapshot {begun.starts_after}, in the topic {begun.topic}, as "
         f"generation {begun.generation}.",
         {
             "table": table.name,
@@ -187,8 +186,8 @@ def _describe(status: LogStatus) -> dict[str, Any]:
 
 
 def _show(record: dict[str, Any]) -> dict[str, Any]:
-    """A log's record with the texts of its row in a table. Pure."""
-    # Counting stops somewhere: there may be any number more.
+    """A log's record, as the texts of its row in a table. Pure."""
+    # The count has a limit: there may be more.
     more = "+" if record["is_further_behind"] else ""
     counts = {"behind": record["snapshots_behind"], "rows": record["rows_behind"]}
     return {**record, **{key: f"{format_count(count)}{more}" for key, count in counts.items()}}
@@ -204,9 +203,9 @@ def _damaged(info: LogInfo, found: LogFindings) -> DataCorrupted:
     )
     reported = ", ".join(plural(count, noun) for count, noun in wrong if count)
     return DataCorrupted(
-        f"The log of {info.name} in the topic {info.topic} is not what the table is: {reported}; for instance "
-        f"{'; '.join(found.examples)}. Find out who writes to the topic or has cut it; `lakelog log restart "
-        f"{info.name}` begins it again.",
+        f"The log of {info.name} in the topic {info.topic} differs from the table: {reported}; for instance "
+        f"{'; '.join(found.examples)}. Find out which program wrote to the topic or cut it; `lakelog log restart "
+        f"{info.name}` restarts the log.",
         reason="LOG_DAMAGED",
         metadata={"table": str(info.name), "topic": info.topic},
     )

@@ -1,4 +1,4 @@
-"""`lakelog pipelines`: where the ingestion pipelines are."""
+"""`lakelog pipelines`: the states of the ingestion pipelines."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ COLUMNS: Final = (
 
 @click.group(cls=LakelogGroup)
 def pipelines() -> None:
-    """Where ingestion pipelines are, and streams to other places."""
+    """The states of ingestion pipelines, and of streams to other places."""
 
 
 @pipelines.command(example=("lakelog pipelines forget flights",))
 @click.argument("pipeline")
 @pass_invocation
 def forget(invocation: Invocation, pipeline: str) -> None:
-    """Take a pipeline that has ended out of the list; nothing else is changed."""
+    """Remove a pipeline that has ended from the list; nothing else changes."""
     invocation.metastore.forget_pipeline(pipeline)
     invocation.printer.done(f"Forgot pipeline {pipeline}.", {"pipeline": pipeline, "forgotten": True})
 
@@ -66,9 +66,9 @@ def list_(invocation: Invocation) -> None:
 def describe_pipeline(pipeline: Pipeline, now_ms: int) -> dict[str, Any]:
     """A pipeline's record. Pure.
 
-    `age_ms` is the time since it reported, at least 0. The state of what runs but is held by nobody is `abandoned`.
+    `age_ms` is the time since its last report, at least 0. A running one whose lease no writer holds is `abandoned`.
     """
-    # Whoever runs holds the lease.
+    # A running pipeline's writer holds the lease.
     is_abandoned = pipeline.state in ("running", "starting") and not pipeline.holder
     return {
         "name": pipeline.name,

@@ -1,4 +1,4 @@
-"""The services that run, as `lakelog status` shows them. Pure."""
+"""The running services, as `lakelog status` shows them. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def describe_service(service: Service, now_ms: int) -> dict[str, Any]:
 
     Args:
         service: The service.
-        now_ms: For the age of its start, in milliseconds since the epoch.
+        now_ms: The present time, in milliseconds since the epoch, for its age.
 
     Returns:
-        `liveness` is `present`, `silent` or `gone`; `state` is what it reported last; `silent_ms` is the time since.
+        `liveness` is `present`, `silent` or `gone`; `state` is its last report; `silent_ms` is the time since then.
     """
     return {
         "kind": service.kind,
@@ -51,14 +51,14 @@ def describe_service(service: Service, now_ms: int) -> dict[str, Any]:
 
 
 def to_rows(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records as rows of a table for people, those that need attention first."""
+    """The records as rows of a table for people; those that need attention come first."""
     order = {Liveness.SILENT.value: 0, Liveness.GONE.value: 1, Liveness.PRESENT.value: 2}
     rows = [{**record, "shown_state": _show_state(record)} for record in records]
     return sorted(rows, key=lambda row: order[row["liveness"]])
 
 
 def sum_up_services(records: Sequence[dict[str, Any]]) -> str:
-    """`1 compactor, 2 writers; 1 silent, 1 gone`: those that are present by kind, then the others."""
+    """`1 compactor, 2 writers; 1 silent, 1 gone`: the present ones by kind, then the others."""
     by_liveness = Counter(record["liveness"] for record in records)
     kinds = Counter(record["kind"] for record in records if record["liveness"] == Liveness.PRESENT.value)
     present = ", ".join(plural(count, kind) for kind, count in sorted(kinds.items())) or "none"

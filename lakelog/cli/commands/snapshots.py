@@ -33,14 +33,16 @@ _FEW = 20
 
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--limit", type=Whole(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones.")
+@click.option(
+    "--limit", type=Whole(1, 1000), default=_FEW, show_default=True, help="How many snapshots to list, the newest ones."
+)
 @click.option("--after", type=Whole(0), default=0, metavar="N", help="Only those after snapshot N.")
 @click.option("--until", type=Whole(1), metavar="N", help="Only those up to and with snapshot N.")
 @pass_invocation
 def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: int | None) -> None:
     """List a table's snapshots, the newest last.
 
-    Stored rows are those in files, the ones that merging hides included.
+    STORED ROWS counts rows in files, including those that merging hides.
     """
     info = invocation.metastore.get_table(parse_table_name(name))
     page = invocation.metastore.list_snapshots(info.table_uuid, after=after, until=until or 0, limit=limit, newest=True)

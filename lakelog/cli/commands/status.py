@@ -1,4 +1,4 @@
-"""`lakelog status`: whether lakelog can be reached, how it is, and what it holds."""
+"""`lakelog status`: whether lakelog is reachable, its health, and its contents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FACTS: Final = (
 )
 
 _LEFT_AFTER_MS: Final = 60_000
-"""A compactor takes a job within a second; after so long, none of them being done, there is probably no compactor."""
+"""A compactor takes a job within a second. If jobs wait for so long and none is running, there is probably none."""
 
 _OVERDUE: Final = (
     Column("table", "OVERDUE SNAPSHOTS OF", may_cut=True),
@@ -54,24 +54,24 @@ _OVERDUE: Final = (
     Column("kind", "KEPT FOR"),
     Column("holder", "", may_cut=True),
 )
-"""What would have expired but for somebody."""
+"""Snapshots that would have expired, but something needs them."""
 
 
 @click.command(cls=LakelogCommand)
 @pass_invocation
 def status(invocation: Invocation) -> ExitCode:
-    """Show how lakelog is and what it holds.
+    """Show lakelog's health and contents.
 
-    Services are the processes that report to the metastore every few seconds. One that does not is silent at first,
-    then gone, and is left out ten minutes later; one that ends in good order is left out at once.
+    Services are the processes that report to the metastore every few seconds. One that stops reporting is silent at
+    first, then gone, and leaves the list ten minutes later. One that ends in good order leaves the list at once.
 
-    Jobs are what commits leave for compactors to do: those that are due, and for how long. Of external logs the one is
-    shown that is behind for longest. The disk is that of tables in a folder of this machine.
+    Jobs are the work that commits leave for compactors: how many are due, and for how long. Of the external logs, the
+    one with the longest delay is shown. Disk is the disk of this machine that holds tables.
 
-    Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
-    of a log, or a changelog that is still to be made. 'lakelog consumers delete' forgets one.
+    Overdue snapshots would have expired, but something needs them: a consumer, a reader, the publisher of a log, or a
+    changelog that is still to be made. 'lakelog consumers delete' forgets a consumer.
 
-    Ends with exit code 5 when it does not serve.
+    The exit code is 5 if lakelog does not serve.
     """
     health = check_health(invocation.target, invocation.tls, invocation.token)
     record: dict[str, Any] = {
@@ -118,7 +118,7 @@ def status(invocation: Invocation) -> ExitCode:
     if health.latency_ms is None:
         tls = " without TLS" if invocation.tls is None else " with TLS (if not, leave --tls and the TLS files out)"
         invocation.printer.note(
-            f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
+            f"Is lakelog running there{tls}? --target or LAKELOG_TARGET names another address.", style=""
         )
     return ExitCode.UNAVAILABLE
 
@@ -147,7 +147,7 @@ def _sum_up_jobs(found: list[dict[str, Any]]) -> str:
     summary = "; ".join(parts) or "none"
     waits_ms = max((queue["oldest_due_ms"] for queue in found if queue["due_count"]), default=0)
     is_left = waits_ms >= _LEFT_AFTER_MS and not any(queue["leased_count"] for queue in found)
-    return f"{summary}. Nothing does them: does a compactor run (lakelog compactor run)?" if is_left else summary
+    return f"{summary}. None is running. Is there a compactor (lakelog compactor run)?" if is_left else summary
 
 
 def _find_disk(metastore: Metastore, databases: Sequence[DatabaseInfo]) -> dict[str, Any] | None:
@@ -160,7 +160,7 @@ def _find_disk(metastore: Metastore, databases: Sequence[DatabaseInfo]) -> dict[
             return None
         usage = shutil.disk_usage(Path(unquote(urlsplit(location).path)).parent)
     except (NotFound, OSError):
-        # Dropped meanwhile, or the files of another machine.
+        # It was dropped meanwhile, or its files are on another machine.
         return None
     return {"free_bytes": usage.free, "total_bytes": usage.total}
 

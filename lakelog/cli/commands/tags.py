@@ -1,4 +1,4 @@
-"""`lakelog tags`: names of a table's snapshots."""
+"""`lakelog tags`: named snapshots of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 
 @click.group(cls=LakelogGroup)
 def tags() -> None:
-    """Name snapshots, which are kept for as long as they have a name."""
+    """Name snapshots; a snapshot with a name does not expire."""
 
 
 @tags.command("list", example=("lakelog tags list shop.orders",))
@@ -43,7 +43,7 @@ def list_(invocation: Invocation, name: str) -> None:
 )
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.argument("tag")
-@click.option("--snapshot", type=Whole(1), metavar="N", help="Which snapshot.  [default: the newest]")
+@click.option("--snapshot", type=Whole(1), metavar="N", help="The snapshot to name.  [default: the newest]")
 @pass_invocation
 def create(invocation: Invocation, name: str, tag: str, snapshot: int | None) -> None:
     """Give a snapshot the name TAG: letters, digits, '_', '-' and '.', not digits only."""
@@ -60,9 +60,9 @@ def create(invocation: Invocation, name: str, tag: str, snapshot: int | None) ->
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def delete(invocation: Invocation, name: str, tag: str, yes: bool) -> None:
-    """Take the name TAG away; its snapshot may expire then."""
+    """Delete the tag TAG; its snapshot may expire then."""
     table = invocation.catalog.table(name)
-    # One that is not there is an error, whatever the answer.
+    # A missing tag is an error, whatever the answer.
     if tag in table.tags.list().column("name").to_pylist():
         confirm(invocation, f"Delete tag {tag} of {table.name}?", yes)
     table.tags.delete(tag)

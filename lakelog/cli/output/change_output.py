@@ -17,11 +17,11 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.reads.change_plan import name_snapshots
 
 TABLE_COLUMN: Final = "_table"
-"""Names the table of a row, where there are several."""
+"""The column with a row's table, if there are several."""
 
 
 def report_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
-    """Says which snapshots are not shown."""
+    """Reports which snapshots are not shown."""
     if snapshot_ids:
         which = name_snapshots(snapshot_ids)
         invocation.printer.warn(
@@ -31,7 +31,7 @@ def report_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
 
 @contextmanager
 def report_logged(invocation: Invocation) -> Iterator[None]:
-    """Says what the SDK logs as a warning while the context lasts: of subscriptions, which snapshots are not shown."""
+    """Shows the SDK's warnings while the context lasts, for instance which snapshots a subscription does not show."""
     handler = _WarningHandler(invocation)
     logger = logging.getLogger("lakelog")
     logger.addHandler(handler)
@@ -54,8 +54,8 @@ class ChangePrinter:
     """Prints changed rows up to a limit.
 
     Args:
-        invocation: Whose printer is used.
-        limit: At most so many rows; 0: no end.
+        invocation: Has the printer.
+        limit: The most rows; 0: no limit.
     """
 
     def __init__(self, invocation: Invocation, limit: int) -> None:
@@ -67,7 +67,7 @@ class ChangePrinter:
         self.row_count = 0
 
     def print(self, batches: Iterator[pa.RecordBatch]) -> bool:
-        """Prints rows; False when the limit is reached."""
+        """Prints rows; returns False when the limit is reached."""
         for batch in batches:
             room = self._limit - self.row_count if self._limit else batch.num_rows
             shown = _kind_first(batch.slice(0, room))
@@ -97,7 +97,7 @@ class ChangePrinter:
         return RowTable(self._invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
 
     def finish(self, *, follow: bool) -> None:
-        """Says what was left out."""
+        """Reports what was left out."""
         if self._cut and not follow:
             rows = plural(self.row_count, "row")
             self._invocation.printer.note(f"The first {rows}; there are more: --limit N, or --limit 0 for all.")
@@ -105,6 +105,6 @@ class ChangePrinter:
 
 
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Table, snapshot and row kind in front, where people look first and where no terminal is too narrow."""
+    """Puts table, snapshot and row kind first, where people look, and where they fit on any terminal."""
     front = [name for name in (TABLE_COLUMN, "_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
     return batch.select([*front, *(name for name in batch.schema.names if name not in front)])

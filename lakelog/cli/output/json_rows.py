@@ -1,4 +1,4 @@
-"""Rows as JSON lines, made in columns: a text for each value by Arrow's own kernels, then joined row by row by Arrow.
+"""Rows as JSON lines, made in columns: Arrow's kernels make a text for each value, and join the texts to rows.
 
 The forms of values are those of the log's JSON: times ISO 8601 with microseconds, in UTC with `Z`; decimals as strings;
 binary as base64; NaN and infinities as strings; maps as objects where the keys are strings, else as lists of pairs.
@@ -32,12 +32,12 @@ def to_json_lines(batch: pa.RecordBatch) -> str:
         parts += [pa.scalar(prefix, pa.large_string()), _json_values(batch.column(i))]
     parts += [pa.scalar("}\n", pa.large_string()), pa.scalar("", pa.large_string())]
     lines = pc.binary_join_element_wise(*parts)
-    # The lines stand one behind the other in the array's data: no need to take them out one by one.
+    # The array's data holds the lines one after the other, so they need not be extracted singly.
     return lines.buffers()[2].to_pybytes().decode()
 
 
 def to_json_value(value: Any, data_type: pa.DataType) -> Any:
-    """A Python value that Arrow gave, as JSON knows it; its type tells maps from lists of pairs. Pure."""
+    """A Python value from Arrow, as a value for JSON; its type distinguishes maps from lists of pairs. Pure."""
     if value is None or not pt.is_nested(data_type):
         return _plain_value(value)
     if pt.is_map(data_type):
@@ -73,7 +73,7 @@ def _float_name(value: float) -> str:
 
 
 def _json_values(column: pa.Array) -> pa.Array:
-    """JSON texts of a column's values, `null` where there is none; large strings, so that joining cannot overflow."""
+    """JSON texts of a column's values, `null` for missing ones; large strings, so that joining cannot overflow."""
     data_type = column.type
     if pt.is_integer(data_type) or pt.is_boolean(data_type):
         texts = column.cast(pa.large_string())
@@ -99,7 +99,7 @@ def _float_texts(column: pa.Array) -> pa.Array:
         (pc.equal(column, -math.inf), "-Infinity"),
     ):
         texts = pc.if_else(mask, pa.scalar(f'"{name}"', pa.large_string()), texts)
-    # Arrow's `-0` is read as a whole number, which has no sign.
+    # A JSON reader takes Arrow's `-0` as a whole number, which has no sign.
     minus_zero = pc.equal(texts, pa.scalar("-0", pa.large_string()))
     return pc.if_else(minus_zero, pa.scalar("-0.0", pa.large_string()), texts)
 
@@ -110,7 +110,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _distinct_texts(column: pa.Array) -> pa.Array:
-    """For strings, binary and nested values: each distinct one is written once (nested ones cannot be told apart)."""
+    """For strings, binary and nested values: writes each distinct one once (except nested ones)."""
     if pt.is_nested(column.type):
         return pa.array([_text(value, column.type) for value in column.to_pylist()], pa.large_string())
     encoded = column if pt.is_dictionary(column.type) else column.dictionary_encode()

@@ -1,4 +1,4 @@
-"""Tables of text: which columns fit, how wide they are, what is cut. Pure."""
+"""Tables of text: which columns fit, how wide they are, and which values are cut. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 from rich.cells import cell_len
 
 Paint: TypeAlias = Callable[[str, str], str]
-"""Gives a text a style of rich; what it returns takes as many terminal cells."""
+"""Applies a style of rich to a text; the result has the same width on the terminal."""
 
 GAP: Final = "  "
-"""Between two columns."""
+"""The space between two columns."""
 
 LEAST_WIDTH: Final = 12
-"""Values that may be cut are cut to no less: narrower ones say nothing, so that rather whole columns are left out."""
+"""Cut values keep at least this width. Narrower ones would say nothing, so whole columns are left out instead."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value as it is shown.
+    """A value on the terminal.
 
     Args:
         text: One line without control characters.
@@ -33,13 +33,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that are shown and how.
+    """The visible columns and their widths.
 
     Args:
-        titles: Of all columns.
-        right: Whether a column's values stand to the right, for all columns.
-        widths: Of the columns that are shown, the first ones, in terminal cells; the others are left out.
-        cut: Whether longer values are cut; otherwise they push the rest of their line.
+        titles: The titles of all columns.
+        right: Whether a column's values are right-aligned, for all columns.
+        widths: The widths of the first, visible columns, in terminal cells; the others are left out.
+        cut: Whether longer values are cut; otherwise they shift the rest of their line.
     """
 
     titles: tuple[str, ...]
@@ -57,7 +57,7 @@ class Layout:
         return self.line([Cell(title, "bold") for title in self.titles], paint)
 
     def line(self, cells: Sequence[Cell], paint: Paint) -> str:
-        """One row; `cells` are those of all columns. `paint` gives a text its style."""
+        """One row; `cells` are those of all columns. `paint` applies a style to a text."""
         parts = []
         for cell, width, right in zip(cells, self.widths, self.right, strict=False):
             text = cut_text(cell.text, width) if self.cut else cell.text
@@ -68,12 +68,12 @@ class Layout:
 
 
 def text_width(text: str) -> int:
-    """How many terminal cells a text without control characters takes."""
+    """The width of a text without control characters, in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def cut_text(text: str, width: int) -> str:
-    """The text, or its beginning with … where it is longer than `width` terminal cells."""
+    """The text, or its beginning with … if it is wider than `width` terminal cells."""
     if text_width(text) <= width:
         return text
     while text and text_width(text) > width - 1:
@@ -83,25 +83,25 @@ def cut_text(text: str, width: int) -> str:
 
 
 def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
-    """How many terminal cells each column's widest text takes, its title included."""
+    """The width of each column's widest text, its title included, in terminal cells."""
     return [max([text_width(title), *(text_width(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
 
 
 def plan_layout(
     titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], least: Sequence[int], width: int | None
 ) -> Layout:
-    """Decides what is shown of a table.
+    """Decides which parts of a table are shown.
 
     Args:
-        titles: Of the columns.
-        right: Whether a column's values stand to the right.
-        natural: Width of each column if there were no bound, from `measure`.
-        least: To how many terminal cells each column may be cut.
-        width: Of the terminal in cells; None: nothing is cut.
+        titles: The titles of the columns.
+        right: Whether a column's values are right-aligned.
+        natural: The width of each column without a limit, from `measure`.
+        least: The width to which each column may be cut, in terminal cells.
+        width: The terminal's width in cells; None: nothing is cut.
 
     Returns:
-        The layout. The widest columns are cut first; when they may be cut no further, the last ones are left out, but
-        never the first.
+        The layout. The widest columns are cut first. If they may be cut no further, the last columns are left out, but
+        never the first one.
     """
     if width is None:
         return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
@@ -114,7 +114,7 @@ def plan_layout(
 
 
 def _shrink(natural: Sequence[int], least: Sequence[int], available: int) -> list[int]:
-    """Lowers one limit for all until they fit: short columns stay whole, the widest lose most."""
+    """Lowers a common limit until all fit: short columns stay whole, the widest lose most."""
 
     def widths_at(limit: int) -> list[int]:
         return [max(min(w, limit), bound) for w, bound in zip(natural, least, strict=True)]
@@ -123,7 +123,7 @@ def _shrink(natural: Sequence[int], least: Sequence[int], available: int) -> lis
     while limit > 1 and sum(widths_at(limit)) > available:
         limit -= 1
     widths = widths_at(limit)
-    # Cells that a whole step of the limit would not use go to the columns that were cut, from the left.
+    # Cells that are left over go to the cut columns, from the left.
     spare = available - sum(widths)
     for i, w in enumerate(natural):
         if spare > 0 and w > widths[i]:

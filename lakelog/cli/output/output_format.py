@@ -1,4 +1,4 @@
-"""The two formats of the command's output; of its own, as `printer` imports what only commands that print need."""
+"""The two formats of the command's output; a separate module, since `printer` has imports that few commands need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class OutputFormat(enum.Enum):
-    """For whom the output is."""
+    """The reader of the output: people or programs."""
 
     TABLE = "table"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""What the command prints: tables and sentences for people, or one JSON document for programs."""
+"""Prints the command's output: tables and sentences for people, or one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Column:
     """A column of a listing.
 
     Args:
-        key: Of the record, and so in JSON.
-        title: In tables.
-        format: Makes the text of a value; by default its `str`, empty for None.
-        right: Whether values stand to the right, as numbers do.
-        style: A style of rich for the values, or a function that gives one.
-        may_cut: Whether values may be cut with … where the terminal is narrow; others are shown whole or not at all.
+        key: The record's key, also in JSON.
+        title: The title in tables.
+        format: Makes a value's text; by default its `str`, empty for None.
+        right: Whether values are right-aligned, as numbers are.
+        style: A style of rich for the values, or a function that returns one.
+        may_cut: Whether a narrow terminal may cut values with …; others are shown whole or not at all.
     """
 
     key: str
@@ -47,21 +47,21 @@ class Column:
 
 
 class _Console(Console):
-    """A console that lets its caller know when nobody reads any more; rich would end the program."""
+    """A console that reports a closed output to its caller; rich would end the program."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        raise BrokenPipeError(errno.EPIPE, "Nobody reads the output")
+        raise BrokenPipeError(errno.EPIPE, "No one reads the output")
 
 
 class Printer:
-    """Prints to the standard output, and what is not data, to people only, to the standard error.
+    """Prints data to the standard output; and to the standard error, for people only, everything else.
 
     Args:
-        output: For whom.
-        out: Where data goes.
-        err: Where notes and errors go.
-        width: Of the terminal; None: the output's own, and no limit where it is no terminal.
+        output: The format.
+        out: The stream for data.
+        err: The stream for notes and errors.
+        width: The terminal's width; None: the output's own, without a limit if it is no terminal.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class Printer:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a person looks at the standard error, where progress is shown."""
+        """Whether a person watches the standard error, where progress is shown."""
         return not self.is_json and self.notes.is_terminal
 
     def records(self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], *, empty: str) -> None:
         """Prints a listing: a table, or a JSON array of the records with all their keys.
 
         Args:
-            columns: Of the table, the most important ones first.
+            columns: The table's columns, the most important ones first.
             records: Values that JSON knows, by key.
             empty: The sentence printed instead of a table without rows.
         """
@@ -115,7 +115,7 @@ class Printer:
             self.note(f"Not shown on a terminal this narrow: {', '.join(layout.hidden)}. All is in --output json.")
 
     def facts(self, columns: Sequence[Column], record: Mapping[str, Any]) -> None:
-        """Prints one record to a person: a line for each column, its title first; what is empty is left out."""
+        """Prints one record for a person: a line for each column, with its title first; empty values are left out."""
         width = max(len(column.title) for column in columns)
         for column in columns:
             cell = column.cell(record)
@@ -123,7 +123,7 @@ class Printer:
                 self.raw(f"{self._paint(f'{column.title:<{width}}', 'bold')}  {self._paint(cell.text, cell.style)}\n")
 
     def rows(self, layout: Layout, rows: Sequence[Sequence[Cell]], *, header: bool) -> None:
-        """Prints rows of a table, behind their titles if so wished."""
+        """Prints rows of a table, after their titles if `header` is True."""
         lines = [layout.header(self._paint)] if header else []
         lines += [layout.line(row, self._paint) for row in rows]
         self.raw("".join(f"{line}\n" for line in lines))
@@ -137,7 +137,7 @@ class Printer:
             self._console.print(sentence, soft_wrap=True)
 
     def done(self, sentence: str, record: Mapping[str, Any]) -> None:
-        """Prints what was done: the sentence, or the record as a JSON object."""
+        """Prints the result of an action: the sentence, or the record as a JSON object."""
         if self.is_json:
             self.document(record)
         else:
@@ -148,19 +148,19 @@ class Printer:
         self.raw(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
     def raw(self, text: str) -> None:
-        """Prints text as it is and hands it over at once, so that a reader of a pipe need not wait."""
+        """Prints text unchanged and flushes it, so that a reader of a pipe need not wait."""
         self._out.write(text)
         self._out.flush()
 
     def note(self, sentence: str, style: str = "dim") -> None:
-        """Tells a person something beside the data, on the standard error; nothing where programs read the output."""
+        """Prints a note beside the data to the standard error, for people only."""
         if not self.is_json:
             self.notes.print(sentence, style=style)
 
     def warn(self, sentence: str) -> None:
-        """Tells people as a note does, and programs as a JSON object on a line of the standard error.
+        """Prints a warning to the standard error: for people as a note, for programs as a JSON object on one line.
 
-        For what changes the meaning of the data that is printed, so that nobody may miss it.
+        For facts that change the meaning of the printed data, so that no reader misses them.
         """
         if self.is_json:
             self._err.write(json.dumps({"kind": "Warning", "message": sentence}, ensure_ascii=False) + "\n")

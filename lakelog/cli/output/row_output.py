@@ -1,4 +1,4 @@
-"""Batches of rows on the standard output, a bounded number at once, and what is said when some do not fit."""
+"""Prints batches of rows, a bounded number at once, and notes on what is left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.cli.output.row_table import RowTable
 from lakelog.cli.output.text import plural
 
 MAX_PRINTED_ROWS: Final = 10_000
-"""Rows that are made into text at once, so that memory stays bounded whatever the batches' size."""
+"""The number of rows that become text at once, so that memory stays bounded for batches of any size."""
 
 
 def print_json(invocation: Invocation, batch: pa.RecordBatch) -> None:
@@ -23,13 +23,13 @@ def print_json(invocation: Invocation, batch: pa.RecordBatch) -> None:
 
 
 def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit: int, *, empty: str) -> int:
-    """Prints batches as one table, and says so when rows or columns are left out.
+    """Prints batches as one table, and notes whether rows or columns are left out.
 
     Args:
-        invocation: Whose printer is used.
-        batches: With at most one row more than `limit`.
-        limit: At most so many rows; 0: all.
-        empty: Printed when there is no row.
+        invocation: Has the printer.
+        batches: At most one row more than `limit`.
+        limit: The most rows; 0: all.
+        empty: Printed if there is no row.
 
     Returns:
         How many rows were printed.
@@ -53,7 +53,7 @@ def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit
 
 
 def note_hidden(invocation: Invocation, table: RowTable) -> None:
-    """Tells which columns did not fit on the terminal."""
+    """Notes which columns did not fit on the terminal."""
     if not table.hidden:
         return
     names = ", ".join(table.hidden[:8]) + (", …" if len(table.hidden) > 8 else "")

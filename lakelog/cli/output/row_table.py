@@ -17,10 +17,10 @@ from lakelog.cli.output.text import clean_text
 from lakelog.format.types.time_text import to_time_texts
 
 MAX_CELL: Final = 200
-"""Characters of a value that are looked at for a terminal; what is longer is cut with … before it costs memory."""
+"""The characters of a value that a terminal may show; longer values are cut with … before they cost memory."""
 
 SAMPLE_ROWS: Final = 200
-"""Rows from which the widths are taken."""
+"""The number of rows that decide the widths."""
 
 ROW_KIND_STYLES: Final = {"+I": "green", "-U": "yellow", "+U": "yellow", "-D": "red"}
 
@@ -30,13 +30,13 @@ _NULL: Final = Cell("NULL", "dim")
 class RowTable:
     """Prints batches of rows below one another.
 
-    The first rows decide which columns fit on the terminal and how wide they are. When rows come that would be cut
-    though there is room, the titles are printed anew with new widths; where the output is no terminal, such rows just
-    push their line.
+    The first rows decide which columns fit on the terminal and how wide they are. If later rows would be cut although
+    there is space, the titles are printed again with new widths. If the output is no terminal, such rows only shift the
+    rest of their line.
 
     Args:
-        printer: Where to.
-        styles: Of single columns, from the value's text to a style of rich.
+        printer: Prints the lines.
+        styles: For single columns, from the value's text to a style of rich.
     """
 
     def __init__(self, printer: Printer, styles: Mapping[str, Callable[[str], str]] | None = None) -> None:
@@ -53,14 +53,14 @@ class RowTable:
         return self._layout.hidden if self._layout else ()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes rows; prints them as soon as there are enough to decide on the widths."""
+        """Takes rows; prints them once there are enough to decide the widths."""
         self._waiting.append(batch)
         self.row_count += batch.num_rows
         if self._layout is not None or self.row_count >= SAMPLE_ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Prints what was taken."""
+        """Prints the rows that are left."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -78,7 +78,7 @@ class RowTable:
         self._printer.rows(self._layout, rows, header=first or renewed)
 
     def _plan(self, titles: list[str], right: list[bool], rows: Sequence[Sequence[Cell]]) -> Layout:
-        # Where nothing is cut, one long value is not to widen every line.
+        # If nothing is cut, one long value must not widen every line.
         widths = [min(width, MAX_CELL) for width in measure(titles, rows)]
         self._natural = [max(pair) for pair in zip(widths, self._natural or widths, strict=True)]
         return plan_layout(titles, right, self._natural, [LEAST_WIDTH] * len(titles), self._printer.width)
@@ -103,7 +103,7 @@ def _cells(column: pa.Array, style: Callable[[str], str] | None, cut: bool) -> l
     elif cut and (pt.is_binary(data_type) or pt.is_large_binary(data_type)):
         column = pc.binary_slice(column, 0, MAX_CELL // 2 + 1)
     elif pt.is_date(data_type) or pt.is_timestamp(data_type):
-        # People need no microseconds where there are none.
+        # People need no microseconds if all are zero.
         column = pc.replace_substring(to_time_texts(column), ".000000", "")
     longest = MAX_CELL if cut else None
     texts = (None if value is None else _text(value, column.type, longest) for value in column.to_pylist())

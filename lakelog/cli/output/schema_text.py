@@ -14,14 +14,14 @@ def parse_columns(text: str) -> pa.Schema:
     """Reads columns, for instance `id BIGINT NOT NULL, name STRING, price DECIMAL(10, 2)`.
 
     Raises:
-        InvalidArgument: Says at which character of `text` what was expected.
+        InvalidArgument: The message says what was expected at which character of `text`.
     """
     if not text.strip():
         raise InvalidArgument(
             '--schema names no columns. Write for instance --schema "id BIGINT NOT NULL, name STRING".'
         )
     try:
-        # A list of columns is written as the fields of a struct are.
+        # A list of columns has the syntax of a struct's fields.
         struct = from_sql_type(f"{_FRAME}{text}>")
     except InvalidArgument as error:
         position = int(error.metadata.get("position", "0")) - len(_FRAME)
@@ -46,7 +46,7 @@ def parse_columns(text: str) -> pa.Schema:
 def describe_columns(
     schema: pa.Schema, primary_key: tuple[str, ...], partition_by: tuple[str, ...]
 ) -> list[dict[str, object]]:
-    """One record a column: its `name`, `type` in SQL, `nullable`, `comment`, and places in the key and the partition.
+    """One record for each column: its `name`, SQL `type`, `nullable`, `comment`, and places in key and partition.
 
     `primary_key` and `partition` count from 1 and are None for other columns.
     """

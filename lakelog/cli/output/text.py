@@ -1,4 +1,4 @@
-"""How single values are shown to people and how people write them. Pure."""
+"""Single values as text, for and from people. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL: Final = {
     ord("\r"): "\\r",
     ord("\t"): "\\t",
 }
-"""What must not reach a terminal as it is: control characters could move its cursor, direction marks mislead."""
+"""Characters that must not reach a terminal: some would move its cursor, direction marks would mislead."""
 
 
 _MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
@@ -39,7 +39,7 @@ def parse_time(text: str) -> int:
     """Milliseconds since the epoch from ISO 8601 (UTC where it names no zone) or a number of milliseconds.
 
     Raises:
-        InvalidArgument: Neither of them.
+        InvalidArgument: It is neither of them.
     """
     if _MILLISECONDS.fullmatch(text):
         return int(text)
@@ -70,7 +70,7 @@ def format_bytes(size: int | None) -> str:
 
 
 def format_count(count: int | None) -> str:
-    """A number with thousands apart, `336,776`; empty for None."""
+    """A number with its thousands separated, `336,776`; empty for None."""
     return "" if count is None else f"{count:,}"
 
 
@@ -80,5 +80,5 @@ def plural(count: int, noun: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """The text without characters that would change what a terminal shows elsewhere; they become escapes."""
+    """The text with escapes instead of characters that would change other parts of a terminal."""
     return text if text.isprintable() else text.translate(_CONTROL)

@@ -1,6 +1,6 @@
-"""Whether brokers of the user's can be reached, looked at once before anything is started for them.
+"""Checks whether the user's brokers can be reached, before anything is started for them.
 
-A connection is all that is tried: brokers with TLS or passwords answer nothing else to a stranger.
+It only opens a connection: brokers with TLS or passwords answer nothing else to a stranger.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from lakelog.client.connection.target import parse_target
 from lakelog.errors import Unavailable
 
 _WITHIN_S: Final = 5.0
-"""Long for a connection; short enough for somebody who waits at a terminal."""
+"""Long for a connection, but short enough for a person at a terminal."""
 
 
 def check_brokers(servers: str, *, within_s: float = _WITHIN_S) -> list[str]:
-    """Connects to all brokers at once, and goes away again; blocks for `within_s` seconds at most.
+    """Connects to all brokers at once and closes the connections; blocks for `within_s` seconds at most.
 
     Args:
-        servers: As `host:port`, with commas between.
-        within_s: How long they have.
+        servers: The brokers as `host:port`, with commas between.
+        within_s: The time limit.
 
     Returns:
-        What is wrong with those that cannot be reached, where another can; a text for each.
+        What is wrong with unreachable brokers, if another one is reachable; one text for each.
 
     Raises:
-        Unavailable: None can be reached; reason `NO_BROKER`.
+        Unavailable: None is reachable; reason `NO_BROKER`.
     """
     names = servers.split(",")
     wrong = _find_unreachable(names, within_s)
@@ -58,7 +58,7 @@ def _find_unreachable(names: Sequence[str], within_s: float) -> dict[str, str]:
         else:
             reached[name] = None
 
-    # Threads that nobody has to wait for: looking a name up has no time limit of its own.
+    # Threads that need no join: a name's look-up has no time limit of its own.
     probes = [threading.Thread(target=probe, args=(name,), daemon=True) for name in names]
     until_s = time.monotonic() + within_s
     for each in probes:

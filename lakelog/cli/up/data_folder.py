@@ -1,4 +1,4 @@
-"""The data folder of `lakelog up`: used by one at a time, and taken over from one that was killed."""
+"""The data folder of `lakelog up`: one process at a time uses it, and takes it over after another was killed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from lakelog.embedded.folder_lock import acquire_lock
 from lakelog.errors import AlreadyExists, LakelogError
 
 _PORT_IS_FREED_WITHIN_S: Final = 10.0
-"""How long the children of a killed `lakelog up` may take to end; the kernel tells them at once."""
+"""How long the children of a killed `lakelog up` may take to end; the kernel signals them at once."""
 
 
 class DataFolder:
-    """Holds a folder while it is used as a context. The kernel lets go of it when its process dies, however it dies.
+    """Locks a folder while it is used as a context. When the process dies, in any way, the kernel releases the lock.
 
     Args:
-        path: Made if it is not there.
+        path: The folder; made if it is missing.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.abandoned_by: int | None = None
-        """The process that held the folder before and did not end in order; known once it is held."""
+        """The process that had the folder before and did not end in order; known once the folder is locked."""
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> DataFolder:
-        """Takes the folder.
+        """Locks the folder.
 
         Raises:
-            AlreadyExists: A living process holds it.
+            AlreadyExists: A living process uses it.
             LakelogError: It cannot be made or written.
         """
         file = self.path / "up.lock"
@@ -62,7 +62,7 @@ class DataFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Gives it back in order."""
+        """Releases the folder in order."""
         if self._lock is not None:
             self._write(self._lock, "")
             self._lock.close()
@@ -77,16 +77,16 @@ class DataFolder:
 
 
 def wait_for_port(host: str, port: int, *, patient: bool, option: str = "--port") -> None:
-    """Returns when nobody listens on a port.
+    """Returns when no one listens on a port.
 
     Args:
-        host: Its address.
+        host: The port's address.
         port: Its number.
-        patient: Whether processes that are just ending may still hold it.
-        option: By which another port is chosen, for the errors.
+        patient: Whether ending processes may still use it.
+        option: The option that chooses another port, for the errors.
 
     Raises:
-        AlreadyExists: Somebody listens there.
+        AlreadyExists: Another program listens there.
         LakelogError: The address is none of this machine's.
     """
     give_up_s = time.monotonic() + (_PORT_IS_FREED_WITHIN_S if patient else 0.0)
@@ -103,7 +103,7 @@ def _try_port(host: str, port: int, option: str) -> LakelogError | None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            # Connections of an earlier server that are still being closed do not count, as for servers themselves.
+            # Connections of an earlier server that are still closing do not count, as for servers themselves.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
@@ -112,7 +112,7 @@ def _try_port(host: str, port: int, option: str) -> LakelogError | None:
             message = f"Nothing can listen at {host}:{port}: {error.strerror}. Choose another --host."
             return LakelogError(message, reason="ADDRESS_NOT_USABLE", metadata=metadata)
         if error.errno == errno.EACCES:
-            message = f"Port {port} may not be used by you: {error.strerror}. Choose one above 1023 by {option}."
+            message = f"You may not use port {port}: {error.strerror}. Choose one above 1023 by {option}."
             return LakelogError(message, reason="ADDRESS_NOT_USABLE", metadata=metadata)
         return AlreadyExists(
             f"Port {port} of {host} is in use by another program: stop that one, or choose another port by {option}.",
@@ -123,7 +123,7 @@ def _try_port(host: str, port: int, option: str) -> LakelogError | None:
 
 
 def write_ready_file(path: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all."""
+    """Writes a file so that it is either complete or missing."""
     unfinished = path.with_name(path.name + ".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)

@@ -1,4 +1,4 @@
-"""Which Kafka `lakelog up` uses: none, one of its own, or one that the user has."""
+"""The Kafka that `lakelog up` uses: none, its own, or the user's."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from lakelog.client.connection.target import parse_target
 from lakelog.errors import InvalidArgument
 
 DEFAULT_KAFKA_PORT: Final = 9092
-"""Fixed, unlike that of the metrics: tables keep the address of their Kafka."""
+"""Fixed, unlike the metrics port: tables store the address of their Kafka."""
 
 
 @dataclass(frozen=True)
 class KafkaChoice:
-    """Which Kafka is used.
+    """The Kafka to use.
 
     Args:
-        port: At which an own broker is to listen; None: none is run.
-        servers: Bootstrap servers of the user's; None: there are none.
+        port: The port of our own broker; None: none runs.
+        servers: The user's bootstrap servers; None: there are none.
     """
 
     port: int | None = None
@@ -26,7 +26,7 @@ class KafkaChoice:
 
 
 def choose_kafka(is_wanted: bool, port: int | None, servers: str | None) -> KafkaChoice:
-    """Puts the options together. Pure.
+    """Combines the options. Pure.
 
     Raises:
         InvalidArgument: They contradict each other, or a server has no valid address.

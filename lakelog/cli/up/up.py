@@ -40,15 +40,15 @@ _FINAL_CODES: Final = {
     2: "its file, table or source do not fit. Correct that, then start `lakelog up` again.",
     6: "its checkpoint does not belong to its table or topic. Put the right one back, then start `lakelog up` again.",
 }
-"""Exit codes of the writer (docs/pipelines.md) after which starting it again would only bring the same end."""
+"""Exit codes of the writer (docs/pipelines.md) after which another start would end in the same way."""
 _WAITING_CODES: Final = {
     3: "a record or file of its source is bad. Repair it, and the pipeline goes on.",
     8: "its table or the folder of its source does not exist. Make it, and the pipeline begins.",
 }
-"""Exit codes of the writer after which starting it again helps once somebody has done something."""
+"""Exit codes of the writer after which another start helps once someone has done something."""
 _CHECK_WITHIN_S: Final = 60.0
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-"""What a URI begins with, also one with a slash too few: s3:/bucket is no folder that anyone means."""
+"""The beginning of a URI, also one with a slash too few: s3:/bucket is no folder that anyone means."""
 
 
 @click.command(
@@ -60,52 +60,64 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
     default=Path("lakelog-data"),
     show_default=True,
     metavar="DIR",
-    help="Where everything is kept.",
+    help="The folder for all data.",
 )
-@click.option("--port", type=Whole(1, 65535), default=DEFAULT_PORT, show_default=True, help="Of the metastore.")
+@click.option("--port", type=Whole(1, 65535), default=DEFAULT_PORT, show_default=True, help="The metastore's port.")
 @click.option(
-    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="An address of this machine for itself."
+    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="A loopback address of this machine."
 )
-@click.option("--metrics-port", type=Whole(1, 65535), help="Of the metrics.  [default: a free one]")
+@click.option("--metrics-port", type=Whole(1, 65535), help="The port of the metrics.  [default: a free one]")
 @click.option(
     "--database-url",
     envvar="LAKELOG_DATABASE_URL",
     show_envvar=True,
     metavar="URL",
-    help="A Postgres of your own, as postgresql://user@host/database.  [default: one in DIR]",
+    help="Use your own Postgres, as postgresql://user@host/database.  [default: one in DIR]",
 )
 @click.option(
-    "--warehouse", metavar="URI", help="Where new tables are kept, as s3://bucket/prefix.  [default: a folder in DIR]"
+    "--warehouse", metavar="URI", help="The place for new tables, as s3://bucket/prefix.  [default: a folder in DIR]"
 )
-@click.option("--s3-endpoint", envvar="LAKELOG_S3_ENDPOINT", show_envvar=True, metavar="URL", help="Of such a store.")
-@click.option("--s3-region", envvar="LAKELOG_S3_REGION", show_envvar=True, metavar="REGION", help="Of its bucket.")
 @click.option(
-    "--s3-access-key-id", envvar="LAKELOG_S3_ACCESS_KEY_ID", show_envvar=True, metavar="KEY", help="For signing in."
+    "--s3-endpoint",
+    envvar="LAKELOG_S3_ENDPOINT",
+    show_envvar=True,
+    metavar="URL",
+    help="The endpoint of an S3 warehouse.",
+)
+@click.option(
+    "--s3-region", envvar="LAKELOG_S3_REGION", show_envvar=True, metavar="REGION", help="The region of its bucket."
+)
+@click.option(
+    "--s3-access-key-id",
+    envvar="LAKELOG_S3_ACCESS_KEY_ID",
+    show_envvar=True,
+    metavar="KEY",
+    help="The access key for it.",
 )
 @click.option(
     "--s3-secret-access-key",
     envvar="LAKELOG_S3_SECRET_ACCESS_KEY",
     show_envvar=True,
     metavar="SECRET",
-    help="Rather by its variable: others on this machine see options.",
+    help="Prefer the variable: others on this machine can see options.",
 )
 @click.option(
     "--pipelines",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR|FILE",
-    help="Pipeline files to run, or folders of them; may come often.",
+    help="Pipeline files to run, or folders of them; repeatable.",
 )
-@click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is done after commits.")
+@click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is compacted, and nothing expires.")
 @click.option("--reader", is_flag=True, help="Run the reader service, too: subscriptions without access to the files.")
 @click.option("--kafka", is_flag=True, help="Run a Kafka broker, too, and a publisher: for tables with a log.")
-@click.option("--kafka-port", type=Whole(1, 65535), help=f"Of that broker.  [default: {DEFAULT_KAFKA_PORT}]")
-@click.option("--kafka-bootstrap-servers", metavar="HOST:PORT,...", help="A Kafka of your own in its place.")
+@click.option("--kafka-port", type=Whole(1, 65535), help=f"The broker's port.  [default: {DEFAULT_KAFKA_PORT}]")
+@click.option("--kafka-bootstrap-servers", metavar="HOST:PORT,...", help="Use your own Kafka instead.")
 @click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
-    help="A JSON file that is there while everything runs, for scripts.",
+    help="A JSON file that exists while everything runs, for scripts.",
 )
 @pass_invocation
 def up(
@@ -130,14 +142,14 @@ def up(
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
 
-    That is Postgres, the metastore, a compactor, a writer for each pipeline, and what options ask for.
-    What dies is started again, unless that cannot help.
-    The data stays in DIR, and the next `lakelog up` goes on with it. Logs are in DIR/logs, large ones in parts.
+    It starts Postgres, the metastore, a compactor, a writer for each pipeline, and what options ask for. It restarts
+    what dies, unless that cannot help. The data stays in DIR, and the next `lakelog up` uses it again. Logs are in
+    DIR/logs; large ones are split into parts.
     """
     if not Target(host, port).is_loopback:
         raise InvalidArgument(
             f"--host {host} can be reached from elsewhere, and `lakelog up` has no TLS. Use a loopback address such as "
-            "127.0.0.1; to serve others run the services with certificates, as docs/operations.md tells."
+            "127.0.0.1; to serve others run the services with certificates, as docs/operations.md describes."
         )
     s3 = {
         "LAKELOG_S3_ENDPOINT": s3_endpoint,
@@ -205,7 +217,7 @@ def up(
         except KeyboardInterrupt:
             return ExitCode.FINE if is_ready else ExitCode.INTERRUPTED
         finally:
-            # From here on nothing interrupts: what runs is stopped in order.
+            # From here on nothing interrupts; the running components are stopped in order.
             signals.ignore()
             if ready_file is not None:
                 remove_ready_file(ready_file)
@@ -215,7 +227,7 @@ def up(
 
 
 def _to_warehouse(given: str | None) -> str | None:
-    """The URI of the warehouse that was given; a folder may be named by its path."""
+    """The warehouse's URI as given, or for the path of a folder."""
     if given is None or given.startswith("s3://"):
         return given
     if _SCHEME.match(given) and not given.startswith("file:///"):
@@ -229,7 +241,7 @@ def _to_warehouse(given: str | None) -> str | None:
 
 
 def find_pipeline_files(places: Sequence[Path]) -> list[Path]:
-    """The pipeline files of the given files and folders, each once, those of a folder by name.
+    """The pipeline files in the given files and folders, each once; those of a folder are sorted by name.
 
     Raises:
         NotFound: A place does not exist, or a folder has no such files.
@@ -256,10 +268,10 @@ def find_pipeline_files(places: Sequence[Path]) -> list[Path]:
 
 
 def check_pipeline_files(files: Sequence[Path]) -> None:
-    """Has the writer look at the files alone, before anything is started for them.
+    """Lets the writer check the files alone, before anything is started for them.
 
     Raises:
-        InvalidArgument: Files are not as they should be; all problems together, a line each.
+        InvalidArgument: Files have mistakes; the message has all of them, a line for each.
     """
     if not files:
         return
@@ -300,8 +312,8 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
         "metrics_url": f"http://{stack.target.rpartition(':')[0]}:{stack.metrics_port}/metrics",
         "data": str(stack.folder),
         "warehouse": stack.warehouse,
-        # An address given by the user may hold a password.
-        # As psql takes it, too.
+        # An address from the user may hold a password.
+        # In a form that psql accepts, too.
         "database_url": stack.database_url.replace("+psycopg", "", 1) if own_postgres else None,
         "logs": {name: str(path) for name, path in stack.logs.items()},
         "pipelines": [str(file) for file in files],
@@ -309,7 +321,7 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
 
 
 class _Signals:
-    """Makes the first Ctrl-C or SIGTERM a `KeyboardInterrupt` in the main thread, and ignores all others."""
+    """Makes the first Ctrl-C or SIGTERM a `KeyboardInterrupt` in the main thread, and ignores all later ones."""
 
     def __init__(self) -> None:
         self._is_over = False
@@ -325,7 +337,7 @@ class _Signals:
             signal.signal(number, handler)
 
     def ignore(self) -> None:
-        """Interrupts nothing from now on."""
+        """Ignores all signals from now on."""
         self._is_over = True
 
     def _receive(self, *_: object) -> None:
@@ -335,16 +347,16 @@ class _Signals:
 
 
 class _Events:
-    """Tells what happens, a line for each: to people with the time of day, to programs as a JSON object."""
+    """Prints events, a line for each: for people with the time of day, for programs as a JSON object."""
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
 
     def report(self, event: str, message: str, **more: Any) -> None:
-        """Tells one event."""
+        """Prints one event."""
         now_ms = time.time_ns() // 1_000_000
         with suppress(BrokenPipeError):
-            # Whoever read our events may be gone; what runs here must go on, and later be stopped in order.
+            # The reader of our events may be gone; the components must go on, and stop in order later.
             if self._printer.is_json:
                 record = {"time": format_time(now_ms), "event": event, "message": message, **more}
                 self._printer.raw(json.dumps(record, ensure_ascii=False) + "\n")
@@ -352,7 +364,7 @@ class _Events:
                 self._printer.say(f"{time.strftime('%H:%M:%S')}  {message}")
 
     def ready(self, facts: dict[str, Any], seconds: float) -> None:
-        """Tells that everything runs, where it listens and what to try."""
+        """Prints that everything runs, the addresses, and what to try."""
         self.report("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
         if self._printer.is_json:
             return
@@ -385,7 +397,7 @@ class _Events:
 
     @contextmanager
     def of_supervisor(self, stack: EmbeddedStack) -> Iterator[None]:
-        """Tells what the supervisor logs while the context lasts."""
+        """Prints the supervisor's log lines while the context lasts."""
         handler = _EventHandler(self, stack)
         logger = logging.getLogger("lakelog.embedded")
         propagated, logger.propagate = logger.propagate, False
@@ -404,7 +416,7 @@ class _EventHandler(logging.Handler):
         self._stack = stack
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tells the first line of a record and, of what ended by itself, its last words; all is in its log."""
+        """Prints a record's first line and, if a component ended by itself, its last words; its log has all."""
         message = record.getMessage().splitlines()[0].partition(" Its last words in ")[0]
         ended = getattr(record, "ended", None)
         if ended in self._stack.logs and not self._stack.was_killed(ended):
@@ -415,9 +427,9 @@ class _EventHandler(logging.Handler):
 
 
 def find_last_words(lines: Sequence[str]) -> str | None:
-    """Of the last lines of a component's log the one that may tell why it ended; None: none does. Pure.
+    """The one of a component's last log lines that may explain its end; None: none does. Pure.
 
-    Lines of our services are JSON objects, of which only errors tell; others are those of a runtime that gave up.
+    Lines of our services are JSON objects, of which only errors count; other lines are those of a failed runtime.
     """
     for line in reversed(lines):
         try:

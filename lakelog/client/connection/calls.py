@@ -1,4 +1,4 @@
-"""Calls with one answer, or a whole stream as one: deadlines, failures translated, repeated where that is safe."""
+"""Calls with one answer, or with a whole stream as the answer: deadlines, translated failures, safe repeats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 _SHORTEST_TRY_S: Final = 0.001
-"""gRPC takes no deadline that is not in the future."""
+"""gRPC accepts only deadlines in the future."""
 
 
 class Rpc(Protocol[Req, Res]):
@@ -34,10 +34,10 @@ class Calls:
     """Makes calls on a connection.
 
     Args:
-        connection: To whom.
-        deadlines: Of single tries.
-        retries: Of all tries together.
-        clock: For time and pauses.
+        connection: Where the calls go.
+        deadlines: The limits of single tries.
+        retries: The limits of all tries together, and the pauses between them.
+        clock: Gives the time and makes the pauses.
         rng: Random numbers in [0, 1).
     """
 
@@ -65,14 +65,14 @@ class Calls:
         deadline_s: float | None = None,
         total_s: float | None = None,
     ) -> Response:
-        """Calls what has no effect; repeated on every failure of the transport.
+        """Makes a call without an effect. Every failure of the transport is repeated.
 
         Args:
             method: Its short name, for errors.
-            rpc: Picks it from a session.
+            rpc: Picks the method from a session.
             request: What to send.
-            deadline_s: Of one try; None: `Deadlines.call_s`.
-            total_s: Of all tries; None: `RetryPolicy.total_s`.
+            deadline_s: The limit of one try; None: `Deadlines.call_s`.
+            total_s: The limit of all tries; None: `RetryPolicy.total_s`.
         """
         return call_repeatedly(
             self._attempt(method, rpc, request, CallKind.READ, deadline_s or self._deadlines.call_s),
@@ -93,14 +93,14 @@ class Calls:
         repeat_unknown: bool = True,
         no_proof: tuple[type[LakelogError], ...] = (),
     ) -> Response:
-        """Calls what has an effect.
+        """Makes a call that has an effect.
 
         Args:
             method: Its short name, for errors.
-            rpc: Picks it from a session.
+            rpc: Picks the method from a session.
             request: What to send.
-            deadline_s: Of one try; None: `Deadlines.call_s`.
-            total_s: Of all tries; None: `RetryPolicy.total_s`.
+            deadline_s: The limit of one try; None: `Deadlines.call_s`.
+            total_s: The limit of all tries; None: `RetryPolicy.total_s`.
             repeat_unknown: Whether it may be repeated after an unknown outcome.
             no_proof: Kinds of errors that prove nothing after an unknown outcome, see `call_repeatedly`.
         """
@@ -137,7 +137,7 @@ class Calls:
                     error, kind=kind, method=method, target=str(connection.target), deadline_s=timeout_s
                 ) from error
             except ValueError as error:
-                # What gRPC raises, before it sends anything, when another thread has closed the channel meanwhile.
+                # gRPC raises this, before it sends anything, when another thread has closed the channel meanwhile.
                 if connection.is_closed:
                     raise connection.closed_error() from error
                 raise

@@ -1,11 +1,11 @@
-"""When this process opened its first channel: from then on a fork runs handlers of gRPC, which crash some children."""
+"""When this process opened its first channel. After that a fork runs handlers of gRPC, which crash some children."""
 
 from __future__ import annotations
 
 import time
 
 first_opened_s: float | None = None
-"""In seconds since the machine began, as times of processes are told; None: there was none."""
+"""Seconds since the machine started, as the system gives the start times of processes; None: no channel yet."""
 
 
 def note_opened() -> None:

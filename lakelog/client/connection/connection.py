@@ -1,14 +1,15 @@
 """The connection to a metastore.
 
-It is opened when first used, found out to be answering before anything with an effect is sent, and made anew in a
-forked child.
+It opens when it is first used. Before a call with an effect it checks that the server answers. A forked child opens a
+new one.
 
-Why it asks first: gRPC reports "could not connect" and "the connection broke under way" by the same status, so after
-the fact nobody can tell whether a request was sent. A health check sent before has no effect; when it is not answered,
-it is certain that the request behind it was never sent. Once it was answered, each failure counts as possibly sent.
+Why it checks first: gRPC reports "could not connect" and "the connection broke under way" by the same status, so
+afterwards no one can know whether a request was sent. A health check has no effect; if it is not answered, the request
+that should follow it was certainly never sent. After an answered check, each failure counts as possibly sent.
 
-How long it asks: what was never sent is safe to repeat, so a server that has answered this client before is waited for
-as long as the call may take in all. One that never has is more likely a wrong target, which people should hear soon.
+How long it checks: what was never sent is safe to repeat. A server that has answered this client before is therefore
+waited for as long as the whole call may take. One that never has is more likely a wrong target, which people should
+learn soon.
 
 Threads may share a connection. Fork: gRPC's channels do not survive in a child, so a connection notices that the
 process is another one and opens a new channel; the parent's channel is kept unused in the child, because destroying it
@@ -47,32 +48,32 @@ from lakelog.rpc.v1 import (
 )
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""The largest message either way. A commit of 64 MiB has some 100,000 files; plans come in chunks far below it."""
+"""The largest message, both ways. A commit of 64 MiB has some 100,000 files; chunks of plans are far smaller."""
 
-# An answer newer than this shows that the connection works; older ones are renewed before a mutation.
+# An answer younger than this shows that the connection works; before a mutation an older one is renewed.
 _FRESH_S: Final = 1.0
-# The least that a health check is given, so that the last one before the time is up is not in vain.
+# The least time for a health check, so that the last one before the end of the wait can succeed.
 _SHORTEST_PROBE_S: Final = 0.05
 _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
-"""What the TLS library says of an answer in plaintext; only a hint for the message."""
+"""What the TLS library reports for an answer in plaintext; only a hint for the message."""
 _HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # A peer that vanished without closing is noticed after 30 + 10 seconds, while calls (watches) are open.
+    # While calls (watches) are open, a peer that vanished without closing is noticed after 30 + 10 seconds.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
-    # Reconnecting is paced by our own calls, which jitter; gRPC's own pauses, of 1 s at first, would only add to it.
+    # Our own calls pace the reconnecting, with jitter; gRPC's own pauses, 1 s at first, would only add to it.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 500),
-    # Channels to the same target are otherwise shared behind our back, with their state.
+    # Otherwise gRPC silently shares one channel, with its state, among all channels to the same target.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", "lakelog-python"),
 )
-# Channels of parent processes; never touched again.
+# Channels of parent processes; this process never uses them again.
 _LEFT_BY_FORK: Final[list[Session]] = []
 
 
@@ -105,14 +106,14 @@ class Connection:
         target: Where it is.
         tls: Files for TLS; None: plaintext.
         token: Sent with each call as `authorization: Bearer`; None: none.
-        deadlines: `connect_s` is used here.
-        retries: The pauses between health checks that are not answered.
-        clock: For time and pauses.
+        deadlines: Of these, `connect_s` is used here.
+        retries: The pauses between unanswered health checks.
+        clock: Gives the time and makes the pauses.
         rng: Random numbers in [0, 1).
-        is_known: A metastore has answered under this target before, though not to this client.
+        is_known: A metastore has answered under this target before, perhaps to another client.
 
     Raises:
-        InvalidArgument: The token cannot be sent, or would leave the machine in the clear.
+        InvalidArgument: The token cannot be sent, or would leave this machine unencrypted.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Connection:
         self._is_known = is_known
         self._session: Session | None = None
         self._closed = False
-        # One lock a process: the parent's may have been held by another thread at the moment of the fork.
+        # Each process has its own lock: another thread may have held the parent's lock at the moment of the fork.
         self._locks: dict[int, threading.Lock] = {}
 
     @property
@@ -147,16 +148,16 @@ class Connection:
         return self._is_known
 
     def session(self, *, fresh: bool, max_unavailable_s: float) -> Session:
-        """The open channel, opened and seen to answer where necessary.
+        """The open channel; opens one, and checks that the server answers, where that is necessary.
 
-        Blocks for at most `max_unavailable_s`, and where no metastore has ever answered for at most `connect_s`.
+        Blocks for at most `max_unavailable_s`, or at most `connect_s` if no metastore has ever answered here.
 
         Args:
-            fresh: Before a mutation: ask whether the server answers unless it did within the last second.
-            max_unavailable_s: How long to wait for a metastore that was there before.
+            fresh: Before a mutation: check the server unless it has answered within the last second.
+            max_unavailable_s: How long to wait for a metastore that has answered before.
 
         Raises:
-            Unavailable: Nothing answers; it is certain that nothing was sent.
+            Unavailable: Nothing answers; certainly nothing was sent.
             InvalidArgument: The connection is closed, or a TLS file cannot be read.
         """
         session = self._session
@@ -179,7 +180,7 @@ class Connection:
         self._is_known = True
 
     def failed(self, session: Session) -> None:
-        """Notes that the connection may be broken, so that the next call asks first."""
+        """Notes that the connection may be broken, so that the next call checks it first."""
         session.answered_at_s = None
 
     @property
@@ -188,11 +189,11 @@ class Connection:
         return self._closed
 
     def closed_error(self) -> InvalidArgument:
-        """What whoever goes on using a closed connection is told."""
+        """The error for callers that go on using a closed connection."""
         return InvalidArgument(f"The client of {self.target} is closed. Connect again.", reason=CLOSED)
 
     def close(self) -> None:
-        """Closes the channel, which cancels all calls; idempotent."""
+        """Closes the channel, which cancels all its calls; idempotent."""
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             self._closed = True
             session, self._session = self._session, None
@@ -241,7 +242,7 @@ class Connection:
                 code = error.code()
                 if code is grpc.StatusCode.CANCELLED and self._closed:
                     raise self.closed_error() from None
-                # Any other status is an answer; whether the server is of the right kind, the call itself will show.
+                # Any other status is an answer; the call itself will show whether it is the right kind of server.
                 if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                     left_s = give_up_s - self._clock.monotonic_s()
                     if left_s <= _SHORTEST_PROBE_S:

@@ -12,18 +12,18 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.tables.files import FILE_SCHEMA
 
 ORDER: Final = ("partition", "bucket", "order_snapshot", "order_ordinal", "file_id")
-"""The columns by which the files of a plan are ordered; what a compaction writes into one bucket has one place."""
+"""The columns that order the files of a plan; all that a compaction writes into one bucket has one order key."""
 
 
 def assemble_files(chunks: Iterable[tuple[bytes, Iterable[int]]]) -> pa.Table:
     """Puts the chunks of a plan together.
 
     Args:
-        chunks: Each an Arrow IPC stream with the columns of `FILE_SCHEMA`, and ids of files, of this chunk or of any
-            other, that the plan does not hold.
+        chunks: For each chunk an Arrow IPC stream with the columns of `FILE_SCHEMA`, and the ids of files, of this
+            chunk or of any other, that do not belong to the plan.
 
     Returns:
-        One row a file, with the columns of `FILE_SCHEMA`, ordered by `ORDER`.
+        One row for each file, with the columns of `FILE_SCHEMA`, ordered by `ORDER`.
 
     Raises:
         DataCorrupted: A chunk is not such a stream.
@@ -58,10 +58,10 @@ def _read_chunk(entries: bytes, number: int) -> pa.Table:
 
 
 def _is_ordered(files: pa.Table) -> bool:
-    """Whether each row stands at or behind the one before. Far cheaper than sorting, and mostly true."""
+    """Whether no row sorts before its predecessor. Far cheaper than sorting, and mostly true."""
     if files.num_rows < 2:
         return True
-    # From the last column to the first: behind, or equal and behind in the columns after it.
+    # From the last column to the first: greater, or equal and in order by the columns after it.
     ordered: pa.ChunkedArray | None = None
     for name in reversed(ORDER):
         before, after = files[name].slice(0, files.num_rows - 1), files[name].slice(1)

@@ -1,4 +1,4 @@
-"""Where reader services are, and how one talks to them."""
+"""Where the reader services are, and how to talk to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ReaderTarget:
     """One or more replicas of the reader service. Picklable.
 
     Args:
-        targets: Where they are; any may be used. None of them: there is no service.
+        targets: Where they are; any of them can be used. Empty: there is no service.
         tls: Files for TLS; None: plaintext.
         token: Sent as `authorization: Bearer`; None: none.
     """
@@ -26,10 +26,10 @@ class ReaderTarget:
         return ",".join(map(str, self.targets))
 
     def resolve(self, text: str | None) -> ReaderTarget | None:
-        """Which service is used where one may be named; None: none. Pure.
+        """The service to use where a caller may name one; None: no service. Pure.
 
         Args:
-            text: As of `parse_reader_targets`; empty: none; None: this one.
+            text: As in `parse_reader_targets`; empty: no service; None: this service.
 
         Raises:
             InvalidArgument: As `parse_reader_targets`.
@@ -45,10 +45,10 @@ class ReaderTarget:
 
 
 def parse_reader_targets(text: str, *, tls: TlsFiles | None, token: str | None) -> ReaderTarget:
-    """Reads `host:port`, or several apart by commas. Pure.
+    """Reads `host:port`, or several of them with commas between. Pure.
 
     Raises:
-        InvalidArgument: One is malformed, or the token may not be sent there.
+        InvalidArgument: One is malformed, or the token must not be sent there.
     """
     try:
         targets = tuple(parse_target(part.strip()) for part in text.split(",") if part.strip())

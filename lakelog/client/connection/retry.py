@@ -22,14 +22,13 @@ from lakelog.errors import (
 T = TypeVar("T")
 
 NOT_CONNECTED: Final = "NOT_CONNECTED"
-"""The reason of an Unavailable for a server that did not answer at all, in all the time there was, before anything was
-sent."""
+"""The reason of an Unavailable when the server gave no answer at all in the time allowed, and nothing was sent."""
 
 BROKERS_UNAVAILABLE: Final = "BROKERS_UNAVAILABLE"
-"""The reason of an Unavailable of a server for whom brokers of a log did not answer."""
+"""The reason of an Unavailable when the server answered, but a log's brokers did not answer the server."""
 
 CLOSED: Final = "CLOSED"
-"""The reason of an InvalidArgument for using a client after it was closed."""
+"""The reason of an InvalidArgument for a client that is used after it was closed."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class Deadlines:
     """How long one try of a call may take, in seconds.
 
     Args:
-        connect_s: Until a server that has never answered this client does; then the error says that nothing answers
-            there. One that has answered before is waited for as `RetryPolicy` says, since nothing was sent.
+        connect_s: For a server that has never answered this client; then the error says that nothing answers there.
+            For one that has answered before, `RetryPolicy` sets the wait, since nothing was sent.
         call_s: For one try of an ordinary call or commit.
-        plan_s: For one try of a plan, all chunks received.
+        plan_s: For one try of a plan, with all its chunks.
     """
 
     connect_s: float = 5.0
@@ -53,18 +52,18 @@ class Deadlines:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When and how long calls are repeated where repeating is safe.
+    """When and how long calls are repeated, where a repeat is safe.
 
-    Before try n (from 1) a random time between 0 and `first_backoff_s * 2**(n-1)`, at most `max_backoff_s`, is waited
+    The wait before try n (from 1) is a random time between 0 and `first_backoff_s * 2**(n-1)`, at most `max_backoff_s`
     ("full jitter": clients that failed together do not come back together).
 
     Args:
-        first_backoff_s: Bound of the first wait.
-        max_backoff_s: Bound of each wait.
-        total_s: After so long a read or an ordinary mutation is given up.
-        commit_total_s: After so long a commit is given up, and a commit pipeline that gets no answers is cut. Long
-            enough for a metastore or its database to be restarted meanwhile.
-        watch_total_s: After so long without any message, a watch whose connection is broken is given up.
+        first_backoff_s: The upper bound of the first wait.
+        max_backoff_s: The upper bound of every wait.
+        total_s: The time after which a read or an ordinary mutation gives up.
+        commit_total_s: The time after which a commit gives up, and a commit pipeline without answers is cut. Long
+            enough to restart a metastore or its database meanwhile.
+        watch_total_s: The time without a message after which a watch with a broken connection gives up.
     """
 
     first_backoff_s: float = 0.05
@@ -77,7 +76,7 @@ class RetryPolicy:
         _check_positive(self)
 
     def backoff_s(self, tries: int, rng: float) -> float:
-        """How long to wait after so many failed tries (from 1). Pure; `rng` is random in [0, 1)."""
+        """How long to wait after `tries` failed tries (from 1). Pure; `rng` is random in [0, 1)."""
         return rng * min(self.max_backoff_s, self.first_backoff_s * 2 ** min(tries - 1, 30))
 
 
@@ -101,33 +100,33 @@ def call_repeatedly(
     repeat_unknown: bool = True,
     no_proof: tuple[type[LakelogError], ...] = (),
 ) -> T:
-    """Calls until there is a definite answer or the time is up. Blocks.
+    """Calls until there is a definite answer or the time is over. Blocks.
 
-    `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that did not answer at
-    all: a try waits for that as long as it may (`connection.Connection.session`). And but for brokers that did not
+    `Unavailable` certainly had no effect, so it is repeated, with two exceptions: a server that did not answer at all,
+    since a try itself waits for that as long as it may (`connection.Connection.session`), and brokers that did not
     answer the server.
 
-    `OutcomeUnknown` is repeated only when the caller says that the
-    request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
-    earlier one (a refused token, a limit, a defect, a table dropped or the client closed meanwhile) prove nothing about
-    it, so they become `OutcomeUnknown` too; what the gate decides under its lock (conflict, fenced) settles both.
+    `OutcomeUnknown` is repeated only when the caller says that the request is idempotent. Once a try has ended unknown,
+    a *repeat* may fail before the server looks at the earlier try: a refused token, a limit, a defect, a table dropped
+    or the client closed meanwhile. Such an error proves nothing about the earlier try, so it becomes `OutcomeUnknown`
+    too. What the gate decides under its lock (conflict, fenced) settles both.
 
     Args:
-        attempt: Makes one try; is given the seconds that are left.
-        policy: Backoff.
-        total_s: All tries together, in seconds.
-        clock: For the time and for waiting.
+        attempt: Makes one try; its argument is the seconds that are left.
+        policy: The pauses between tries.
+        total_s: The limit of all tries together, in seconds.
+        clock: Gives the time and waits.
         rng: Random numbers in [0, 1).
         repeat_unknown: The request may be repeated after an unknown outcome.
-        no_proof: Further kinds that prove nothing after an unknown outcome.
+        no_proof: Further kinds of errors that prove nothing after an unknown outcome.
 
     Returns:
-        What the first successful try returned.
+        The result of the first successful try.
 
     Raises:
-        OutcomeUnknown: The time was up, or repeating is not safe, and some try may have had its effect.
-        LakelogError: What a try got, when no try may have had an effect. Where the time was up, the message says how
-            often and for how long it was tried.
+        OutcomeUnknown: The time is over, or a repeat is not safe, and some try may have had its effect.
+        LakelogError: The error of a try, when no try can have had an effect. If the time is over, the message gives the
+            number of tries and their duration.
     """
     began_s = clock.monotonic_s()
     give_up_s = began_s + total_s
@@ -137,19 +136,19 @@ def call_repeatedly(
         try:
             return attempt(max(give_up_s - clock.monotonic_s(), 0.001))
         except OutcomeUnknown as error:
-            # A defect of the server meets the same request again.
+            # A repeat would meet the same defect of the server.
             if not repeat_unknown or error.reason == InternalError.default_reason:
                 raise
             unknown = error
             last: LakelogError = error
         except Unavailable as error:
             if unknown is None and error.reason == BROKERS_UNAVAILABLE:
-                # The metastore has waited for them itself, for most of the time that there is.
+                # The metastore itself has waited for them, for most of the time allowed.
                 raise
             if unknown is None and error.reason == NOT_CONNECTED:
                 if answered is None:
                     raise
-                # What became of the call itself, its deadline for instance, tells more than that nobody answers now.
+                # The failure of the call itself, its deadline for instance, says more than that nothing answers now.
                 raise Unavailable(
                     f"{answered.message} Asking again: {error.message}",
                     reason=answered.reason,
@@ -173,7 +172,7 @@ def call_repeatedly(
 
 
 def _tried(error: LakelogError, tries: int, within_s: float) -> LakelogError:
-    """An error that says how long its cause went on; a single try says that by itself."""
+    """An error whose message says how long the cause lasted; a single try shows that by itself."""
     if tries == 1:
         return error
     reported = type(error)(

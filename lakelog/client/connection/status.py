@@ -1,19 +1,19 @@
-"""Errors and gRPC statuses: the one place where either becomes the other.
+"""Errors and gRPC statuses: the only place that translates one into the other.
 
 A server's error travels as a status code, the message, and `grpc-status-details-bin` with a `google.rpc.Status` that
 holds one `ErrorInfo` (reason, domain `lakelog`, metadata with the key `kind`); the client rebuilds the error from it.
 
-A failure *without* those details did not come from a metastore's own code but from the transport: the gRPC library, a
-proxy, or some other server. What it means depends on what was asked (reliability C8):
+A failure *without* those details does not come from a metastore's own code but from the transport: the gRPC library, a
+proxy, or another server. What it means depends on the call (reliability C8):
 
-- A read has no effect, so it is `Unavailable`: repeating is always safe.
-- A mutation may have taken effect, so it is `OutcomeUnknown`. gRPC reports a connection lost before, while and after
-  the server worked by the same code, UNAVAILABLE, and its texts are no contract, so nothing is concluded from either.
-  "Certainly not sent" is therefore never read from a status: `lakelog.client.connection.connection` finds out whether
-  the server answers *before* a request is made, and raises `Unavailable` when it does not.
+- A read has no effect, so the failure is `Unavailable`: a repeat is always safe.
+- A mutation may have taken effect, so the failure is `OutcomeUnknown`. gRPC reports a connection lost before, during
+  and after the server's work by the same code, UNAVAILABLE, and its texts are no contract, so neither allows a
+  conclusion. "Certainly not sent" therefore never comes from a status: `lakelog.client.connection.connection` checks
+  *before* a request whether the server answers, and raises `Unavailable` when it does not.
 - A few codes are certain all the same, because they are decided before a handler of the server runs: UNIMPLEMENTED (no
-  such method), UNAUTHENTICATED and PERMISSION_DENIED (a proxy), RESOURCE_EXHAUSTED (a message above the size limit;
-  that it was the *answer* that was too large is impossible for mutations, whose answers are small by construction).
+  such method), UNAUTHENTICATED and PERMISSION_DENIED (a proxy), RESOURCE_EXHAUSTED (a message above the size limit; it
+  cannot be the *answer* of a mutation, since those are small by construction).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from lakelog.rpc.v1 import types_pb2
 DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "lakelog"
 UNAUTHENTICATED: Final = "UNAUTHENTICATED"
-"""The reason of a PermissionDenied for callers who could not be recognized at all; it has a status code of its own."""
+"""The reason of a PermissionDenied for callers that could not be recognized; it has its own status code."""
 
 _TYPE_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {
@@ -60,7 +60,7 @@ _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {
     CommitConflict: grpc.StatusCode.ABORTED,
     Fenced: grpc.StatusCode.FAILED_PRECONDITION,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
-    # Not UNAVAILABLE or DEADLINE_EXCEEDED: clients and proxies repeat on those, also what is not idempotent.
+    # Not UNAVAILABLE or DEADLINE_EXCEEDED: on those, clients and proxies repeat even requests that are not idempotent.
     OutcomeUnknown: grpc.StatusCode.UNKNOWN,
     ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     SnapshotExpired: grpc.StatusCode.OUT_OF_RANGE,
@@ -71,8 +71,8 @@ _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {
 }
 _KINDS: Final = {kind.__name__: kind for kind in _CODES}
 
-# Peers refuse trailers above 8 KiB in all. The message travels twice (percent-encoded, and in the details), the details
-# in base64, which is a third longer: 2 KiB + 4/3 * 4 KiB leaves 600 bytes for gRPC's own headers.
+# Peers refuse trailers above 8 KiB in all. The message travels twice (percent-encoded, and in the details). The details
+# travel in base64, which is a third longer: 2 KiB + 4/3 * 4 KiB leaves 600 bytes for gRPC's own headers.
 _MAX_TEXT_ENCODED_BYTES: Final = 2048
 _MAX_MESSAGE_BYTES: Final = 2000
 _MAX_METADATA_BYTES: Final = 1800
@@ -86,7 +86,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]|[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class WireStatus:
-    """An error ready to be sent: the status code, the bounded message, and the bytes of `grpc-status-details-bin`."""
+    """An error ready to send: the status code, the bounded message, and the bytes of `grpc-status-details-bin`."""
 
     code: grpc.StatusCode
     message: str
@@ -94,13 +94,13 @@ class WireStatus:
 
 
 def to_wire_status(error: LakelogError) -> WireStatus:
-    """Translates an error for sending. Pure.
+    """Translates an error into a status. Pure.
 
-    Passwords in URLs are blotted out and control characters replaced. A long message is cut with a note, long metadata
-    values are cut, and metadata entries that find no room are left out; an entry named `kind` is replaced by the kind.
+    Hides passwords in URLs and replaces control characters. Shortens a long message, with a note, and long metadata
+    values. Leaves out metadata entries that do not fit. An entry named `kind` is replaced by the kind.
 
     Returns:
-        A status of less than 8 KiB in headers, whatever the error holds.
+        A status with less than 8 KiB of headers, whatever the error holds.
     """
     status = to_proto_status(error)
     return WireStatus(
@@ -111,7 +111,7 @@ def to_wire_status(error: LakelogError) -> WireStatus:
 
 
 def to_proto_status(error: LakelogError) -> types_pb2.Status:
-    """Translates an error to a message, sanitised and bounded as `to_wire_status` says."""
+    """Translates an error into a message, sanitised and bounded as in `to_wire_status`."""
     info = types_pb2.ErrorInfo(
         reason=_cut(_sanitised(error.reason), _MAX_WORD_BYTES), domain=DOMAIN, metadata=_bounded(error.metadata)
     )
@@ -127,8 +127,8 @@ def from_proto_status(status: types_pb2.Status) -> LakelogError | None:
     """Rebuilds an error from a status message.
 
     Returns:
-        The error, or None where the status has no details of ours. An unknown kind, from a newer server, becomes the
-        kind of the status code.
+        The error, or None if the status has no details of ours. An unknown kind, from a newer server, becomes the kind
+        that belongs to the status code.
 
     Raises:
         InvalidArgument: The details are damaged.
@@ -153,12 +153,12 @@ def grpc_code(error: LakelogError) -> grpc.StatusCode:
 
 
 class CallKind(enum.Enum):
-    """What a failure without details means depends on this."""
+    """Whether a call has an effect; what a failure without details means depends on this."""
 
     READ = "read"
-    """Without effect."""
+    """A call without an effect."""
     MUTATION = "mutation"
-    """With an effect, which may have happened when the answer is lost."""
+    """A call with an effect, which may have happened when the answer is lost."""
 
 
 def from_rpc_error(
@@ -167,14 +167,14 @@ def from_rpc_error(
     """Translates what a gRPC call raised.
 
     Args:
-        error: As raised; all errors that grpc raises from calls are also `grpc.Call`.
+        error: The error as raised; all errors that grpc raises from calls are also `grpc.Call`.
         kind: Whether the call has an effect.
         method: The RPC's short name, for the message.
-        target: Who was called, for the message.
-        deadline_s: The deadline of the call in seconds, None for a call without.
+        target: The server that was called, for the message.
+        deadline_s: The deadline of the call in seconds; None: it had none.
 
     Returns:
-        The error the server sent, or for a failure of the transport what the module's docstring says.
+        The error that the server sent; for a failure of the transport, the error that the module's docstring names.
     """
     code, text, details = _read_call(error)
     if details is not None:
@@ -242,7 +242,7 @@ def _wire_kind(error: LakelogError) -> type[LakelogError]:
 
 
 def _kind_of_code(number: int) -> type[LakelogError]:
-    # FAILED_PRECONDITION is first found as Fenced: whoever does not know the kind should stop and look, too.
+    # FAILED_PRECONDITION first means Fenced: a client that does not know the kind should stop and look, too.
     return next((kind for kind, code in _CODES.items() if _code_number(code) == number), InternalError)
 
 
@@ -272,16 +272,16 @@ def _utf8_bytes(text: str) -> int:
 
 
 def _percent_encoded_bytes(text: str) -> int:
-    # gRPC sends every byte outside of printable ASCII, and '%', as three.
+    # gRPC sends '%' and every byte outside of printable ASCII as three bytes.
     return sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in text.encode())
 
 
 def _cut(text: str, max_bytes: int, size: Callable[[str], int] = _utf8_bytes) -> str:
-    # A character takes at least one byte, so what lies behind max_bytes characters need not be looked at.
+    # A character takes at least one byte, so only the first max_bytes characters can fit.
     text, whole = text[: max_bytes + 1], text
     if len(text) == len(whole) and size(text) <= max_bytes:
         return text
-    # The longest beginning that fits, by bisection: sizes rise with length.
+    # The longest prefix that fits, by bisection: sizes rise with length.
     room = max_bytes - len(_SHORTENED)
     fits, too_long = 0, len(text)
     while too_long - fits > 1:

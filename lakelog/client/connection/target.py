@@ -1,4 +1,4 @@
-"""Where a metastore is and how one talks to it: target, TLS files, token. Pure but for reading the TLS files."""
+"""Where a metastore is and how to talk to it: target, TLS files, token. Pure except for reading the TLS files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Target:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether what is sent there stays on this machine."""
+        """Whether everything sent there stays on this machine."""
         if self.host == "localhost":
             return True
         try:
@@ -46,7 +46,7 @@ def parse_target(text: str) -> Target:
         text: `host:port`, for instance `localhost:7450`, `10.0.0.7:7450` or `[::1]:7450`.
 
     Raises:
-        InvalidArgument: It is a URL, has no port, or no valid host or port; the message shows the right form.
+        InvalidArgument: It is a URL, lacks a port, or has an invalid host or port; the message shows the right form.
     """
     form = f"Write host:port, for instance localhost:{DEFAULT_PORT}"
     if "/" in text:
@@ -76,7 +76,7 @@ def _is_ipv6(host: str) -> bool:
 
 
 def _refused(problem: str, text: str, remedy: str) -> InvalidArgument:
-    # Whatever stands before an @ may be a password.
+    # All that stands before an @ may be a password.
     shown = ascii(re.sub(r"//[^/@]*@", "//***@", text)[:200])
     return InvalidArgument(f"The target {shown} is {problem}. {remedy}.", metadata={"field": "target"})
 
@@ -86,9 +86,9 @@ class TlsFiles:
     """PEM files for a connection by TLS.
 
     Args:
-        ca: Certificates that the server's must be signed by; None: those that gRPC brings along.
+        ca: Certificates that must have signed the server's; None: those that come with gRPC.
         certificate: The client's own certificate with its chain, for servers that ask for one; None: none.
-        key: The private key of `certificate`; both are given or none.
+        key: The private key of `certificate`; give both or neither.
     """
 
     ca: str | os.PathLike[str] | None = None
@@ -132,10 +132,10 @@ def _read_pem(path: str | os.PathLike[str], field: str) -> bytes:
 
 
 def check_token(token: str | None, target: Target, *, tls: bool) -> None:
-    """Refuses tokens that would not arrive, or that others could read on their way. Pure.
+    """Refuses a token that would not arrive, or that others could read on its way. Pure.
 
     Raises:
-        InvalidArgument: The token has characters that a header cannot hold, or would leave this machine in the clear.
+        InvalidArgument: The token has characters that a header cannot hold, or would leave this machine unencrypted.
     """
     if token is None:
         return

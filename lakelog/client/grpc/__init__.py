@@ -1,1 +1,1 @@
-"""The metastore's protocols over gRPC, one file a service."""
+"""The metastore's protocols over gRPC, one file for each service."""

@@ -17,7 +17,7 @@ class GrpcConsumers:
     _calls: Calls
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer. Repeated: whoever opened it unanswered is the caller itself."""
+        """Begins to read as a consumer. Repeated: a lost answer means that this caller itself may have opened it."""
         request = build(
             consumers_pb2.OpenConsumerRequest, consumer_id=consumer_id, table_uuids=table_uuids, holder=holder
         )
@@ -34,7 +34,7 @@ class GrpcConsumers:
         self._calls.mutate("AdvanceConsumer", lambda on: on.consumers.AdvanceConsumer, request)
 
     def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
-        """Says that a reader is there, or has closed. Repeated: idempotent."""
+        """Reports that a reader is there, or has closed. Repeated: idempotent."""
         request = build(
             consumers_pb2.RenewConsumerRequest,
             consumer_id=consumer_id,
@@ -50,7 +50,7 @@ class GrpcConsumers:
         return [from_proto_consumer(consumer) for consumer in response.consumers]
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position. Repeated: idempotent but for its epoch."""
+        """Sets a consumer's position. Repeated: idempotent except for its epoch."""
         request = build(
             consumers_pb2.ResetConsumerRequest,
             table_uuid=table_uuid,

@@ -42,6 +42,6 @@ class GrpcDropped:
         return from_proto_dropped(response.table)
 
     def purge_rows(self, job_id: int, epoch: int) -> int:
-        """Deletes some of what is known of a table. Repeated: idempotent."""
+        """Deletes some of a table's rows in the metastore. Repeated: idempotent."""
         request = build(dropped_pb2.PurgeRowsRequest, job_id=job_id, epoch=epoch)
         return self._calls.mutate("PurgeRows", lambda on: on.dropped.PurgeRows, request).deleted_rows

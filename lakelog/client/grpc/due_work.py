@@ -9,18 +9,18 @@ from lakelog.rpc.v1 import due_work_pb2
 
 
 class GrpcDueWork:
-    """The part of `lakelog.client.metastore.metastore.Metastore` that is about work that nobody asked for."""
+    """The part of `lakelog.client.metastore.metastore.Metastore` that is about work that no user requested."""
 
     _calls: Calls
 
     def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
-        """Makes the compactions of a table due that its commits have made necessary. Repeated: idempotent."""
+        """Makes the compactions due that a table's commits have made necessary. Repeated: idempotent."""
         request = build(due_work_pb2.PlanCompactionsRequest, table_uuid=table_uuid, after=after)
         response = self._calls.mutate("PlanCompactions", lambda on: on.due_work.PlanCompactions, request)
         return PlannedTable(response.planned_until, response.job_count)
 
     def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """The number of jobs that are not done, by kind."""
         response = self._calls.read(
             "DescribeQueue", lambda on: on.due_work.DescribeQueue, due_work_pb2.DescribeQueueRequest()
         )

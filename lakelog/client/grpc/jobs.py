@@ -26,7 +26,7 @@ class GrpcJobs:
     _retries: RetryPolicy
 
     def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches changelogs to open snapshots. Repeated: answered with what was done."""
+        """Attaches changelogs to snapshots with pending changelogs. Repeated: the answer says what was done."""
         message = to_proto_attach_request(request)
         response = self._calls.mutate("AttachChangelogs", lambda on: on.snapshots.AttachChangelogs, message)
         return from_proto_attach_result(response)
@@ -34,7 +34,7 @@ class GrpcJobs:
     def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
     ) -> Job | None:
-        """Takes a job that is due. Not repeated after an unknown outcome: what it took is due after its deadline."""
+        """Leases a job that is due. Not repeated after an unknown outcome: its deadline frees a job that it took."""
         request = build(
             jobs_pb2.LeaseJobRequest,
             kinds=kinds,
@@ -55,14 +55,14 @@ class GrpcJobs:
         return from_proto_job(response.job, tuple(response.aborted_attempt_ids)) if response.HasField("job") else None
 
     def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Keeps a job. Repeated, but not for longer than it would last: idempotent."""
+        """Renews a job's lease. Repeated, but not for longer than the lease would last: idempotent."""
         request = build(jobs_pb2.HeartbeatJobRequest, job_id=job_id, epoch=epoch, duration_ms=duration_ms)
         total_s = min(self._retries.total_s, max(duration_ms, 1) / 1000)
         response = self._calls.mutate("HeartbeatJob", lambda on: on.jobs.HeartbeatJob, request, total_s=total_s)
         return response.remaining_ms
 
     def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that went well. Not repeated after an unknown outcome: a repeat would find nobody doing it."""
+        """Ends a job that succeeded. Not repeated after an unknown outcome: a repeat would find the lease ended."""
         request = build(jobs_pb2.FinishJobRequest, job_id=job_id, epoch=epoch, outcome=outcome, work_left=work_left)
         return self._calls.mutate("FinishJob", lambda on: on.jobs.FinishJob, request, repeat_unknown=False).due_again
 
@@ -81,11 +81,11 @@ class GrpcJobs:
         return [from_proto_job(job) for job in response.jobs]
 
     def retry_job(self, job_id: int) -> None:
-        """Makes a job due at once. Repeated, but not idempotent: it does no harm and may tell less.
+        """Makes a job due at once. Repeated, though not idempotent: a repeat does no harm, but its answer may say less.
 
-        When the answer to a first try that took effect was lost, and somebody has taken the job since, the repeat is
-        refused as it would be for anybody: `JOB_HELD`, or `JOB_DONE` once there is nothing left to do. Else it is due
-        again, with its tries counted anew.
+        Say a first try took effect, its answer was lost, and a compactor has leased the job since. Then the repeat is
+        refused as it would be for any caller: `JOB_HELD`, or `JOB_DONE` once nothing is left to do. Otherwise the job
+        is due again, and its tries count from zero.
         """
         request = build(jobs_pb2.RetryJobRequest, job_id=job_id)
         self._calls.mutate("RetryJob", lambda on: on.jobs.RetryJob, request)
@@ -93,7 +93,7 @@ class GrpcJobs:
     def request_jobs(
         self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
     ) -> list[Job]:
-        """Makes jobs of a table due at once. Repeated: at worst the work is done once more, and finds nothing to do."""
+        """Makes jobs of a table due at once. Repeated: at worst a job runs once more and finds nothing to do."""
         request = build(
             jobs_pb2.RequestJobsRequest,
             table_uuid=table_uuid,

@@ -20,12 +20,12 @@ class GrpcLogs:
         return [from_proto_log(log) for log in response.logs]
 
     def get_log(self, table_uuid: str) -> LogInfo:
-        """A table's log; NotFound where it has none or the table was dropped."""
+        """A table's log; NotFound if it has none or the table was dropped."""
         request = build(logs_pb2.GetLogRequest, table_uuid=table_uuid)
         return from_proto_log(self._calls.read("GetLog", lambda on: on.logs.GetLog, request).log)
 
     def restart_log(self, table_uuid: str) -> LogInfo:
-        """Begins a log anew. Not repeated after an unknown outcome: a repeat would begin it once more."""
+        """Restarts a log. Not repeated after an unknown outcome: a repeat would restart it once more."""
         request = build(logs_pb2.RestartLogRequest, table_uuid=table_uuid)
         response = self._calls.mutate("RestartLog", lambda on: on.logs.RestartLog, request, repeat_unknown=False)
         return from_proto_log(response.log)

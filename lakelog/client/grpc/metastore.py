@@ -1,7 +1,7 @@
 """The metastore over gRPC: `lakelog.client.metastore.metastore.Metastore` for a target.
 
-Which calls are repeated after a failure, and why that is safe, is said at each of them;
-`lakelog.client.connection.calls` does it.
+Each method says whether its call is repeated after a failure, and why that is safe; `lakelog.client.connection.calls`
+repeats it.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class GrpcMetastore(
 ):
     """A metastore over the wire. Connects when first used.
 
-    Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
-    among them, and connects again where it is unpickled; TLS files must exist there under the same paths.
+    Threads may share it. A forked child opens a connection of its own. It pickles as its parameters, the token
+    included, and connects again where it is unpickled; the TLS files must exist there under the same paths.
 
     Args:
         target: `host:port`.
         tls: PEM files for TLS; None: plaintext.
-        token: Who we are; sent only over TLS or to a loopback address. Never shown.
-        deadlines: Of single tries.
-        retries: Of repeating where that is safe.
-        clock: For times and pauses.
-        is_known: A metastore has answered under this target before, to another client of the same program: it is waited
-            for as one that this client has reached itself.
+        token: Identifies the caller; sent only over TLS or to a loopback address. Never shown.
+        deadlines: The limits of single tries.
+        retries: The limits and pauses of repeats, where these are safe.
+        clock: Gives the time and makes the pauses.
+        is_known: A metastore has answered under this target before, to another client of the same program. The wait for
+            it is the same as if it had answered this client.
 
     Raises:
-        InvalidArgument: The target is malformed, or the token may not be sent there.
+        InvalidArgument: The target is malformed, or the token must not be sent there.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class GrpcMetastore(
     # Databases and tables
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
-        """Makes a database; False when it existed and that was no error, or an earlier try of this call had made it."""
+        """Makes a database; False if it existed and that is no error, or an earlier try of this call had made it."""
         request = build(catalog_pb2.CreateDatabaseRequest, name=name, if_not_exists=if_not_exists, comment=comment)
-        # Repeating destroys nothing; that the name is taken then may be our own doing, so it proves nothing.
+        # A repeat destroys nothing. A name that is taken then may be our own doing, so it proves nothing.
         return self._calls.mutate(
             "CreateDatabase", lambda on: on.catalog.CreateDatabase, request, no_proof=(AlreadyExists,)
         ).created
@@ -133,10 +133,10 @@ class GrpcMetastore(
         return [from_proto_database(database) for database in response.databases]
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
-        """Removes a database; an unknown outcome is raised, with whether the database is there now."""
+        """Removes a database; after an unknown outcome the error says whether the database is there now."""
         request = build(catalog_pb2.DropDatabaseRequest, name=name, if_exists=if_exists, cascade=cascade)
         try:
-            # Not repeated: another may have made the name anew meanwhile, and lose it.
+            # Not repeated: another client may have made the name again meanwhile, and would lose it.
             return self._calls.mutate(
                 "DropDatabase", lambda on: on.catalog.DropDatabase, request, repeat_unknown=False
             ).dropped
@@ -193,7 +193,7 @@ class GrpcMetastore(
     def alter_table(
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
     ) -> TableInfo:
-        """Changes options; after an unknown outcome the table is read, and is the answer when it is as wished."""
+        """Changes options; after an unknown outcome it reads the table, and returns it if it is as requested."""
         request = build(
             catalog_pb2.AlterTableRequest,
             table_uuid=table_uuid,
@@ -212,7 +212,7 @@ class GrpcMetastore(
         return from_proto_table(response.table)
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
-        """Removes a table; an unknown outcome is raised, with whether the table is there now."""
+        """Removes a table; after an unknown outcome the error says whether the table is there now."""
         request = build(catalog_pb2.DropTableRequest, database=name.database, name=name.name, if_exists=if_exists)
         try:
             # Not repeated, as with databases.
@@ -233,7 +233,7 @@ class GrpcMetastore(
     def stage_attempt(
         self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
     ) -> StagedAttempt:
-        """Opens or widens attempts. Repeated: one that nobody knows of costs nothing but a later clean-up."""
+        """Opens or widens attempts. Repeated: an attempt that no one knows of costs only a later clean-up."""
         request = build(
             snapshots_pb2.StageAttemptRequest,
             table_uuids=table_uuids,
@@ -254,12 +254,12 @@ class GrpcMetastore(
         self._calls.mutate("AbandonAttempt", lambda on: on.snapshots.AbandonAttempt, request)
 
     def register_writer(self, writer: str) -> int:
-        """Takes a writer's identity. Repeated: the caller asks to be the newest, and is so with the last answer."""
+        """Registers a writer. Repeated: the caller wants to be the newest, and the last answer makes it so."""
         request = build(snapshots_pb2.RegisterWriterRequest, writer=writer)
         return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
 
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
+        """The last commit of a writer to a table."""
         request = build(snapshots_pb2.GetWriterProgressRequest, writer=writer, table_uuid=table_uuid)
         response = self._calls.read("GetWriterProgress", lambda on: on.snapshots.GetWriterProgress, request)
         return from_proto_writer_progress(response)
@@ -285,7 +285,7 @@ class GrpcMetastore(
     def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
     ) -> SnapshotPage:
-        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        """Snapshots after `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
         request = build(
             snapshots_pb2.ListSnapshotsRequest,
             table_uuid=table_uuid,
@@ -299,13 +299,13 @@ class GrpcMetastore(
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
             response.earliest_snapshot_id,
-            # A metastore that does not tell keeps changes as long as states.
+            # A metastore that does not report this keeps changes as long as states.
             response.earliest_change_id or response.earliest_snapshot_id,
             response.first_pending_snapshot_id,
         )
 
     def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
-        """The newest snapshots of tables, in their order, all at one moment."""
+        """The newest snapshots of tables, in the order of the tables, all at one moment."""
         request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
         response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
         return [
@@ -321,7 +321,7 @@ class GrpcMetastore(
         ]
 
     def plan(self, request: PlanRequest) -> Plan:
-        """The files a read must look at. A stream that breaks is asked for again from its beginning."""
+        """The files that a read needs. A stream that breaks is requested again from its beginning."""
         message = to_proto_plan_request(request)
         parts = self._calls.read(
             "Plan",
@@ -337,7 +337,7 @@ class GrpcMetastore(
         return Plan(header.table, header.schema, header.file_schemas, header.snapshot, files, header.range_snapshots)
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> GrpcWatch:
-        """Tells of each new snapshot; connects when iterated."""
+        """Reports each new snapshot; connects when iterated."""
         if not positions:
             raise InvalidArgument(
                 "positions is empty. Name 1 to 1000 tables to watch.", metadata={"field": "positions"}

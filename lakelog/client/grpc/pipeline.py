@@ -19,7 +19,7 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.v1 import snapshots_pb2
 
-# How often a stream without answers is looked at.
+# How often the pipeline checks for a stream without answers.
 _TICK_S = 1.0
 
 
@@ -32,14 +32,14 @@ class _InFlight:
 class GrpcCommitPipeline:
     """Implements `lakelog.client.metastore.metastore.CommitPipeline`.
 
-    A stream that breaks, or gives no answer for `stall_s`, fails all open futures with `OutcomeUnknown`; commits that
-    are submitted afterwards are refused with `Unavailable`, since they are certainly not sent.
+    A stream that breaks, or gives no answer for `stall_s`, fails all open futures with `OutcomeUnknown`. Later commits
+    are refused with `Unavailable`, since they are certainly not sent.
 
     Args:
-        connection: Where to commit.
-        max_in_flight: How many commits may wait for their answers; `submit` blocks beyond it.
-        stall_s: After so many seconds without an answer, though one is due, the stream counts as broken.
-        clock: For the time.
+        connection: Where the commits go.
+        max_in_flight: How many commits may wait for their answers; with more, `submit` blocks.
+        stall_s: After so many seconds without an answer that is due, the stream counts as broken.
+        clock: Gives the time.
 
     Raises:
         Unavailable: The metastore cannot be reached.
@@ -71,7 +71,7 @@ class GrpcCommitPipeline:
         """Sends a commit; blocks only while too many are in flight.
 
         Raises:
-            InvalidArgument: The request cannot be sent as it is, or the pipeline is closed.
+            InvalidArgument: The request cannot be sent in this form, or the pipeline is closed.
             Unavailable: The stream is broken; this commit was not sent.
         """
         message = snapshots_pb2.CommitStreamRequest(commit=to_proto_commit_request(request))
@@ -79,20 +79,20 @@ class GrpcCommitPipeline:
             self._check_ended()
             self._cut_if_stalled()
         future: Future[CommitResult] = Future()
-        # So that the future cannot be cancelled: what was sent cannot be called back.
+        # The future can no longer be cancelled: a request that was sent cannot be recalled.
         future.set_running_or_notify_cancel()
         with self._lock:
             if self._ended is not None or self._closing:
                 self._slots.release()
                 self._check_ended()
                 raise InvalidArgument("The commit pipeline is closed. Open a new one.", reason="CLOSED")
-            # Under the lock, so that the order of futures is that of messages.
+            # Under the lock, so that futures and messages have the same order.
             self._in_flight.append(_InFlight(future, self._clock.monotonic_s()))
             self._outgoing.put(message)
         return future
 
     def close(self) -> None:
-        """Waits for all answers, then ends the stream; idempotent. Answers that do not come fail their futures."""
+        """Waits for all answers, then ends the stream; idempotent. The futures of missing answers fail."""
         with self._lock:
             if not self._closing:
                 self._closing = True
@@ -102,7 +102,7 @@ class GrpcCommitPipeline:
             self._cut_if_stalled()
 
     def _requests(self) -> Iterator[snapshots_pb2.CommitStreamRequest]:
-        # Runs on a thread of gRPC, which ends with the None that `close` or the end of the stream puts in.
+        # Runs on a thread of gRPC, which ends with the None that `close` or the end of the stream puts into the queue.
         while True:
             try:
                 message = self._outgoing.get(timeout=_TICK_S)
@@ -131,13 +131,13 @@ class GrpcCommitPipeline:
                 deadline_s=None,
             )
         finally:
-            # Whatever ended this: nobody may wait for ever.
+            # Whatever ended the stream: no caller may wait for ever.
             self._end(failure)
 
     def _resolve(self, response: snapshots_pb2.CommitStreamResponse) -> None:
         with self._lock:
             entry = self._in_flight.popleft() if self._in_flight else None
-        if entry is None:  # An answer to nothing: the peer is not what it should be; the futures are all settled.
+        if entry is None:  # An answer without a request: the peer is no proper metastore; the futures are all resolved.
             self._call.cancel()
             return
         try:
@@ -152,7 +152,7 @@ class GrpcCommitPipeline:
                         OutcomeUnknown("The metastore's answer to a commit says nothing. Repeat the same request.")
                     )
         except InvalidArgument as error:
-            # The details of a failure that are damaged say nothing of what happened.
+            # Damaged details of a failure say nothing about what happened.
             entry.future.set_exception(
                 OutcomeUnknown(
                     f"The metastore's answer to a commit cannot be read ({error.message}). Repeat the same request, "
@@ -172,7 +172,7 @@ class GrpcCommitPipeline:
             self._slots.release()
 
     def _verdict(self, failure: LakelogError | None) -> LakelogError:
-        # A refusal of the caller comes before anything is read from the stream, hence before any answer.
+        # A refusal of the caller comes before the server reads the stream, hence before any answer.
         refused = isinstance(failure, PermissionDenied) or (failure is not None and failure.reason == "WRONG_TARGET")
         if refused and failure is not None and self._answers == 0:
             return failure

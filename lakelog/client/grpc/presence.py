@@ -10,7 +10,7 @@ from lakelog.rpc.presence import from_proto_service, to_proto_service_report
 from lakelog.rpc.v1 import presence_pb2
 
 _REPORT_WITHIN_S: Final = 3.0
-"""A report that takes longer is out of date: the next one is about to be sent. Nor does it delay a service's end."""
+"""A report that takes longer is out of date, as the next one follows. The limit also lets a service end quickly."""
 
 
 class GrpcPresence:
@@ -29,7 +29,7 @@ class GrpcPresence:
         )
 
     def list_services(self) -> list[Service]:
-        """The services that are there or gone since lately."""
+        """The services that are there, and those that are gone since a short time."""
         response = self._calls.read(
             "ListServices", lambda on: on.presence.ListServices, presence_pb2.ListServicesRequest()
         )

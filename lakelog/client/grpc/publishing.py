@@ -24,11 +24,11 @@ class GrpcPublishing:
         return from_proto_publish_state(response, table_uuid)
 
     def report_published(self, report: PublishReport) -> None:
-        """Writes down how far a log is published. Repeated: idempotent."""
+        """Stores how far a log is published. Repeated: idempotent."""
         self._calls.mutate("ReportPublished", lambda on: on.publishing.ReportPublished, to_proto_report(report))
 
     def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
-        """Where the newest snapshot whose offsets are known ends."""
+        """The end offsets of the newest snapshot whose offsets are known."""
         request = build(publishing_pb2.FindLogOffsetsRequest, table_uuid=table_uuid, until=until)
         response = self._calls.read("FindLogOffsets", lambda on: on.publishing.FindLogOffsets, request)
         return from_proto_offsets(response.found) if response.HasField("found") else None
@@ -36,7 +36,7 @@ class GrpcPublishing:
     def list_log_offsets(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
     ) -> list[SnapshotOffsets]:
-        """Where each of some snapshots ends."""
+        """The end offsets of each of some snapshots."""
         request = build(
             publishing_pb2.ListLogOffsetsRequest, table_uuid=table_uuid, after=after, until=until, limit=limit
         )
@@ -44,7 +44,7 @@ class GrpcPublishing:
         return [from_proto_offsets(each) for each in response.snapshots]
 
     def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        """What has become of attempts."""
+        """The states of attempts."""
         request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
         response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
         found = dict.fromkeys(attempt_ids, AttemptState.ABORTED)

@@ -1,4 +1,4 @@
-"""Expiry and pins over gRPC."""
+"""Expiry and snapshot leases over gRPC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.rpc.v1 import retention_pb2
 
 
 class GrpcRetention:
-    """The part of `lakelog.client.metastore.metastore.Metastore` that is about how long snapshots are kept."""
+    """The part of `lakelog.client.metastore.metastore.Metastore` that is about how long snapshots are retained."""
 
     _calls: Calls
 
@@ -25,7 +25,7 @@ class GrpcRetention:
         dry_run: bool = False,
         by_itself: bool = False,
     ) -> ExpiryStep:
-        """Does a step of expiry. Repeated: what was done unanswered is missing in the counts, and nothing else."""
+        """Does one step of expiry. Repeated: work whose answer was lost is missing in the counts, and nothing else."""
         request = build(
             retention_pb2.ExpireSnapshotsRequest,
             table_uuid=table_uuid,
@@ -38,7 +38,7 @@ class GrpcRetention:
         return from_proto_step(response)
 
     def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Keeps a snapshot for a while. Repeated: idempotent."""
+        """Protects a snapshot from expiring for a while. Repeated: idempotent."""
         request = build(
             retention_pb2.LeaseSnapshotRequest,
             table_uuid=table_uuid,
@@ -49,7 +49,7 @@ class GrpcRetention:
         return self._calls.mutate("LeaseSnapshot", lambda on: on.retention.LeaseSnapshot, request).expires_at_ms
 
     def release_snapshot(self, table_uuid: str, holder: str) -> None:
-        """Ends what a holder holds. Repeated: idempotent."""
+        """Ends a holder's snapshot leases. Repeated: idempotent."""
         request = build(retention_pb2.ReleaseSnapshotRequest, table_uuid=table_uuid, holder=holder)
         self._calls.mutate("ReleaseSnapshot", lambda on: on.retention.ReleaseSnapshot, request)
 
@@ -60,17 +60,17 @@ class GrpcRetention:
         return [from_proto_snapshot_lease(lease) for lease in response.leases]
 
     def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
-        """What would have expired but for somebody."""
+        """Snapshots that would have expired, but something needs them."""
         request = retention_pb2.ListOverdueSnapshotsRequest()
         response = self._calls.read("ListOverdueSnapshots", lambda on: on.retention.ListOverdueSnapshots, request)
         return [from_proto_overdue(each) for each in response.overdue]
 
     def list_expired_files(self, table_uuid: str, limit: int) -> list[str]:
-        """Files to be deleted."""
+        """Files to delete."""
         request = build(retention_pb2.ListExpiredFilesRequest, table_uuid=table_uuid, limit=limit)
         return list(self._calls.read("ListExpiredFiles", lambda on: on.retention.ListExpiredFiles, request).paths)
 
     def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:
-        """Tells that files are deleted. Repeated: idempotent."""
+        """Reports that files are deleted. Repeated: idempotent."""
         request = build(retention_pb2.ForgetExpiredFilesRequest, table_uuid=table_uuid, paths=paths)
         self._calls.mutate("ForgetExpiredFiles", lambda on: on.retention.ForgetExpiredFiles, request)

@@ -1,4 +1,4 @@
-"""Files of tables, and attempts that are over, over gRPC."""
+"""Files of tables, and unfinished attempts, over gRPC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GrpcTableFiles:
     _calls: Calls
 
     def find_used_files(self, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
-        """Tells which of some files a table refers to."""
+        """Finds which of some files a table refers to."""
         request = build(table_files_pb2.FindUsedFilesRequest, table_uuid=table_uuid, paths=paths)
         response = self._calls.read("FindUsedFiles", lambda on: on.table_files.FindUsedFiles, request)
         return from_proto_found_files(response)

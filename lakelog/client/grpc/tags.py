@@ -15,7 +15,7 @@ class GrpcTags:
     _calls: Calls
 
     def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
-        """Gives a snapshot a name. Not repeated after an unknown outcome: then the name would be taken."""
+        """Gives a snapshot a name. Not repeated after an unknown outcome: the name would be taken by then."""
         request = build(tags_pb2.CreateTagRequest, table_uuid=table_uuid, name=name, snapshot_id=snapshot_id)
         response = self._calls.mutate("CreateTag", lambda on: on.tags.CreateTag, request, repeat_unknown=False)
         return from_proto_tag(response.tag)
@@ -27,6 +27,6 @@ class GrpcTags:
         return [from_proto_tag(tag) for tag in response.tags]
 
     def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Takes a name away. Not repeated after an unknown outcome: then there would be none."""
+        """Deletes a tag. Not repeated after an unknown outcome: a repeat would find no tag."""
         request = build(tags_pb2.DeleteTagRequest, table_uuid=table_uuid, name=name)
         self._calls.mutate("DeleteTag", lambda on: on.tags.DeleteTag, request, repeat_unknown=False)

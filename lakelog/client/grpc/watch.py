@@ -1,8 +1,8 @@
-"""A watch over gRPC that comes back by itself.
+"""A watch over gRPC that reconnects by itself.
 
-The iterating thread reads the stream directly, so what waits is bounded by HTTP/2's flow control: a reader that is slow
-stops the server from sending, which after a while cuts the watch; the reader then comes back from where it was. Nothing
-is lost or doubled, since the position moves with what was handed out.
+The iterating thread reads the stream directly, so HTTP/2's flow control bounds what waits. A slow reader stops the
+server from sending, and after a while the server cuts the watch; the reader then reconnects at its position. Nothing is
+lost or doubled, since the position moves with each event that is handed out.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.v1 import snapshots_pb2
 
 _CONNECT_S: Final = 5.0
-"""Of one try to reach the metastore; short, because a thread that closes the watch is heard between tries only."""
+"""The limit of one try to reach the metastore; short, because the close of a watch is noticed only between tries."""
 
 
 class GrpcWatch:
     """Implements `lakelog.client.metastore.metastore.Watch`.
 
-    Reconnects on `Unavailable` and when cut for slowness, with backoff, until nothing has come for
-    `RetryPolicy.watch_total_s`; ends by itself when all watched tables are dropped. One thread iterates, any may close.
+    Reconnects on `Unavailable` and after a cut for slowness, with backoff, until nothing has arrived for
+    `RetryPolicy.watch_total_s`. Ends by itself when all watched tables are dropped. One thread iterates, any may close.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class GrpcWatch:
 
     def _may_come_back(self, failure: LakelogError, tries: int, silent_s: float) -> bool:
         if isinstance(failure, ResourceExhausted):
-            # Cut for slowness: only where something has come since the last time, else it would go round for ever.
+            # Cut for slowness: reconnect only if something has arrived since the last time, else this would never end.
             return tries == 1
-        # Where no metastore has ever answered, the target is more likely wrong than the metastore away.
+        # If no metastore has ever answered, the target is more likely wrong than the metastore away.
         return isinstance(failure, Unavailable) and self._connection.is_known and silent_s < self._policy.watch_total_s
 
     def _cancel(self) -> None:
@@ -127,7 +127,7 @@ class GrpcWatch:
 
     def _advance(self, response: snapshots_pb2.WatchResponse) -> WatchEvent | None:
         position = self._positions.get(response.table_uuid)
-        if position is None:  # A sign of life, or a table that was dropped already.
+        if position is None:  # A sign of life, or a table that is dropped already.
             return None
         snapshots = tuple(
             [from_proto_snapshot(found) for found in response.snapshots if found.snapshot_id > position.after]

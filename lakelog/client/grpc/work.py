@@ -12,7 +12,7 @@ from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import jobs_pb2
 
 _NOTICE_TOTAL_S: Final = 5.0
-"""For calls that only spare others some waiting: whoever makes them has work to go on with, or is about to end."""
+"""For calls that only shorten the waiting of others: the caller has other work to do, or is about to end."""
 
 
 class GrpcWork:
@@ -22,23 +22,23 @@ class GrpcWork:
     _retries: RetryPolicy
 
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease. Repeated: when an unanswered try took it, it only has to run out before the next."""
+        """Acquires a lease. Repeated: if a lost try took it, that lease has to run out before the next try gets it."""
         request = build(jobs_pb2.AcquireLeaseRequest, name=name, holder=holder, duration_ms=duration_ms)
         return from_proto_lease_grant(self._calls.mutate("AcquireLease", lambda on: on.jobs.AcquireLease, request))
 
     def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Keeps a lease. Repeated, but not for longer than the lease would last: idempotent."""
+        """Renews a lease. Repeated, but not for longer than the lease would last: idempotent."""
         request = build(jobs_pb2.RenewLeaseRequest, name=name, epoch=epoch, duration_ms=duration_ms)
         total_s = min(self._retries.total_s, max(duration_ms, 1) / 1000)
         return self._calls.mutate("RenewLease", lambda on: on.jobs.RenewLease, request, total_s=total_s).remaining_ms
 
     def release_lease(self, name: str, epoch: int) -> None:
-        """Gives a lease back. Repeated: idempotent; not for long, since it ends by itself."""
+        """Releases a lease. Repeated: idempotent; not for long, since the lease ends by itself."""
         request = build(jobs_pb2.ReleaseLeaseRequest, name=name, epoch=epoch)
         self._calls.mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request, total_s=self._notice_total_s())
 
     def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Writes down where a pipeline is. Repeated: idempotent; not for long, since the next report says it anew."""
+        """Stores where a pipeline is. Repeated: idempotent; not for long, since the next report replaces it."""
         request = build(jobs_pb2.ReportPipelineRequest, pipeline=to_proto_pipeline(pipeline), epoch=epoch)
         total_s = self._notice_total_s()
         self._calls.mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request, total_s=total_s)
@@ -49,7 +49,7 @@ class GrpcWork:
         return [from_proto_pipeline(pipeline) for pipeline in response.pipelines]
 
     def forget_pipeline(self, name: str) -> None:
-        """Takes a pipeline that has ended out of the list. Not repeated after an unknown outcome."""
+        """Removes a pipeline that has ended from the list. Not repeated after an unknown outcome."""
         request = build(jobs_pb2.ForgetPipelineRequest, name=name)
         self._calls.mutate("ForgetPipeline", lambda on: on.jobs.ForgetPipeline, request, repeat_unknown=False)
 

@@ -12,30 +12,30 @@ class DroppedTables(Protocol):
     """Dropped tables: listed, restored, purged."""
 
     def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
-        """The dropped tables that are still known, the newest first; of all databases where none is named."""
+        """The dropped tables that are still known, the newest first; those of all databases if none is named."""
         ...
 
     def restore_table(
         self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
     ) -> RestoredTable:
-        """Makes a dropped table live again, the one dropped last where no uuid is given.
+        """Makes a dropped table live again: the one dropped last if no uuid is given.
 
         Raises:
-            NotFound: There is none that could be restored; or no database for the new name.
-            AlreadyExists: The name is taken, or its named topic is another table's by now (`TOPIC_IN_USE`).
+            NotFound: No such table can be restored, or the new name's database does not exist.
+            AlreadyExists: The name is taken, or another table uses its named topic by now (`TOPIC_IN_USE`).
         """
         ...
 
     def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:
-        """Notes that the table of a job of the kind `purge` can no longer be restored; Fenced when another does it.
+        """Notes that the table of a `purge` job can no longer be restored; Fenced if another process holds the job.
 
-        Only behind this its files may be deleted. Idempotent.
+        Its files may be deleted only after this. Idempotent.
         """
         ...
 
     def purge_rows(self, job_id: int, epoch: int) -> int:
-        """Deletes some of what is known of the table; how many rows, 0: none is left. Fenced when another does it.
+        """Deletes some of the table's rows in the metastore; returns how many, 0: none is left.
 
-        Idempotent. Finishing the job forgets the rest.
+        Idempotent. Fenced if another process holds the job. Finishing the job deletes the rest.
         """
         ...

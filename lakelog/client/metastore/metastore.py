@@ -1,4 +1,4 @@
-"""The metastore as its callers see it: one protocol, whatever stands behind it.
+"""The metastore as its callers see it: one protocol for all implementations.
 
 Implementations: `lakelog.client.grpc.metastore.GrpcMetastore` over the wire and, for tests, `metastore.testing` over
 the use cases in this process. One contract suite (`tests/contract/metastore`) runs over both of them. All methods
@@ -34,9 +34,9 @@ from lakelog.format.types.schema import TableSchema
 
 @dataclass(frozen=True)
 class SnapshotPage:
-    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none).
+    """Snapshots in rising order, and the table's newest, oldest retained, and lowest pending ones (0: there is none).
 
-    Of those before the oldest that is kept only the changes can still be told (semantics 3.8).
+    Of snapshots before the oldest retained one only the changes can still be read (semantics 3.8).
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -47,16 +47,16 @@ class SnapshotPage:
 
     @property
     def complete_until(self) -> int:
-        """Up to and with this snapshot no changelog is open: so far a stream can show the table's changes."""
+        """Up to and with this snapshot no changelog is pending: so far a stream can show the table's changes."""
         return self.first_pending_snapshot_id - 1 if self.first_pending_snapshot_id else self.latest_snapshot_id
 
 
 @dataclass(frozen=True)
 class LatestSnapshot:
-    """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
+    """A table's newest snapshot, the id of the oldest retained one, and of the oldest one whose changes are retained.
 
-    They are 0 and empty when there is none. `last_full_snapshot_id` is the newest one in which a bucket was compacted
-    as a whole, kept or not; 0: there is none.
+    They are 0 and empty when there is none. `last_full_snapshot_id` is the newest one that compacted a bucket as a
+    whole, retained or not; 0: there is none.
     """
 
     table_uuid: str
@@ -69,7 +69,7 @@ class LatestSnapshot:
 
 @dataclass(frozen=True)
 class WatchPosition:
-    """From where a table is watched: the first snapshot told of is the one behind `after`."""
+    """Where the watch of a table begins: the first reported snapshot is the one after `after`."""
 
     table_uuid: str
     after: int
@@ -78,7 +78,7 @@ class WatchPosition:
 
 @dataclass(frozen=True)
 class WatchEvent:
-    """New snapshots of a table, in rising order without gaps; or that it was dropped."""
+    """New snapshots of a table, in rising order without gaps; or the report that it was dropped."""
 
     table_uuid: str
     snapshots: tuple[Snapshot, ...]
@@ -98,10 +98,10 @@ class Watch(Protocol):
 
 
 class CommitPipeline(Protocol):
-    """Commits in flight one after the other on one stream.
+    """Commits in flight, one after the other, on one stream.
 
-    Commits to the same tables take effect in the order submitted. After a broken stream every open future fails with
-    `OutcomeUnknown`; repeating those requests in order on a new pipeline is safe, since commits are idempotent.
+    Commits to the same tables take effect in the order of `submit`. After a broken stream every open future fails with
+    `OutcomeUnknown`; it is safe to repeat those requests in order on a new pipeline, since commits are idempotent.
     """
 
     def submit(self, request: CommitRequest) -> Future[CommitResult]:
@@ -179,15 +179,15 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def register_writer(self, writer: str) -> int:
-        """Takes a writer's identity and returns its new epoch."""
+        """Registers a writer and returns its new epoch."""
         ...
 
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
-        """What a writer has committed last to a table."""
+        """The last commit of a writer to a table."""
         ...
 
     def commit(self, request: CommitRequest) -> CommitResult:
-        """Commits, all or nothing, idempotent; OutcomeUnknown: repeat the same request."""
+        """Commits, all or nothing, idempotent; after OutcomeUnknown repeat the same request."""
         ...
 
     def open_commit_pipeline(self, *, max_in_flight: int = 256) -> CommitPipeline:
@@ -197,42 +197,42 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
     def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
     ) -> SnapshotPage:
-        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        """Snapshots after `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
         ...
 
     def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
-        """The newest snapshots of tables, in their order, all at one moment."""
+        """The newest snapshots of tables, in the order of the tables, all at one moment."""
         ...
 
     def plan(self, request: PlanRequest) -> Plan:
-        """The files a read must look at."""
+        """The files that a read needs."""
         ...
 
     def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
+        """Attaches changelogs to the lowest snapshots with pending ones, all or none; idempotent."""
         ...
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> Watch:
-        """Tells of each new snapshot, none left out, beginning behind the positions.
+        """Reports each new snapshot after the positions, without gaps.
 
-        With `complete` only once no changelog up to and with its own is open.
+        With `complete` it reports a snapshot only once no changelog up to and with its own is pending.
         """
         ...
 
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or over."""
+        """Acquires a lease that is free or over."""
         ...
 
     def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Keeps a lease; returns the milliseconds that remain; Fenced when another holds it."""
+        """Renews a lease; returns the milliseconds that remain; Fenced if another process holds it."""
         ...
 
     def release_lease(self, name: str, epoch: int) -> None:
-        """Gives a lease back. Idempotent."""
+        """Releases a lease. Idempotent."""
         ...
 
     def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Writes down where a pipeline is; Fenced when its lease has another epoch."""
+        """Stores where a pipeline is; Fenced if its lease has another epoch."""
         ...
 
     def list_pipelines(self) -> list[Pipeline]:
@@ -240,28 +240,28 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def forget_pipeline(self, name: str) -> None:
-        """Takes a pipeline out of the list; NotFound for an unknown one, InvalidArgument while its lease is held."""
+        """Removes a pipeline from the list; NotFound if it is unknown, InvalidArgument while its lease is held."""
         ...
 
     def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
     ) -> Job | None:
-        """Takes a job that is due, of any table where none is named; None: none was due within the wait."""
+        """Leases a job that is due, of any table if none is named; None: none was due within the wait."""
         ...
 
     def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
+        """Renews a job's lease; returns the milliseconds that remain; Fenced if another process holds the job."""
         ...
 
     def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it.
+        """Ends a job that succeeded, or gives it back; returns whether it is due again. Fenced if another holds it.
 
-        With `work_left` it is given back before its end: what was asked for is still to be done.
+        With `work_left` it is given back before its end: requested work is still to be done.
         """
         ...
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
-        """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
+        """Ends a job that failed; returns its state: due after a pause, or failed. Fenced if another holds it."""
         ...
 
     def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
@@ -269,25 +269,25 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def retry_job(self, job_id: int) -> None:
-        """Makes a job that failed or rests due at once; NotFound when there is none, InvalidArgument while it is done.
+        """Makes a job that failed or rests due at once; NotFound if there is none, InvalidArgument while it runs.
 
-        Not idempotent: once somebody has taken the job that the first call made due, a repeat is refused.
+        Not idempotent: once a process has leased the job that the first call made due, a repeat is refused.
         """
         ...
 
     def request_jobs(
         self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
     ) -> list[Job]:
-        """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table.
+        """Makes jobs of a table due at once, and running ones due again after their end; NotFound: no such table.
 
-        What was asked for is done once a job's `done_epoch` is above the `epoch` that it has in the answer.
+        The request is fulfilled once a job's `done_epoch` is above its `epoch` in the answer.
 
         Args:
             table_uuid: The table.
             kind: Only `compact`.
             scopes: Which parts, each once, 1 to 4000: those of `lakelog.format.jobs.job.to_bucket_scope`.
-            payload: `strategy`: `minor` or `full`. What waits for something stronger is not weakened.
-            priority: Those with a higher one come first.
+            payload: `strategy`: `minor` or `full`. A job that already waits for the stronger strategy keeps it.
+            priority: Jobs with a higher one come first.
 
         Returns:
             One job for each scope, in their order.
@@ -295,47 +295,47 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
-        """Makes compactions of a table due as its commits need them, write-only or not: for whoever compacts it alone.
+        """Makes compactions of a table due as its commits need them, write-only or not: for dedicated compaction.
 
         Args:
             table_uuid: The table.
-            after: What the last answer said; 0: there was none, and all of the table is looked at.
+            after: The value from the last answer; 0: there was none, and the whole table is examined.
 
         Raises:
-            NotFound: There is no such table (any more).
+            NotFound: The table does not exist, or no longer.
         """
         ...
 
     def describe_queue(self) -> list[JobQueue]:
-        """How many jobs there are that are not done, by kind."""
+        """The number of jobs that are not done, by kind."""
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
+        """Begins to read as a consumer, in the order of the tables; fences any earlier reader of the same name."""
         ...
 
     def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
-        """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
+        """Moves a consumer's positions, all or none; Fenced if another reader has opened it since."""
         ...
 
     def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
-        """Says that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        """Reports that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
         ...
 
     def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired among them."""
+        """A table's consumers by id, expired ones included."""
         ...
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; NotFound when there is none."""
+        """Sets a consumer's position, back or forth; NotFound if there is none."""
         ...
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
-        """Forgets a consumer; NotFound when there is none."""
+        """Forgets a consumer; NotFound if there is none."""
         ...
 
     def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
-        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        """Gives a snapshot a name, 0: the newest; AlreadyExists if the name is taken."""
         ...
 
     def list_tags(self, table_uuid: str) -> list[Tag]:
@@ -343,7 +343,7 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Takes a name away; NotFound when there is none."""
+        """Deletes a tag; NotFound if there is none."""
         ...
 
     def close(self) -> None:

@@ -8,13 +8,13 @@ from lakelog.format.jobs.presence import Service, ServiceReport
 
 
 class Presence(Protocol):
-    """Which service processes there are."""
+    """The service processes that report themselves."""
 
     def report_presence(self, report: ServiceReport) -> None:
         """Reports that a service is there or, as `STOPPED`, that it ends. Idempotent; answers or fails in seconds.
 
         Raises:
-            ResourceExhausted: The list is full of services that are not gone.
+            ResourceExhausted: The list is full, and none of its services is gone.
         """
         ...
 

@@ -10,10 +10,10 @@ from lakelog.format.retention.table_files import MAX_FILES_A_CALL, AttemptAge, F
 
 
 class TableFiles(Protocol):
-    """Files, and attempts that are over. Lists have 1 to 10,000 entries."""
+    """Files, and unfinished attempts. Lists have 1 to 10,000 entries."""
 
     def find_used_files(self, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
-        """Tells which of some files a table refers to, and of the attempts in whose folders they are."""
+        """Finds which of some files a table refers to, and the attempts in whose folders they are."""
         ...
 
     def list_used_files(self, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
@@ -33,12 +33,12 @@ class TableFiles(Protocol):
         ...
 
     def abort_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
-        """Aborts attempts that were opened at least so long ago; which are aborted now. Idempotent.
+        """Aborts attempts that were opened at least so long ago; returns those that are aborted now. Idempotent.
 
-        Only behind this the files of an attempt that was open may be deleted.
+        Only after this may the files of an open attempt be deleted.
         """
         ...
 
     def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Forgets aborted attempts whose files below the table are deleted; how many. Idempotent."""
+        """Forgets aborted attempts whose files below the table are deleted; returns how many. Idempotent."""
         ...

@@ -15,18 +15,18 @@ class TopicLogs(Protocol):
         ...
 
     def get_log(self, table_uuid: str) -> LogInfo:
-        """A table's log; NotFound where it has none or the table was dropped."""
+        """A table's log; NotFound if it has none or the table was dropped."""
         ...
 
     def restart_log(self, table_uuid: str) -> LogInfo:
-        """Begins a log anew, behind the newest snapshot, in the topic as it is now or made anew (R10's way out).
+        """Restarts a log after the newest snapshot, in the topic as it is now or made again (R10's way out).
 
         Not idempotent: each call begins another generation.
 
         Raises:
-            NotFound: As of `get_log`.
+            NotFound: As in `get_log`.
             InvalidArgument: The topic does not fit the table.
-            CommitConflict: Another has begun it anew meanwhile.
-            Unavailable: Its brokers cannot be reached.
+            CommitConflict: Another caller has restarted it meanwhile.
+            Unavailable: Its brokers do not answer.
         """
         ...

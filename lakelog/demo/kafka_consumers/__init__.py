@@ -1,1 +1,1 @@
-"""Programs that follow a table's log with a Kafka client alone: none of them imports lakelog. They run as files."""
+"""Programs that follow a table's log with a Kafka client alone. None imports lakelog; each runs as a file."""

@@ -1,6 +1,7 @@
-"""Tells how long rows were on their way: a plain Kafka consumer, which knows nothing of lakelog.
+"""Measures how long rows were on their way: a plain Kafka consumer, which knows nothing of lakelog.
 
-`python arrivals.py BROKERS TOPIC FILE`. The rows say when they were written (`written_ns`, by this machine's clock).
+Usage: `python arrivals.py BROKERS TOPIC FILE`. Each row has its time of writing (`written_ns`, by this machine's
+    clock).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 
 
 def main(brokers: str, topic: str, file: Path) -> None:
-    """Writes a line for each row, until it is killed: its number, and after how many milliseconds it came."""
+    """Writes a line for each row, until it is killed: the row's number, and its delay in milliseconds."""
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,

@@ -1,8 +1,8 @@
-"""Keeps numbers of the flights from their log: a plain Kafka consumer, which knows nothing of lakelog.
+"""Counts flights from their log: a plain Kafka consumer, which knows nothing of lakelog.
 
-`python delays.py BROKERS TOPIC FILE`. Each record says what was there before and what is there now, so that numbers
-follow without remembering a single flight. They stand in a file together with the offsets that they are of; the file is
-replaced as a whole, so that a kill at any moment neither loses a record nor counts one twice.
+Usage: `python delays.py BROKERS TOPIC FILE`. Each record has the row before and the row after, so the counts need no
+memory of single flights. A file holds the counts together with their offsets. It is replaced as a whole, so a kill at
+any moment neither loses a record nor counts one twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers = dict[str, dict[str, int]]
 
 
 def count(numbers: Numbers, flight: dict[str, Any] | None, sign: int) -> None:
-    """Adds a flight to the numbers (1), or takes it away (-1)."""
+    """Adds a flight to the numbers (1), or subtracts it (-1)."""
     if flight is None:
         return
     numbers["by_status"][flight["status"]] += sign
@@ -30,7 +30,7 @@ def count(numbers: Numbers, flight: dict[str, Any] | None, sign: int) -> None:
 
 
 def load(file: Path) -> tuple[Numbers, dict[int, int]]:
-    """The numbers as they were last, and from which offsets on they are to be continued, by partition."""
+    """The last saved numbers, and the offsets from which to go on, by partition."""
     known = json.loads(file.read_text()) if file.exists() else {"numbers": {}, "offsets": {}}
     numbers: Numbers = defaultdict(lambda: defaultdict(int))
     for name, by_key in known["numbers"].items():
@@ -52,7 +52,7 @@ def main(brokers: str, topic: str, file: Path) -> None:
         {
             "bootstrap.servers": brokers,
             "group.id": "delays",
-            # What is committed, and nothing else: this is all that a consumer has to know.
+            # Only committed records: this is all that a consumer has to set.
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }
@@ -74,7 +74,7 @@ def main(brokers: str, topic: str, file: Path) -> None:
             count(numbers, change["before"], -1)
             count(numbers, change["after"], 1)
         if messages:
-            # Behind each partition's last message; negative where there was none yet.
+            # The offset after each partition's last message; negative if there was none yet.
             places = consumer.position(consumer.assignment())
             offsets |= {place.partition: place.offset for place in places if place.offset >= 0}
             save(file, numbers, offsets)

@@ -1,11 +1,11 @@
 """A real Apache Kafka in a folder: one broker that is its own controller (KRaft), on loopback ports.
 
 Objectives, in the order of their weight:
-1. What was acknowledged survives the end of the process, however it ends: the broker's own recovery sees to that.
-2. The folder is never blocked for ever: a broker whose parent was killed is killed with it by the kernel. A lock held
-   by the living parent (`flock`) keeps a second one out.
-3. It is there in seconds and small: one partition for each of the broker's own topics, which it reads at its start,
-   and a heap that a laptop does not feel.
+1. Acknowledged records survive any end of the process: the broker's own recovery ensures that.
+2. The folder is never blocked for ever: if the parent is killed, the kernel kills the broker, too. A lock of the living
+   parent (`flock`) keeps a second broker out.
+3. It starts in seconds and is small: each of the broker's own topics, which it reads at its start, has one partition,
+   and a laptop does not notice the heap.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _FORGOTTEN_WITHIN_S: Final = 1.0
 _ORPHAN_ENDS_WITHIN_S: Final = 20.0
 _BROKER_ID: Final = 1
 _SESSION_S: Final = 9.0
-"""How long its controller takes a broker that says nothing for one that lives: Kafka's own default, because one that is
-shorter would now and then put a broker out that only waits for a processor."""
+"""How long the controller counts a silent broker as alive: Kafka's own default. A shorter time would sometimes remove a
+broker that only waits for a processor."""
 
 
 class EmbeddedKafka:
     """One broker with its data, settings and log in a folder.
 
     Args:
-        folder: Where everything of it stands; made if it is not there. At most one broker at a time runs in it.
-        port: Where clients connect; None: the one of the last broker in this folder, else a free one. The same for the
-            life of this object.
-        log: Where its log is written; None: in the folder.
-        environment: Where Java and the jars are looked up; None: ours.
-        ready_within_s: How long a start may take, recovery included.
+        folder: The folder for all its files; made if it is missing. At most one broker at a time runs in it.
+        port: The port for clients; None: the one of the last broker in this folder, else a free one. It stays the same
+                for the life of this object.
+        log: The file for its log; None: a file in the folder.
+        environment: The variables that lead to Java and the jars; None: ours.
+        ready_within_s: The limit for a start, recovery included.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class EmbeddedKafka:
         self._data = self.folder / "data"
         free = free_ports(2)
         self.port = port or self._last_port() or free[0]
-        # Told to nobody: the broker finds its controller by its settings.
+        # No one needs to know it: the broker finds its controller by its settings.
         self._controller_port = free[1]
         self._lock: IO[str] | None = None
         self._process: ManagedProcess | None = None
-        # When the controller, which is to forget a broker that crashed, was last known not to be active, by the
-        # monotonic clock; None: there is none to forget.
+        # Set while the controller still has to forget a crashed broker: the last time, on the monotonic clock, at which
+        # the controller was known to be inactive; None: there is none to forget.
         self._inactive_at_s: float | None = None
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect, as their `bootstrap.servers` take it; the same over restarts."""
+        """The address for clients, as their `bootstrap.servers`; the same after restarts."""
         return f"{_HOST}:{self.port}"
 
     @property
@@ -101,12 +101,12 @@ class EmbeddedKafka:
 
     @property
     def final_words(self) -> str | None:
-        """None: whatever ended the broker, starting it again may help."""
+        """None: after any end of the broker, another start may help."""
         return None
 
     @property
     def waiting_words(self) -> str | None:
-        """None: nobody needs to do anything first."""
+        """None: no one has to do anything first."""
         return None
 
     @property
@@ -125,16 +125,16 @@ class EmbeddedKafka:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Starts the broker and blocks until it answers, 2 to 4 s; does nothing where it runs.
+        """Starts the broker and blocks until it answers, 2 to 4 s; does nothing if it runs.
 
-        The first start in a folder makes the data; the first one of a machine fetches Kafka's jars.
+        The first start in a folder makes the data; the first one on a machine downloads Kafka's jars.
 
         Raises:
-            AlreadyExists: A living process holds the folder.
-            Unavailable: The broker ended or was not ready in time; the message has the last lines of its log. Or the
-                jars could not be fetched.
+            AlreadyExists: A living process uses the folder.
+            Unavailable: The broker ended or was not ready in time, and the message has the last lines of its log; or
+                the jars could not be downloaded.
             NotFound: There is no Java.
-            DataCorrupted: A jar is not the one that was committed to.
+            DataCorrupted: A jar is not the expected one.
         """
         if self.is_running:
             return
@@ -157,18 +157,18 @@ class EmbeddedKafka:
             raise
 
     def stop(self) -> None:
-        """Ends the broker in order and blocks until it is gone; idempotent."""
+        """Stops the broker in order and blocks until it is gone; idempotent."""
         if self._process is not None:
             self._process.stop()
         self._release_lock()
 
     def kill(self) -> None:
-        """Ends the broker as a crash would, by SIGKILL, and blocks until it is gone."""
+        """Kills the broker by SIGKILL, as a crash would, and blocks until it is gone."""
         if self._process is not None:
             self._process.kill()
 
     def pause(self) -> None:
-        """Freezes the broker by SIGSTOP: connections stay open and nothing answers."""
+        """Freezes the broker by SIGSTOP: connections stay open, but nothing answers."""
         if self._process is not None:
             self._process.pause()
 
@@ -215,13 +215,13 @@ class EmbeddedKafka:
             self._lock = None
 
     def _await_orphan(self) -> None:
-        """Waits for the end of a broker whose parent was killed: the kernel ends it too, but not in the same moment."""
+        """Waits for the end of a broker whose parent was killed: the kernel kills it too, but a moment later."""
         lock = self._data / ".lock"
         deadline_s = time.monotonic() + _ORPHAN_ENDS_WITHIN_S
         while lock.exists():
             with lock.open("r+") as opened:
                 try:
-                    # The lock that a broker holds on its data.
+                    # The broker's own lock on its data.
                     fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
                     pass
@@ -229,8 +229,8 @@ class EmbeddedKafka:
                     return
             if time.monotonic() > deadline_s:
                 raise InternalError(
-                    f"Another Kafka broker works on {self._data}, although nobody holds {self.folder}: find and end "
-                    "that process.",
+                    f"Another Kafka broker works on {self._data}, although no process holds {self.folder}: find and "
+                    "end that process.",
                     reason="KAFKA_STUCK",
                 )
             time.sleep(0.02)
@@ -238,14 +238,14 @@ class EmbeddedKafka:
     def _make_data(self, java: Path, jars: Sequence[Path]) -> None:
         if self._data.exists():
             return
-        # Made aside and renamed: a start that was interrupted leaves nothing that looks like data.
+        # Made under another name, then renamed: an interrupted start leaves nothing that looks like data.
         unfinished = self.folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         settings = self._write_settings("format.properties", unfinished)
-        # A first letter `-` would look like an option; the others are any of Kafka's own form of a UUID.
+        # A first letter `-` would look like an option; the rest is as in Kafka's own form of a UUID.
         cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(settings)]
-        # Over before Java's second compiler has paid for itself.
+        # It ends before Java's second compiler would have helped.
         formatting = self._java_process("Kafka's storage tool", java, jars, ["-XX:TieredStopAtLevel=1", *tool])
         formatting.start()
         try:
@@ -257,18 +257,18 @@ class EmbeddedKafka:
         unfinished.rename(self._data)
 
     def _write_settings(self, name: str, data: Path) -> Path:
-        """Writes the settings of a broker for its data in a folder; returns their file."""
+        """Writes the settings of a broker whose data is in a folder; returns the file."""
         file = self.folder / name
         file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self._settings(data).items()))
         (self.folder / "port").write_text(f"{self.port}\n")
         return file
 
     def _settings(self, data: Path) -> dict[str, str]:
-        """The settings of a broker that is alone."""
+        """The settings of a single broker."""
         return {
             "process.roles": "broker,controller",
             "node.id": str(_BROKER_ID),
-            # Named here and not in the data: at its next start it may have another port.
+            # Named here and not in the data: after the next start it may have another port.
             "controller.quorum.voters": f"{_BROKER_ID}@{_HOST}:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{_HOST}:{self.port},CONTROLLER://{_HOST}:{self._controller_port}",
@@ -286,9 +286,9 @@ class EmbeddedKafka:
             "share.coordinator.state.topic.num.partitions": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "broker.session.timeout.ms": str(int(_SESSION_S * 1000)),
-            # Nobody else joins a group in its first seconds.
+            # No other member joins a group in its first seconds.
             "group.initial.rebalance.delay.ms": "0",
-            # Whatever of a deleted topic is on the disk is gone soon.
+            # The files of a deleted topic leave the disk soon.
             "log.segment.delete.delay.ms": "1000",
         }
 
@@ -308,28 +308,28 @@ class EmbeddedKafka:
             log=self.log,
             is_ready=None if ready_within_s is None else self._is_ready,
             ready_within_s=ready_within_s or 0.0,
-            # Not an argument: whoever lists processes would see nothing else.
+            # Not an argument, so that lists of processes stay readable.
             environment={**self._environment, "CLASSPATH": os.pathsep.join(map(str, jars))},
             working_directory=self.folder,
         )
 
     def _is_ready(self) -> bool:
         self._forget_crashed()
-        # By its cluster: on a port that is taken, somebody else's broker may answer.
+        # By its cluster id: if the port is taken, another broker may answer.
         return find_cluster(_HOST, self.port) == self._cluster_id()
 
     def _has_crashed(self) -> bool:
-        """Whether the last broker here ended without leaving a file that says that it ended in order."""
+        """Whether the last broker here ended without the file that marks an orderly end."""
         is_used = (self._data / "__cluster_metadata-0").exists()
         return is_used and not (self._data / ".kafka_cleanshutdown").exists()
 
     def _forget_crashed(self) -> None:
-        """Has the controller forget the broker that crashed, as soon as it is active and before the new one is let in.
+        """Makes the active controller forget the crashed broker, before it admits the new one.
 
-        Else the new one is kept out until the session of the old one is over, for 12 s. And then, now and then, it is
-        let in while partitions that had a leader lose it for an instant; Kafka 4.3.1 takes a partition without a leader
-        for a deleted one and leaves out the end of its transaction (`TransactionMarkerChannelManager`), and whoever
-        reads what is committed waits for ever.
+        Otherwise the new one has to wait until the session of the old one is over, for 12 s. And sometimes it is then
+        admitted while partitions lose their leader for an instant. Kafka 4.3.1 takes a partition without a leader for a
+        deleted one and omits the end of its transaction (`TransactionMarkerChannelManager`). Readers of committed
+        records then wait for ever.
         """
         began_s = time.monotonic()
         # An active controller gives the old session its whole length; later it may know the new broker by this number.
@@ -340,11 +340,11 @@ class EmbeddedKafka:
             self._inactive_at_s = None if answer else began_s
 
     def _cluster_id(self) -> str:
-        """What the storage tool wrote down."""
+        """The id that the storage tool wrote down."""
         lines = (self._data / "meta.properties").read_text().splitlines()
         return next(line.partition("=")[2].strip() for line in lines if line.startswith("cluster.id="))
 
 
 def _escape(value: str) -> str:
-    """As a Java properties file has it. Pure."""
+    """A value in the form of a Java properties file. Pure."""
     return value.replace("\\", "\\\\")

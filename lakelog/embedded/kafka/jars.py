@@ -1,9 +1,9 @@
-"""The jars of Apache Kafka: found in a cache folder, else fetched once by Maven coordinates, and always checked.
+"""The jars of Apache Kafka: found in a cache folder or downloaded once by Maven coordinates, and always checked.
 
 Rules:
-1. No jar is named to Java whose SHA-256 sum is not the one that `jars.txt` has, wherever it came from.
-2. A jar stands under its name only when it is whole: it is fetched aside, checked, and renamed.
-3. With all jars there nothing is asked of any network.
+1. Java gets only jars with the SHA-256 sum in `jars.txt`, from whatever source.
+2. Only a complete jar has its name: it is downloaded under another name, checked, and renamed.
+3. If all jars are there, nothing uses a network.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ KAFKA_VERSION: Final = "4.3.1"
 _LIST: Final = Path(__file__).with_name("jars.txt")
 _MAVEN_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _FETCHED_WITHIN_S: Final = 900.0
-"""44 MB and as many descriptions, over a slow line."""
+"""Enough for 44 MB and as many descriptions, over a slow line."""
 _UNFINISHED: Final = "unfinished."
 _LONGEST_PROBLEM: Final = 400
-"""Characters of another program's words in a message of ours."""
+"""The most characters of another program's output in a message of ours."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Jar:
         group: For instance `org.apache.kafka`.
         artifact: For instance `kafka-clients`.
         version: For instance `4.3.1`.
-        sha256: Of its bytes, in hexadecimal digits.
+        sha256: The sum of its bytes, in hexadecimal digits.
     """
 
     group: str
@@ -57,13 +57,13 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """What Maven and Ivy both call it."""
+        """Its file name, for Maven as well as Ivy."""
         return f"{self.artifact}-{self.version}.jar"
 
 
 @cache
 def list_kafka_jars() -> tuple[Jar, ...]:
-    """All that a broker needs, as the committed list has them."""
+    """All jars that a broker needs, from the committed list."""
     jars = []
     for line in _LIST.read_text().splitlines():
         if not line.startswith("#"):
@@ -76,32 +76,33 @@ def list_kafka_jars() -> tuple[Jar, ...]:
 def find_kafka_jars(
     environment: Mapping[str, str], *, folder: Path | None = None, jars: Sequence[Jar] | None = None
 ) -> list[Path]:
-    """Finds the jars, and fetches those that are missing; blocks for some 0.1 s when all are there.
+    """Finds the jars, and downloads missing ones; blocks for some 0.1 s if all are there.
 
-    Any number of processes may do so at once: one fetches, the others wait for it.
+    Any number of processes may do so at once: one downloads, the others wait for it.
 
     Args:
-        environment: Where programs, proxies and the user's cache folder are looked up, for instance `os.environ`.
-        folder: Where the jars are kept; None: `lakelog` in the user's cache folder.
-        jars: What is to be there; None: the list of `list_kafka_jars`.
+        environment: The variables that lead to programs, proxies and the user's cache folder, for instance
+            `os.environ`.
+        folder: The folder for the jars; None: `lakelog` in the user's cache folder.
+        jars: The jars to find; None: the list of `list_kafka_jars`.
 
     Returns:
         Their paths, each checked.
 
     Raises:
-        DataCorrupted: A jar is not the one that was committed to; reason `KAFKA_JAR_CHANGED`.
-        Unavailable: Jars are missing and could not be fetched; reason `KAFKA_JARS_MISSING`.
+        DataCorrupted: A jar is not the expected one; reason `KAFKA_JAR_CHANGED`.
+        Unavailable: Jars are missing and could not be downloaded; reason `KAFKA_JARS_MISSING`.
     """
     wanted = list_kafka_jars() if jars is None else tuple(jars)
     place = folder or _cache_folder(environment)
     if _find_missing(wanted, place):
         with _locked(place):
-            # Looked at again: whoever had the lock before us may have fetched them.
+            # Checked again: an earlier holder of the lock may have downloaded them.
             missing = _find_missing(wanted, place)
             if missing:
                 _fetch(missing, place, environment)
     for jar in wanted:
-        remedy = "Delete that file, and it is fetched anew."
+        remedy = "Delete that file, and it is fetched again."
         _check_jar(jar, place / jar.file_name, remedy)
     return [place / jar.file_name for jar in wanted]
 
@@ -133,7 +134,7 @@ def _find_missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "fetching.lock").open("a") as lock:
-        # Released by the kernel, however this process ends.
+        # The kernel releases it, in whatever way this process ends.
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left_over in folder.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(left_over, ignore_errors=True)
@@ -152,7 +153,7 @@ def _fetch(missing: Sequence[Jar], folder: Path, environment: Mapping[str, str])
                 problems.append(f"{name}: {error}")
                 continue
             for jar in missing:
-                remedy = f"It came by {name} and was not kept: ask whoever runs the mirror that it asks."
+                remedy = f"It came by {name} and was not kept: ask the owner of the mirror that it uses."
                 _check_jar(jar, Path(made) / "jars" / jar.file_name, remedy)
             for jar in missing:
                 (Path(made) / "jars" / jar.file_name).rename(folder / jar.file_name)
@@ -168,11 +169,11 @@ def _fetch(missing: Sequence[Jar], folder: Path, environment: Mapping[str, str])
 
 
 def _fetch_with_maven(jars: Sequence[Jar], folder: Path, environment: Mapping[str, str]) -> None:
-    """Knows the user's own mirrors, proxies and credentials, so it comes first."""
+    """Maven knows the user's own mirrors, proxies and credentials, so it comes first."""
     program = shutil.which("mvn", path=environment.get("PATH", ""))
     if program is None:
         raise NotFound("it is not on the search path.")
-    # Nothing is resolved that is not named here: with Maven and with Ivy the same jars come.
+    # Resolves only what is named here, so that Maven and Ivy bring the same jars.
     dependencies = "".join(
         f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
         f"<version>{jar.version}</version>"
@@ -190,7 +191,7 @@ def _fetch_with_maven(jars: Sequence[Jar], folder: Path, environment: Mapping[st
 
 
 def _fetch_with_ivy(jars: Sequence[Jar], folder: Path, environment: Mapping[str, str]) -> None:
-    """Needs nothing but what a Spark brings."""
+    """Ivy needs nothing beyond an installed Spark."""
     ivy = _find_ivy()
     java = java_home(environment) / "bin" / "java"
     dependencies = "".join(
@@ -217,7 +218,7 @@ def _find_ivy() -> Path:
 
 
 def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], jars: Sequence[Jar]) -> None:
-    """Runs a program that is to make `jars` in the folder; NotFound where some are not there afterwards."""
+    """Runs a program that should bring `jars` into the folder; NotFound if some are missing afterwards."""
     try:
         done = subprocess.run(
             command,
@@ -242,7 +243,7 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], j
 
 
 def _find_problem(lines: Sequence[str]) -> str:
-    """Of what a program said the first line that tells of an error, else the last one. Pure."""
+    """The first line of a program's output that reports an error, else the last line. Pure."""
     said = [line.strip() for line in lines if line.strip()]
     errors = [line for line in said if "ERROR" in line or "not found" in line]
     return (errors or said[-1:] or ["it said nothing"])[0][:_LONGEST_PROBLEM].rstrip(".")

@@ -1,4 +1,4 @@
-"""The two questions of Kafka's wire protocol that starting a broker needs, without a Kafka client."""
+"""The two requests of Kafka's wire protocol that the start of a broker needs, without a Kafka client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BROKER_ID_NOT_REGISTERED: Final = 102
 
 
 def find_cluster(host: str, port: int, *, timeout_s: float = 1.0) -> str | None:
-    """Asks a broker of which cluster it is.
+    """Requests the id of a broker's cluster.
 
     Returns:
-        The cluster's id; None: nobody answers in time, or no broker of the cluster takes part yet.
+        The cluster's id; None: there is no answer in time, or no broker has joined the cluster yet.
     """
     # Metadata, version 2, of an empty array of topics.
     try:
@@ -27,16 +27,16 @@ def find_cluster(host: str, port: int, *, timeout_s: float = 1.0) -> str | None:
 
 
 def forget_broker(host: str, controller_port: int, broker_id: int, *, timeout_s: float = 1.0) -> bool | None:
-    """Has a controller forget that a broker takes part.
+    """Makes a controller forget that a broker takes part.
 
     Returns:
-        True: it has; False: it is not active yet, for certain; None: it gave no answer in time.
+        True: it has; False: it is certainly not active yet; None: it gave no answer in time.
     """
-    # UnregisterBroker, version 0, of which the fields may have tags: none here.
+    # UnregisterBroker, version 0; its fields may have tags: none here.
     request = struct.pack(">hhihBiB", _UNREGISTER_BROKER, 0, 1, -1, 0, broker_id, 0)
     try:
         answer = _request(host, controller_port, request, timeout_s)
-        # The correlation, no tags, how long we are to wait, the error.
+        # The correlation, no tags, the throttle time, the error.
         _, _, _, error = struct.unpack_from(">iBih", answer)
     except ConnectionRefusedError:
         return False
@@ -57,7 +57,7 @@ def _request(host: str, port: int, request: bytes, timeout_s: float) -> bytes:
 
 
 def _parse_cluster(answer: bytes) -> str | None:
-    """Of an answer with Metadata, version 2: as `find_cluster`; an error of `struct` where it is none. Pure."""
+    """Parses an answer to Metadata, version 2, as `find_cluster`; an error of `struct` if it is none. Pure."""
 
     def skip_text(place: int) -> int:
         (length,) = struct.unpack_from(">h", answer, place)

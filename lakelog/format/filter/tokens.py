@@ -108,7 +108,7 @@ def split_tokens(source: Source, *, with_hints: bool = False) -> list[Token]:
             source.fail(position, "This is no word of SQL, or a text or comment that is not closed.")
         kind = str(match.lastgroup)
         if kind == "hint" and not with_hints:
-            source.fail(position, "Hints are possible only behind a table that a query reads. Leave it out.")
+            source.fail(position, "Hints are possible only after a table that a query reads. Leave it out.")
         if kind != "space":
             tokens.append(Token(kind, _meaning(kind, match[0], source, position), position, match.end()))
         position = match.end()

@@ -63,7 +63,7 @@ class KafkaTopicAdmin(TopicAdmin):
         return self._await_state(spec.name, doing)
 
     def _await_state(self, name: str, doing: str) -> TopicState:
-        # The controller has it; the broker that is asked learns of it a moment later.
+        # The controller knows it; the broker that answers learns of it a moment later.
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
         while (state := self.find_topic(name)) is None or not self._has_leaders(name):
             if time.monotonic() > deadline:
@@ -89,7 +89,7 @@ class KafkaTopicAdmin(TopicAdmin):
         return {name: state for name, state in found.items() if not isinstance(state, KafkaException)}
 
     def _look_up(self, names: Sequence[str], doing: str) -> dict[str, TopicState | KafkaException | None]:
-        """Topics by name; None: there is none; an error: we may not ask for it."""
+        """Topics by name; None: there is none; an error: we may not request it."""
         answers: dict[str, TopicState | KafkaException | None] = {}
         there: dict[ConfigResource, TopicDescription] = {}
         if not names:
@@ -112,7 +112,7 @@ class KafkaTopicAdmin(TopicAdmin):
         return answers
 
     def _wait_for_topic(self, answer: Future[Answer], doing: str) -> Answer | KafkaException | None:
-        """What is told of one topic; None: there is none; an error: we may not ask for it."""
+        """The answer for one topic; None: there is none; an error: we may not request it."""
         try:
             return self._wait(answer)
         except KafkaException as e:
@@ -144,7 +144,7 @@ class KafkaTopicAdmin(TopicAdmin):
             return {each.partition: self._wait(answer).offset for each, answer in answers.items()}
 
         try:
-            # Behind a topic's creation its leaders answer a moment later.
+            # After a topic is created, its leaders answer a moment later.
             ends = request(request_all)
         except KafkaException as e:
             raise self._to_error(e, doing) from e
@@ -166,17 +166,17 @@ class KafkaTopicAdmin(TopicAdmin):
             self._wait(self._client.incremental_alter_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
         except KafkaException as e:
             raise self._to_error(e, f"Settings of the topic {name} could not be changed") from e
-        # As with a topic that is made: the broker that is asked learns of it a moment later.
+        # As with a new topic, the broker that answers learns of the change a moment later.
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
         set_to = {key: value for key, value in settings.items() if value is not None}
         while (state := self.find_topic(name)) is not None and not set_to.items() <= state.settings.items():
             if time.monotonic() > deadline:
-                # They may be written in another way.
+                # The broker may write the values in another way.
                 return
             time.sleep(0.02)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Does nothing where it has so many."""
+        """Does nothing if the topic has so many."""
         doing = f"Partitions could not be added to the topic {name}"
         try:
             self._wait(self._client.create_partitions([NewPartitions(name, partitions)], **_TIMES)[name])
@@ -214,7 +214,7 @@ class KafkaTopicAdmin(TopicAdmin):
             poller.stop()
 
     def _wait(self, answer: Future[Answer]) -> Answer:
-        # A client whose login is refused tries again and again; there is nothing to wait for.
+        # A client whose login is refused tries again for ever; waiting does not help.
         while True:
             try:
                 return answer.result(timeout=0.1)

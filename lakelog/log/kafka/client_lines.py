@@ -1,7 +1,7 @@
-"""What librdkafka says by itself, as lines of a Python logger.
+"""The messages that librdkafka prints by itself, as lines of a Python logger.
 
-A broker that is away brings a line for each try of each client, many a second. Errors reach their callers in any case;
-so of lines that differ only in numbers one a minute is enough.
+While a broker is away, each try of each client brings a line, many a second. Errors reach their callers in any case, so
+of lines that differ only in numbers one a minute is enough.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 
 _QUIET_S: Final = 60.0
 _MOST: Final = 1000
-"""Kinds of lines that are remembered; more than librdkafka has."""
+"""The most kinds of lines that the filter remembers; librdkafka has fewer."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+")
 
 
 class OncePerMinute(logging.Filter):
-    """Lets the first of lines that differ only in numbers through, and the next one a minute later.
+    """Of lines that differ only in numbers, passes the first one, and the next one a minute later.
 
     Args:
-        monotonic_s: The clock.
+        monotonic_s: Reads the monotonic clock, in seconds.
     """
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -47,5 +47,5 @@ class OncePerMinute(logging.Filter):
 
 LOGGER: Final = logging.getLogger("lakelog.log.kafka")
 LOGGER.addFilter(OncePerMinute())
-# A program that has said nothing of logs, as a command that a person has typed, would print them between its own lines.
+# A program without logging set up, such as a typed command, would print them between its own lines.
 LOGGER.addHandler(logging.NullHandler())

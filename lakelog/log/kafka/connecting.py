@@ -1,4 +1,4 @@
-"""Finding out whether brokers answer, and that a topic is there, before anything rests on it."""
+"""Checks that brokers answer and that a topic exists, before anything depends on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER_TIMEOUT_S: Final = 10.0
 _SLICE_S: Final = 1.0
 _PAUSE_S: Final = 0.05
 _NEW_TOPIC_S: Final = 0.5
-"""A topic that was made just now may be unknown to some brokers for so long."""
+"""For so long some brokers may not know a new topic."""
 
 _SETTLING_CODES: Final = frozenset(
     (
@@ -42,16 +42,16 @@ _SETTLING_CODES: Final = frozenset(
         KafkaError._WAIT_COORD,
     )
 )
-"""Answers of a cluster in which leaders or coordinators are being found, as behind a start or a topic's creation."""
+"""The answers while a cluster looks for leaders or coordinators, for instance after a start or a topic's creation."""
 
 Answer = TypeVar("Answer")
 
 
 def request(question: Callable[[], Answer]) -> Answer:
-    """Asks a question that changes nothing until the cluster has settled. Blocks.
+    """Sends a request that changes nothing, until the cluster has settled. Blocks.
 
     Raises:
-        KafkaException: What it said in the end, or at once where waiting does not help.
+        KafkaException: The last error, or the first one for which waiting does not help.
     """
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while True:
@@ -64,7 +64,7 @@ def request(question: Callable[[], Answer]) -> Answer:
 
 
 class Asking(Protocol):
-    """A client that can ask for metadata."""
+    """A client that can request metadata."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """Metadata of one topic, or of all."""
@@ -78,18 +78,18 @@ def request_partitions(
     servers: str,
     serve: Callable[[], object] = lambda: None,
 ) -> int:
-    """How many partitions a topic has. Blocks.
+    """The number of a topic's partitions. Blocks.
 
     Args:
-        client: Whom to ask.
+        client: The client that requests it.
         topic: The topic.
-        duplicate_check: What the client has reported.
-        servers: For messages.
-        serve: Lets the client report, where no thread does.
+        duplicate_check: Has the errors that the client has reported.
+        servers: The brokers, for messages.
+        serve: Serves the client's callbacks, if no thread does.
 
     Raises:
         NotFound: There is no such topic.
-        PermissionDenied: The brokers do not let us in; told at once, though the client would go on trying.
+        PermissionDenied: The brokers refuse us; raised at once, though the client would go on trying.
         Unavailable: No broker answers.
     """
     doing = f"The topic {topic} could not be looked up"
@@ -117,5 +117,5 @@ def request_partitions(
             )
         if is_denied(cause) or time.monotonic() > deadline:
             raise to_lakelog_error(cause, doing, servers)
-        # Leaders are being elected.
+        # The cluster is electing leaders.
         time.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""librdkafka's errors become ours: the one place."""
+"""Translates librdkafka's errors into ours, for all of `lakelog.log.kafka`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _INVALID_CODES: Final = frozenset(
 
 
 def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: str) -> LakelogError:
-    """The error that a failure is for our callers.
+    """The error that our callers get for a failure.
 
     Args:
         error: The failure.
@@ -107,26 +107,26 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
 
 
 def is_denied(error: KafkaError) -> bool:
-    """Whether brokers do not let us in, so that trying again does not help. Pure."""
-    # A certificate that is refused, or missing, shows as a broken connection, whose text has the broker's last word.
+    """Whether brokers refuse us, so that another try does not help. Pure."""
+    # A refused or missing certificate shows as a broken connection, whose text has the broker's last word.
     return error.code() in _DENIED_CODES or (error.code() == KafkaError._TRANSPORT and _TLS_ALERT in error.str())
 
 
 def make_client(make: Callable[[dict[str, Any]], Answer], config: dict[str, Any]) -> Answer:
-    """A client of the library, which looks at some settings only when it is made.
+    """Makes a client of the library, which checks some settings only then.
 
     Args:
-        make: Its class.
-        config: Its settings.
+        make: The client's class.
+        config: The client's settings.
 
     Raises:
-        InvalidArgument: A setting is not possible, as a certificate that is none.
+        InvalidArgument: A setting is not valid, such as a file that is no certificate.
     """
     try:
         return make(config)
     except KafkaException as e:
         servers = str(config.get("bootstrap.servers", ""))
-        # It names the setting and never its value.
+        # The message names the setting and never its value.
         raise InvalidArgument(
             f"The brokers {servers} cannot be reached with these settings: {get_cause(e).str().strip()}. Check the "
             "'kafka.*' options of the table, and the secrets that they name, at each service.",
@@ -136,10 +136,10 @@ def make_client(make: Callable[[dict[str, Any]], Answer], config: dict[str, Any]
 
 
 def call_client(call: Callable[[], Answer]) -> Answer:
-    """Makes a call that serves callbacks meanwhile.
+    """Makes a call during which the library serves callbacks.
 
-    SUBTLE: of a fatal error confluent-kafka sets an exception while it serves it, and goes on to the next callback,
-    which Python then stops as a `SystemError` caused by that exception. The exception itself is raised here.
+    SUBTLE: for a fatal error, confluent-kafka sets an exception inside a callback and goes on to the next callback.
+    Python then stops that one with a `SystemError` caused by the exception. This function raises the exception itself.
 
     Raises:
         KafkaException: The call failed.
@@ -156,7 +156,7 @@ def call_client(call: Callable[[], Answer]) -> Answer:
 
 
 def get_cause(error: KafkaError | KafkaException) -> KafkaError:
-    """The error itself, which confluent-kafka wraps where it raises."""
+    """The error itself; confluent-kafka wraps it in an exception."""
     if isinstance(error, KafkaException):
         cause: KafkaError = error.args[0]
         return cause

@@ -33,9 +33,9 @@ class KafkaLog(Log):
 
 
 def open_kafka_log(options: Mapping[str, str], secrets: Secrets) -> KafkaLog:
-    """The log of a table with these options; connects to nobody yet.
+    """The log of a table with these options; connects to no broker yet.
 
     Raises:
-        InvalidArgument: A secret is not known to this service, or no brokers are named.
+        InvalidArgument: This service does not know a secret, or no brokers are named.
     """
     return KafkaLog(to_settings(options, secrets))

@@ -1,4 +1,4 @@
-"""What a reader asks of a topic without following it: first and last offsets, offsets of times, and its tail."""
+"""What a reader requests from a topic without following it: first and last offsets, offsets of times, and its tail."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import INDEX_HEADER, SNAPSHOT_HEADER, UUID_HEADER, LogSnapshot, TailRecord
 
 READER_GROUP: Final = "lakelog-reader"
-"""Consumers must have a group; nothing is ever committed in this one, and nobody joins it."""
+"""Consumers must have a group. No consumer joins this one, and nothing is ever committed in it."""
 
 _FIRST_WINDOW: Final = 2
-"""The last record of a transaction and its end."""
+"""Offsets: the last record of a transaction, and the end of the transaction."""
 
 _WINDOW_GROWTH: Final = 16
 _ATTEMPTS: Final = 5
@@ -30,7 +30,7 @@ _UUID: Final = re.compile(rb"[0-9a-f]{32}")
 
 
 class OffsetQuestions:
-    """Asks with a consumer of its own, so that whoever follows the topic at the same time loses nothing."""
+    """Sends requests with a consumer of its own, so that a reader of the topic loses nothing meanwhile."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._servers = settings.servers
@@ -45,7 +45,7 @@ class OffsetQuestions:
         -1: nothing was appended then or later.
         """
         count = request_partitions(self._client, self._topic, self._duplicate_check, self._servers, self._serve)
-        # Both names are times, too, for the broker; it counts as committed what readers of committed records see.
+        # For the broker both names are times, too; "committed" is what readers of committed records see.
         wanted = [TopicPartition(self._topic, partition, at) for partition in range(count)]
         doing = f"Offsets of the topic {self._topic} could not be found"
 
@@ -63,20 +63,20 @@ class OffsetQuestions:
         return tuple(partition.offset for partition in sorted(found, key=lambda p: p.partition))
 
     def request_range(self, partition: int) -> tuple[int, int]:
-        """The first offset that is kept, and the end of what is committed."""
+        """The first retained offset, and the end of the committed records."""
         return self.request_offsets(OFFSET_BEGINNING)[partition], self.request_offsets(OFFSET_END)[partition]
 
     def read_tail(self) -> list[TailRecord]:
         """The last committed record of each partition that has one.
 
-        The last offsets may be of aborted records and ends of transactions, or compacted away: windows that grow
-        towards the beginning are read until one has a record.
+        The last offsets may belong to aborted records and ends of transactions, or be compacted away. So it reads
+        windows that grow towards the beginning, until one has a record.
         """
         for _ in range(_ATTEMPTS):
             try:
                 return self._read_tail_once()
             except KafkaException as e:
-                # The beginning was deleted while it was looked for.
+                # The broker deleted the beginning during the search.
                 if get_cause(e).code() != KafkaError._AUTO_OFFSET_RESET:
                     raise to_lakelog_error(e, self._describe_tail(), self._servers) from e
             finally:
@@ -108,20 +108,20 @@ class OffsetQuestions:
         return reading.last
 
     def _serve(self) -> None:
-        # Nothing is assigned between questions, so no record can be lost here.
+        # Nothing is assigned between requests, so no record can be lost here.
         self._client.poll(0)
 
     def _describe_tail(self) -> str:
         return f"The end of the topic {self._topic} could not be read"
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Closes its connections."""
         self._client.close()
 
 
 @dataclass
 class _WindowRead:
-    """Reading windows of partitions, each up to the end of what is committed."""
+    """Reads windows of partitions, each up to the end of the committed records."""
 
     starts: dict[int, int]
     ends: dict[int, int]
@@ -138,7 +138,7 @@ class _WindowRead:
             return
         if error is None:
             self.last[partition] = message
-            # Behind it there may still be ends of transactions, which are not waited for.
+            # After it there may still be ends of transactions; no one waits for those.
             if offset >= self.ends[partition] - 1:
                 self._done.add(partition)
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -148,8 +148,8 @@ class _WindowRead:
 
 
 def to_headers(message: Message) -> dict[str, bytes]:
-    """A record's headers by name; of several of one name, which only others write, the last."""
-    # Values that were read are bytes; text is for those that are written.
+    """A record's headers by name. Only other programs write several of one name; then the last counts."""
+    # Values that were read are bytes; text occurs only in values to write.
     return dict(cast("list[tuple[str, bytes]]", message.headers() or []))
 
 

@@ -1,4 +1,4 @@
-"""Where records of snapshots came to stand, as the broker has answered."""
+"""The offsets of the records of snapshots, as the broker has answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WAIT_S: Final = 5.0
 
 
 class DeliveredOffsets:
-    """The offset behind the last record of each owner and partition, of all that is sent while this is used."""
+    """The offset after the last record, by owner and partition, of all records sent while this is used."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -22,7 +22,7 @@ class DeliveredOffsets:
         self._waiting = 0
 
     def expect(self, owner: int, partition: int) -> Delivered:
-        """The callback for the last record of a piece."""
+        """The callback for the last record of one batch."""
         with self._changed:
             self._waiting += 1
 
@@ -40,7 +40,7 @@ class DeliveredOffsets:
     def wait(self) -> dict[int, dict[int, int]]:
         """The offsets by owner and partition, once all that was sent has been answered."""
         with self._changed:
-            # Whoever asks has had his answer from the broker; callbacks of the other thread may still be on their way.
+            # The broker has answered the caller; callbacks of the other thread may still be on their way.
             if not self._changed.wait_for(lambda: not self._waiting, _WAIT_S):
                 raise InternalError(f"{self._waiting} records were committed, but their offsets were never reported.")
             offsets: dict[int, dict[int, int]] = {}

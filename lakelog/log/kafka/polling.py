@@ -1,4 +1,4 @@
-"""Serves a client's callbacks, so that reports never pile up in memory however long its owner does nothing."""
+"""Serves a client's callbacks, so that reports never pile up in memory while its owner does nothing."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Pollable(Protocol):
     """A client of confluent-kafka whose callbacks are served by polling."""
 
     def poll(self, timeout: float = -1, /) -> int:
-        """Serves callbacks, waiting so long for some."""
+        """Serves callbacks; waits so long for some."""
         ...
 
 
 class Poller:
     """Polls a client on a thread of its own until it is stopped.
 
-    SUBTLE: nothing wakes it up when it is to stop. So it waits no longer at a time than a part of what the client has
-    lived: who opens one for a question, as each fresh start of a publisher does, would wait for 0.2 s else, three times
-    as long as for all the rest.
+    SUBTLE: a stop cannot interrupt a poll. So each poll lasts no longer than a fraction of the client's age. A
+    short-lived client, as each re-initialisation of a publisher opens, would otherwise wait 0.2 s for its end, three
+    times as long as for all the rest.
 
     Args:
         client: The client.
-        on_error: Told of errors that polling itself raises, as of a producer that was fenced.
+        on_error: Called for errors that polling itself raises, for instance when the producer was fenced.
     """
 
     def __init__(self, client: Pollable, on_error: Callable[[KafkaError], None]) -> None:
@@ -50,10 +50,10 @@ class Poller:
                 call_client(partial(client.poll, wait_s))
             except KafkaException as e:
                 self._on_error(get_cause(e))
-                # Whoever uses the client hears of it by his next call.
+                # The user of the client gets the error from the next call.
                 self._stopped.wait(wait_s)
 
     def stop(self) -> None:
-        """No callback runs any more when this returns; blocks for up to 0.2 s."""
+        """Stops the thread; no callback runs after it returns. Blocks for up to 0.2 s."""
         self._stopped.set()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Follows a topic as any consumer does that reads `read_committed`, and says where it stands."""
+"""Follows a topic like any consumer that reads `read_committed`, and reports its offsets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KafkaReader(LogReader):
             return questions.request_offsets(OFFSET_BEGINNING)
         if timestamp_ms is None:
             return questions.request_offsets(OFFSET_END)
-        # The ends first: what is appended in between is not to be passed over.
+        # The ends first: records that are appended in between must not be skipped.
         ends, found = questions.request_offsets(OFFSET_END), questions.request_offsets(max(0, timestamp_ms))
         return tuple(end if offset < 0 else offset for offset, end in zip(found, ends, strict=False))
 
@@ -56,7 +56,7 @@ class KafkaReader(LogReader):
         return self._questions
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """Raises NotFound where the topic has no such partition: another one of its name had."""
+        """Raises NotFound if the topic has no such partition: the offsets belong to an earlier topic of its name."""
         count = len(self._request().request_offsets(OFFSET_END))
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
@@ -76,14 +76,14 @@ class KafkaReader(LogReader):
             self._away = error
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
-        """What failed for one partition is told behind the records that came before it."""
+        """The failure of a partition is raised after the records that came before it."""
         if self._client is None:
             raise InternalError(f"The reader of the topic {self._topic} has no partitions yet.")
         deadline = time.monotonic() + timeout_s
         while True:
             if self._failure is not None:
                 raise self._failure
-            # SUBTLE: more than one at once would wait for all of them until the time has passed.
+            # SUBTLE: a call for more than one record waits for all of them until the time is over.
             events = self._client.consume(1, max(0.0, deadline - time.monotonic()))
             if events and max_records > 1:
                 events += self._client.consume(max_records - 1, 0)
@@ -112,7 +112,7 @@ class KafkaReader(LogReader):
         )
         for partition in np.unique(records.partitions).tolist():
             next_offset = int(records.offsets[records.partitions == partition].max()) + 1
-            # Its end, behind ends of transactions, may have been passed in the same batch.
+            # The same batch may have passed its end, after ends of transactions.
             self._positions[partition] = max(self._positions.get(partition, 0), next_offset)
         return records
 
@@ -122,7 +122,7 @@ class KafkaReader(LogReader):
             if error is None:
                 continue
             if error.code() == KafkaError._PARTITION_EOF and partition is not None and offset is not None:
-                # Behind aborted records and ends of transactions, which are never handed out.
+                # After aborted records and ends of transactions, which are never handed out.
                 self._positions[partition] = max(self._positions.get(partition, 0), offset)
                 self._away = None
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
@@ -170,5 +170,5 @@ class KafkaReader(LogReader):
 
 
 def _is_of_group(error: KafkaError) -> bool:
-    """Whether an error is about the group, which consumers must name: nobody joins it, and nothing is kept in it."""
+    """Whether an error is about the group. Consumers must name one; no consumer joins it, and it stores nothing."""
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED

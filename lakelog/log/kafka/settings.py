@@ -1,7 +1,7 @@
-"""librdkafka's configuration: how a table's brokers are reached, and what is ours alone. Pure.
+"""librdkafka's configuration: how to reach a table's brokers, and the settings that only lakelog sets. Pure.
 
-Which `kafka.*` options a table may have is decided in `lakelog.options`. What exactly-once rests on cannot be set from
-outside, and is refused here once more should a list ever let it through.
+`lakelog.options` decides which `kafka.*` options a table may have. Users cannot change the settings that exactly-once
+depends on; they are refused here once more in case that list ever lets one through.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lakelog.options import LARGEST_RECORD_BYTES, LOG_MAX_RECORD_SIZE
 MAX_RECORD_BYTES: Final = 1 << 20
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""How long an abandoned transaction holds readers back at most; a fresh start of the next publisher ends it at once."""
+"""How long an abandoned transaction delays readers at most; the next publisher's re-initialisation ends it at once."""
 
 STATISTICS_INTERVAL_MS: Final = 20
-"""How soon it is known that a transaction left nothing behind it (R2). A report of 8 KB takes some 0.1 ms."""
+"""How soon it is known that no request of a transaction is left (R2). A report of 8 KB takes some 0.1 ms."""
 
-# Of the table's own properties those that only producers know.
+# Those of the table's own properties that only producers know.
 _OF_PRODUCERS: Final = frozenset(
     ("compression.type", "compression.codec", "compression.level", "linger.ms", "queue.buffering.max.ms")
 )
@@ -65,16 +65,17 @@ _OURS: Final = frozenset(
 )
 
 _OF_ALL: Final[Mapping[str, Any]] = {
-    # Logs go the way of all others, instead of to stderr.
+    # Log lines go where all others go, instead of to stderr.
     "logger": LOGGER,
-    # A topic that is not there is never made by asking for it.
+    # A request for a missing topic never creates it.
     "allow.auto.create.topics": False,
     # SUBTLE: with `rebootstrap`, the default, a client that lost all its connections at once forgets its brokers and
-    # begins anew. Requests to the transaction's coordinator then wait for ever (librdkafka 2.16.0, three of three
-    # times), and the counts of what was sent twice are forgotten with the brokers. Known ones are tried again instead.
+    # starts again. Requests to the transaction's coordinator then wait for ever (librdkafka 2.16.0, three of three
+    # times), and the counts of repeated sends are forgotten with the brokers. Instead it tries known brokers again.
     "metadata.recovery.strategy": "none",
-    # A new client connects to a broker half of this behind its creation: with the default, 100, each of the three that
-    # a fresh start opens takes 50 ms longer. Lost connections are tried again after this, then twice as late each time.
+    # A new client connects to a broker half of this time after its creation. With the default, 100, each of the three
+    # clients of a re-initialisation takes 50 ms longer. A lost connection is tried again after this time, then after
+    # twice as long each time.
     "reconnect.backoff.ms": 20,
 }
 
@@ -84,11 +85,11 @@ class KafkaSettings:
     """How to reach a cluster for one table.
 
     Args:
-        properties: librdkafka's, secrets among them; never shown.
+        properties: librdkafka's, secrets included; never shown.
         max_record_bytes: The largest record, key and headers included.
 
     Raises:
-        InvalidArgument: No servers are named, or a property is ours alone.
+        InvalidArgument: No servers are named, or a property is one that only lakelog sets.
     """
 
     properties: Mapping[str, str] = field(repr=False)
@@ -111,7 +112,7 @@ class KafkaSettings:
 
     @property
     def servers(self) -> str:
-        """For messages."""
+        """The brokers, for messages."""
         return self.properties.get("bootstrap.servers", "")
 
 
@@ -119,23 +120,23 @@ def to_settings(options: Mapping[str, str], secrets: Secrets) -> KafkaSettings:
     """The settings of a table's log.
 
     Args:
-        options: The table's, or those of its log.
-        secrets: Where what the options name is found, now: who opens a log again uses credentials that have changed.
+        options: The options of the table, or of its log.
+        secrets: Where the secrets that the options name are found now: a log opened again uses changed credentials.
 
     Raises:
-        InvalidArgument: A secret is not known to this service, or no brokers are named.
+        InvalidArgument: This service does not know a secret, or no brokers are named.
     """
     return KafkaSettings(to_producer_settings(options, secrets), LOG_MAX_RECORD_SIZE.read(options))
 
 
 def to_admin_config(settings: KafkaSettings) -> dict[str, Any]:
-    """For clients that only ask and administer."""
+    """For clients that only request and administer."""
     shared = {name: value for name, value in settings.properties.items() if name not in _OF_PRODUCERS}
     return {**shared, **_OF_ALL}
 
 
 def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
-    """For readers of what is committed, which never jump and never commit."""
+    """For readers of committed records, which never jump and never commit."""
     return {
         **to_admin_config(settings),
         "group.id": group,
@@ -145,22 +146,22 @@ def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "check.crcs": True,
-        # Of a record that has come the reader hears at once, and what waits in memory is bounded.
+        # The reader gets a record as soon as it arrives, and the memory for waiting records is bounded.
         "fetch.wait.max.ms": 100,
         "queued.max.messages.kbytes": 32 << 10,
-        # A failed fetch is tried again after this long: at the start partitions may not be known yet.
+        # A failed fetch is tried again after this time: at the start partitions may not be known yet.
         "fetch.error.backoff.ms": 50,
         "topic.metadata.refresh.interval.ms": 30_000,
     }
 
 
 def to_uncommitted_config(settings: KafkaSettings) -> dict[str, Any]:
-    """For the producer of what is sent before its commit: somebody waits for the first record of a few."""
+    """For the producer of uncommitted records: a writer waits for the first record of a few."""
     return to_sender_config(settings, linger_ms="1")
 
 
 def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str, Any]:
-    """For producers of both kinds: idempotent, each record on all replicas in sync, in order, in bounded memory."""
+    """For both kinds of producers: idempotent, each record on all replicas in sync, in order, in bounded memory."""
     return {
         "linger.ms": linger_ms,
         "compression.type": "lz4",
@@ -168,7 +169,7 @@ def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str,
         **_OF_ALL,
         "enable.idempotence": True,
         "acks": "all",
-        # The topic bounds a batch, not a record; compressed it is smaller, but that is not known before.
+        # The topic bounds a batch, not a record; a compressed batch is smaller, but its size is not known before.
         "message.max.bytes": settings.max_record_bytes + FRAMING_BYTES,
         "batch.size": min(1_000_000, settings.max_record_bytes),
         "queue.buffering.max.messages": 200_000,
@@ -181,13 +182,13 @@ def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str,
 def to_transactional_config(settings: KafkaSettings, transactional_id: str) -> dict[str, Any]:
     """For the producer of transactions (reliability R1 to R6).
 
-    What is committed was checked by what the option said then, and goes to the topic also where it says less by now:
-    the topic's own bound is never lowered, so that only it counts.
+    The commit checked its records by the option's value at that time. They go to the topic even if the option allows
+    less by now: the topic's own bound is never lowered, so that only it counts.
     """
     return {
         **to_sender_config(settings),
         "message.max.bytes": LARGEST_RECORD_BYTES + FRAMING_BYTES,
-        # Room for one of these, which would be waited for forever otherwise.
+        # Space for one record of this size; without it a send would wait for ever.
         "queue.buffering.max.kbytes": max(LARGEST_RECORD_BYTES + (1 << 20), 4 * settings.max_record_bytes) >> 10,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,

@@ -1,4 +1,4 @@
-"""The log in memory: transactions, fencing, aborted records, lost answers and late ends, as scripted."""
+"""The log in memory: transactions, fencing, aborted records, lost answers and late ends, as a test scripts them."""
 
 from lakelog.log.memory.cluster import MemoryCluster
 from lakelog.log.memory.faults import Fault, Step

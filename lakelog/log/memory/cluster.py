@@ -1,12 +1,12 @@
-"""The brokers of a log in memory: topics, who may write under which transactional id, and committed positions.
+"""The brokers of a log in memory: topics, transactional ids with their epochs, and committed positions.
 
-Deterministic: nothing happens but by a call, in one order. Threads may share it all the same. It models what the rules
-of the reliability rules R1 to R10 stand against:
+Deterministic: things happen only by calls, in one order. Threads may share it all the same. It models what the
+reliability rules R1 to R10 protect against:
 
-- A transactional id has an epoch that only fencing raises; transaction after transaction has the same one. So an end of
-  a transaction that arrives late ends whatever is open under that id and epoch by then (R2).
+- A transactional id has an epoch that only fencing raises; all its transactions have the same one. So a late end of a
+  transaction ends any transaction that is open under that id and epoch by then (R2).
 - A position is committed with its transaction, and may be forgotten (R3).
-- A topic may be cut, compacted, or deleted and made anew (R10).
+- A topic may be cut, compacted, or deleted and made again (R10).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MemoryTopic:
 
 @dataclass
 class _Identity:
-    """What is known of a transactional id."""
+    """The state of a transactional id."""
 
     epoch: int = 0
     transaction: MemoryTransaction | None = None
@@ -43,7 +43,7 @@ class _Identity:
 
 @dataclass(frozen=True)
 class EndRequest:
-    """The end of a transaction on its way to the brokers, which knows nothing of the transaction but id and epoch."""
+    """The end of a transaction on its way to the brokers, which knows only the transaction's id and epoch."""
 
     transactional_id: str
     epoch: int
@@ -52,11 +52,11 @@ class EndRequest:
 
 @dataclass
 class MemoryCluster:
-    """Brokers.
+    """The brokers of one cluster.
 
     Args:
-        clock: Whose time records get.
-        brokers: How many; no topic has more replicas.
+        clock: Gives records their time.
+        brokers: Their number; no topic has more replicas.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -69,14 +69,14 @@ class MemoryCluster:
     _under_way: list[EndRequest] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    # Orders of tests.
+    # Commands of tests.
 
     def script(self, step: Step, fault: Fault) -> None:
-        """Lets one request of this kind, the next that has no fault yet, fail so."""
+        """Makes one request of this kind fail so: the next that has no fault yet."""
         self.faults.add(step, fault)
 
     def deliver_late(self) -> int:
-        """Lets all ends of transactions arrive that are still under way; returns how many were heard."""
+        """Delivers all ends of transactions that are still under way; returns how many took effect."""
         heard = 0
         with self.changed:
             requests, self._under_way = self._under_way, []
@@ -89,25 +89,25 @@ class MemoryCluster:
         return heard
 
     def forget_positions(self, group: str) -> None:
-        """Forgets what a group has committed, as brokers do some days after it was last used."""
+        """Forgets a group's committed positions, as brokers do some days after the group was last used."""
         with self.changed:
             self._positions = {key: value for key, value in self._positions.items() if key[0] != group}
 
     def cut(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Forgets the records of partitions before an offset."""
+        """Deletes the records of partitions before an offset."""
         with self.changed:
             partitions = self.get_topic(topic).partitions
             for partition, offset in offsets.items():
                 partitions[partition].cut(offset)
 
     def compact(self, topic: str) -> None:
-        """Keeps the last record of each key only."""
+        """Retains only the last record of each key."""
         with self.changed:
             for partition in self.get_topic(topic).partitions:
                 partition.compact()
 
     def expire_transactions(self) -> None:
-        """Aborts all open transactions, as brokers do when their time has passed; who had them is fenced."""
+        """Aborts all open transactions, as brokers do after their timeout, and fences their producers."""
         with self.changed:
             for identity in self._identities.values():
                 if identity.transaction is not None:
@@ -150,7 +150,7 @@ class MemoryCluster:
             return self._topics.pop(name, None) is not None
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Lets a topic have so many."""
+        """Raises a topic's partitions to this number."""
         with self.changed:
             has = self.get_topic(name).partitions
             if partitions < len(has):
@@ -164,7 +164,7 @@ class MemoryCluster:
     # Producers.
 
     def fence(self, transactional_id: str) -> int:
-        """Fences whoever has this id, aborts what is open under it, and returns the new epoch."""
+        """Fences the producer that has this id, aborts its open transaction, and returns the new epoch."""
         with self.changed:
             identity = self._identities.setdefault(transactional_id, _Identity())
             self._end(identity, TransactionState.ABORTED)
@@ -172,7 +172,7 @@ class MemoryCluster:
             return identity.epoch
 
     def append(self, topic: str, partition: int, records: FetchedRecords, writer: tuple[str, int] | None) -> int:
-        """Appends records, in the transaction that is open under an id and epoch; begins one where none is."""
+        """Appends records to the transaction that is open under an id and epoch; begins one if there is none."""
         with self.changed:
             partitions = self.get_topic(topic).partitions
             if not 0 <= partition < len(partitions):
@@ -203,13 +203,13 @@ class MemoryCluster:
         return identity
 
     def end_transaction(self, request: EndRequest) -> None:
-        """Ends what is open under an id and epoch; nothing to do where nothing is."""
+        """Ends the transaction that is open under an id and epoch; does nothing if there is none."""
         with self.changed:
             identity = self._check_epoch(request.transactional_id, request.epoch)
             self._end(identity, TransactionState.COMMITTED if request.commits else TransactionState.ABORTED)
 
     def send_late(self, request: EndRequest) -> None:
-        """Leaves a request under way until `deliver_late`."""
+        """Keeps a request under way until `deliver_late`."""
         self._under_way.append(request)
 
     def _end(self, identity: _Identity, state: TransactionState) -> None:
@@ -227,6 +227,6 @@ class MemoryCluster:
 
 
 def to_state(topic: MemoryTopic) -> TopicState:
-    """What a topic is like."""
+    """The state of a topic."""
     spec = topic.spec
     return TopicState(spec.name, topic.topic_id, len(topic.partitions), spec.replication, dict(topic.settings))

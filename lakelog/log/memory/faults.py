@@ -1,4 +1,4 @@
-"""What may go wrong on the way to the brokers and back, as tests order it."""
+"""What may go wrong on the way to the brokers and back, as tests script it."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ class Step(enum.Enum):
     """Reading the position, after fencing."""
     SEND = "send"
     COMMIT = "commit"
-    """The end of a transaction, the position within it."""
+    """The end of a transaction, with the position in it."""
     ABORT = "abort"
     FETCH = "fetch"
     ADMIN = "admin"
     FLUSH = "flush"
-    """Of records that are sent before their commit."""
+    """The wait for records that are sent before their commit."""
 
 
 class Fault(enum.Enum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     REFUSED = "refused"
     """It never arrives, and that is known: `Unavailable`."""
     LOST_ANSWER = "lost answer"
-    """It is done, but the answer is lost: `OutcomeUnknown` of a commit, else `Unavailable`."""
+    """It takes effect, but the answer is lost: `OutcomeUnknown` for a commit, else `Unavailable`."""
     LOST_REQUEST = "lost request"
-    """As a lost answer for who asks, but it has not arrived yet: a commit does so with `deliver_late`, or never."""
+    """The caller sees a lost answer, but nothing has arrived: a commit arrives with `deliver_late`, or never."""
     DOUBLED = "doubled"
-    """It is done and answered, over a second connection; a copy of a commit is still under way on the first one and
-    arrives with `deliver_late`. Nothing but the lost connection tells."""
+    """It takes effect and is answered over a second connection. A copy of a commit is still under way on the first one
+    and arrives with `deliver_late`. Only the lost connection shows this."""
     TOO_LARGE = "too large"
-    """Of records: the topic does not take one of them."""
+    """For records: the topic refuses one of them."""
 
 
 class FaultScript:
-    """Faults that wait for their requests, each for one."""
+    """Faults that wait for their requests, one for each."""
 
     def __init__(self) -> None:
         self._waiting: dict[Step, deque[Fault]] = {}
         self.done: list[tuple[Step, Fault]] = []
-        """Those that took effect, in their order."""
+        """The faults that took effect, in their order."""
 
     def add(self, step: Step, fault: Fault) -> None:
-        """Lets the next request of this kind that has none yet fail so."""
+        """Makes the next request of this kind that has no fault yet fail so."""
         self._waiting.setdefault(step, deque()).append(fault)
 
     def take(self, step: Step) -> Fault | None:
-        """What is to become of the request that is made now."""
+        """The fate of the current request."""
         waiting = self._waiting.get(step)
         if not waiting:
             return None
@@ -64,7 +64,7 @@ class FaultScript:
 
 
 def to_unavailable(step: Step) -> Unavailable:
-    """The error of a request that found nobody."""
+    """The error of a request that reached no broker."""
     return Unavailable(f"No broker answers ({step.value}).", metadata={"step": step.value})
 
 

@@ -33,7 +33,7 @@ class MemoryLog(Log):
 
 
 class MemoryTopicAdmin(TopicAdmin):
-    """See `lakelog.log.protocol.TopicAdmin`. Whatever fault is scripted for it, the request never arrives."""
+    """See `lakelog.log.protocol.TopicAdmin`. With any scripted fault, the request never arrives."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster

@@ -13,7 +13,7 @@ from lakelog.log.records import FetchedRecords
 
 
 class TransactionState(enum.Enum):
-    """How far a transaction is."""
+    """The state of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -25,7 +25,7 @@ class MemoryTransaction:
     """One transaction.
 
     Args:
-        partitions: That it has records in, in the order in which they came.
+        partitions: The partitions that have its records, in the order of arrival.
         positions: Offset and metadata by (group, topic), committed with it.
     """
 
@@ -57,7 +57,7 @@ class _Batch:
 
 
 class MemoryPartition:
-    """Records at offsets that never fall; ends of transactions have offsets, too."""
+    """Records at rising offsets; ends of transactions have offsets, too."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -66,7 +66,7 @@ class MemoryPartition:
         self._end = 0
 
     def append(self, records: FetchedRecords, transaction: MemoryTransaction | None) -> int:
-        """Appends records, whose offsets are set here; returns the offset behind the last one."""
+        """Appends records and sets their offsets; returns the offset after the last one."""
         first, self._end = self._end, self._end + len(records)
         placed = FetchedRecords(
             **{
@@ -81,22 +81,22 @@ class MemoryPartition:
         return self._end
 
     def append_end(self, transaction: MemoryTransaction) -> None:
-        """Appends a transaction's end, which nobody is shown."""
+        """Appends a transaction's end, which no reader sees."""
         self._batches.append(_Batch(self._end, self._end + 1, NO_RECORDS, transaction))
         self._end += 1
 
     @property
     def end(self) -> int:
-        """Behind all that was appended, committed or not."""
+        """The offset after all records, committed or not."""
         return self._end
 
     @property
     def stable_end(self) -> int:
-        """The end of what is committed: where the first open transaction begins."""
+        """The end of the committed records: where the first open transaction begins."""
         return next((batch.first for batch in self._batches if batch.is_open), self._end)
 
     def read(self, offset: int, max_records: int) -> tuple[FetchedRecords, int]:
-        """Committed records from an offset on, and where to go on behind what was passed."""
+        """Committed records from an offset on, and the offset where the next read goes on."""
         parts, left, end = [], max_records, self.stable_end
         for batch in self._batches:
             if batch.end <= offset:
@@ -133,7 +133,7 @@ class MemoryPartition:
         return end
 
     def cut(self, offset: int) -> None:
-        """Forgets what stands before an offset, as retention does."""
+        """Deletes the records before an offset, as retention does."""
         self.first = max(self.first, min(offset, self._end))
         kept = [batch for batch in self._batches if batch.end > self.first]
         for batch in kept:
@@ -141,7 +141,7 @@ class MemoryPartition:
         self._batches = kept
 
     def compact(self) -> None:
-        """Keeps the last committed record of each key only; offsets stay. Records without a key stay."""
+        """Retains only the last committed record of each key; offsets stay. Records without a key stay."""
         end = self.stable_end
         visible = [batch for batch in self._batches if batch.is_visible and batch.end <= end]
         keys = concat_fetched([batch.records for batch in visible]).keys
@@ -150,7 +150,7 @@ class MemoryPartition:
         codes = pa.array(keys).dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         places = np.arange(len(codes))
         last = np.zeros(codes.max() + 2, np.int64)
-        # Of several places for one key the last one stays.
+        # If a key has several places, the last one stays.
         last[codes] = places
         keep = (last[codes] == places) | (codes < 0)
         start = 0

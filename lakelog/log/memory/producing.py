@@ -21,8 +21,8 @@ _KINDS: Final = [kind.text.encode() for kind in RowKind]
 class MemoryProducer(LogProducer):
     """See `lakelog.log.protocol.LogProducer`.
 
-    As the real one it can be used on without a fresh start though `can_go_on` says otherwise: that is the publisher's
-    to decide, and what becomes of it is for controls to show.
+    As with the real one, a caller can use it without a re-initialisation although `can_go_on` returns False. The
+    publisher decides that, and tests with controls show the consequences.
     """
 
     def __init__(self, cluster: MemoryCluster, topic: str, transactional_id: str, group: str) -> None:
@@ -59,7 +59,7 @@ class MemoryProducer(LogProducer):
         self._in_transaction, self._offsets = True, {}
 
     def send(self, records: EncodedRecords, snapshot: LogSnapshot) -> None:
-        """The real one tells of what goes wrong at times only with the commit; this one at once."""
+        """The real one reports some failures only with the commit; this one at once."""
         writer = self._get_writer()
         if not len(records):
             return
@@ -78,7 +78,7 @@ class MemoryProducer(LogProducer):
             self._give_up()
             raise
         if fault is not None:
-            # Idempotence: what was sent again is in the topic once, but the connection was lost.
+            # Idempotence: a repeated record is in the topic once, but the connection was lost.
             self._duplicate_risk = "a request was sent twice"
         self._offsets.setdefault(snapshot.snapshot_id, {})[records.partition] = end
 
@@ -126,7 +126,7 @@ class MemoryProducer(LogProducer):
         self._in_transaction = False
 
     def close(self) -> None:
-        """What is open stays so until it is fenced or expires."""
+        """Leaves an open transaction as it is, until it is fenced or expires."""
         self._give_up()
 
     def _give_up(self) -> None:

@@ -15,7 +15,7 @@ from lakelog.log.records import FetchedRecords, LogSnapshot, TailRecord
 
 
 class MemoryReader(LogReader):
-    """See `lakelog.log.protocol.LogReader`. With a time-out of 0 it never waits, as simulations need."""
+    """See `lakelog.log.protocol.LogReader`. With a timeout of 0 it never waits, as simulations need."""
 
     def __init__(self, cluster: MemoryCluster, topic: str) -> None:
         self._cluster = cluster

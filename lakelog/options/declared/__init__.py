@@ -1,1 +1,1 @@
-"""The options themselves, by what they are given to."""
+"""The declared options, one file for each subject."""

@@ -1,4 +1,4 @@
-"""The options that are given with one read or one write."""
+"""The options of one read or one write."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ INCREMENTAL_BETWEEN: Final = Option[tuple[int | str, int | str] | None](
     "incremental-between",
     SnapshotRange(),
     None,
-    "Read what was added by the snapshots after the first one, up to and with the second one. With tags, of a table "
-    "with a primary key, what the two states differ in, unless `incremental-between-scan-mode` says otherwise.",
+    "Read the rows that the snapshots after the first one, up to and with the second one, added. With tags of a table "
+    "with a primary key: read the differences between the two states, unless `incremental-between-scan-mode` says "
+    "otherwise.",
     Scope.SCAN,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
@@ -44,10 +45,10 @@ INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
         ("delta", "changelog", "diff", "auto"),
     ),
     "delta",
-    "What `incremental-between` returns. `delta`: the rows as they were written, deletes left out. `changelog`: what "
-    "each snapshot changed, and `diff`: what the two states differ in; both need a primary key and have a last column "
-    "`_row_kind`. `auto`: as `diff` between tags of a table with a primary key, else as `changelog` for a table with a "
-    "changelog producer, else as `delta`.",
+    "What `incremental-between` returns. `delta`: the rows as they were written, without deletes. `changelog`: the "
+    "changes of each snapshot. `diff`: the differences between the two states. `changelog` and `diff` need a primary "
+    "key and have a last column `_row_kind`. `auto`: as `diff` between tags of a table with a primary key, else as "
+    "`changelog` for a table with a changelog producer, else as `delta`.",
     Scope.SCAN,
 )
 
@@ -55,8 +56,8 @@ COMMIT_USER: Final = Option[str | None](
     "commit-user",
     Text(last_length=256),
     None,
-    "The writer's name. A commit is applied once for each writer and identifier, so a stream that shall go on where "
-    "another one stopped takes its name.",
+    "The writer's name. A commit is applied once for each writer and identifier, so a stream that continues another "
+    "one must have the same name.",
     Scope.WRITE,
     default_text="derived from a stream's checkpoint, else a new name for each write",
 )
@@ -82,8 +83,8 @@ FILL_MISSING: Final = Option[bool](
     "fill-missing",
     Flag(),
     False,
-    "Whether nullable columns that the rows leave out become NULL, also over what was there. Without it they are an "
-    "error that names them.",
+    "Whether nullable columns that are missing in the rows become NULL, even where a row had a value before. If not, "
+    "missing columns are an error that names them.",
     Scope.WRITE,
 )
 DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](

@@ -1,4 +1,4 @@
-"""The types of the values of `kafka.*`: brokers, names of topics, references to secrets."""
+"""The types of the values of `kafka.*`: brokers, topic names, references to secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 SECRET_PREFIX: Final = "secret:"
 MAX_TOPIC_LENGTH: Final = 249
-"""Brokers keep a topic in folders of its name."""
+"""Brokers keep a topic in folders that have its name."""
 
 _SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
@@ -18,7 +18,7 @@ _MAX_BROKERS: Final = 64
 
 @dataclass(frozen=True)
 class Brokers:
-    """Addresses of brokers of one cluster; read as `host:port` each, hosts in lower case, none twice."""
+    """Addresses of one cluster's brokers; read as `host:port` each, hosts in lower case, none twice."""
 
     description: str = "`host:port`, several separated by commas"
 
@@ -40,7 +40,7 @@ class Brokers:
 
 @dataclass(frozen=True)
 class BrokerText:
-    """What we tell brokers of ourselves, and they write into their logs: nothing that forges a line of these."""
+    """A text about us that brokers write into their logs; it must not forge a line there."""
 
     description: str = "text"
     last_length: int = 256
@@ -58,7 +58,7 @@ class BrokerText:
 
 @dataclass(frozen=True)
 class TopicName:
-    """The name of a topic, as Kafka takes it."""
+    """The name of a topic, as Kafka accepts it."""
 
     description: str = "the name of a topic"
 
@@ -77,9 +77,9 @@ class TopicName:
 
 @dataclass(frozen=True)
 class SecretReference:
-    """A secret, by the name under which each service finds it; the secret itself is never a value of an option.
+    """A secret, by the name under which each service finds it; the secret itself is never an option's value.
 
-    A wrong value is never repeated in a message: it is most likely the secret.
+    A wrong value is never repeated in a message: it is probably the secret.
     """
 
     description: str = "`secret:NAME`"

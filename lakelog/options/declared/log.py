@@ -1,4 +1,4 @@
-"""The options of tables whose changes also go into an external log (semantics 4)."""
+"""The options of tables with an external log (semantics 4)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ READ_FILES: Final = "file"
 READ_LOG: Final = "log"
 
 MAX_PARTITIONS: Final = 65_536
-"""As many as a table may have buckets."""
+"""As many as the buckets that a table may have."""
 
 LARGEST_RECORD_BYTES: Final = 64 << 20
-"""Brokers take requests of 100 MiB unless they are told otherwise, and clients hold several records of this size."""
+"""Brokers accept requests of 100 MiB by default, and clients hold several records of this size."""
 
 DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
-"""Of logs that hold all changes; Kafka's own default."""
+"""For logs that hold all changes; Kafka's own default."""
 
 _OLD_RECORDS: Final = "records that are in the log already have another form; make a new table and copy the rows"
 
@@ -36,18 +36,18 @@ LOG_CONSISTENCY: Final = Option[str](
     "log.consistency",
     Choice(("transactional", EVENTUAL)),
     "transactional",
-    "When a record can be seen in the log. `transactional`: once its snapshot exists, exactly once for consumers that "
-    "read committed records. `eventual`: as soon as it is written, at least once; after failures there may be "
-    "duplicates, and records of writes that were given up; those of several writers are in the order in which they "
+    "When readers see a record in the log. `transactional`: once its snapshot exists, exactly once for consumers that "
+    "read committed records. `eventual`: as soon as it is written, at least once. After failures there may be "
+    "duplicates, and records of writes that were given up. Records of several writers are in the order in which they "
     "were sent, not in that of the commits.",
-    fixed_because="consumers read a log of one kind otherwise than one of the other; make a new table",
+    fixed_because="consumers read the two kinds of logs in different ways; make a new table",
 )
 LOG_PARTITIONS: Final = Option[int | None](
     "log.system.partitions",
     Whole(1, MAX_PARTITIONS),
     None,
-    "How many partitions the topic has: at least as many as the table has buckets, since a bucket's records are in the "
-    "partition of its number. It may only grow.",
+    "The number of the topic's partitions: at least that of the table's buckets, since a bucket's records are in the "
+    "partition with its number. It can only grow.",
     default_text="the number of buckets, 1 without buckets",
 )
 LOG_REPLICATION: Final = Option[int](
@@ -98,18 +98,18 @@ LOG_KEY_FORMAT: Final = Option[str](
 LOG_MAX_RECORD_SIZE: Final = Option[int](
     "log.max-record-size",
     MemorySize(first=1 << 10, last=LARGEST_RECORD_BYTES),
-    # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
+    # With its framing it is as large as topics allow by default (1,048,588 bytes), so that a default topic will do.
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "
     "table; with `debezium-json` and a primary key it counts twice, since a record may hold the old row as well. The "
-    "topic takes as much.",
+    "topic accepts records of this size.",
 )
 STREAMING_READ_MODE: Final = Option[str | None](
     "streaming-read-mode",
     Choice((READ_FILES, READ_LOG)),
     None,
     "Where streams of the table get its changes from: its files, or its log.",
-    default_text="`log` where the table has a log, else `file`; of tables with the merge engine `first-row` `file`",
+    default_text="`log` if the table has a log, else `file`; always `file` with the merge engine `first-row`",
 )
 STREAM_READ_MODE: Final = Option[str | None](
     "streaming-read-mode",

@@ -1,4 +1,4 @@
-"""The options of tables that say when partitions expire, and whether they fit the table."""
+"""The table options for the expiry of partitions, and the check that they fit the table."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ PARTITION_EXPIRATION_TIME: Final = Option[int | None](
     "partition.expiration-time",
     Duration(),
     None,
-    "Partitions that are older are removed, by an overwrite that a compactor commits. Only of tables with partitions.",
+    "A compactor removes partitions that are older, by an overwrite. Only for tables with partitions.",
     default_text="never",
 )
 PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option[int](
     "partition.expiration-check-interval",
     Duration(),
     3_600_000,
-    "How often it is looked whether partitions have expired.",
+    "How often compactors check whether partitions have expired.",
 )
 PARTITION_EXPIRATION_STRATEGY: Final = Option[str](
     "partition.expiration-strategy",
     Choice((VALUES_TIME, UPDATE_TIME)),
     VALUES_TIME,
-    "What a partition's age is counted from: with `values-time` the time that its values say, with `update-time` the "
-    "last commit that wrote to it.",
+    "When a partition's age begins: with `values-time` at the time in its values, with `update-time` at the last "
+    "commit that wrote to it.",
 )
 PARTITION_TIMESTAMP_PATTERN: Final = Option[str | None](
     "partition.timestamp-pattern",
     Text(last_length=200),
     None,
-    "How the time of a partition is put together from its values, as `$year-$month-$day $hour:00:00`.",
+    "How the values of a partition form its time, for instance `$year-$month-$day $hour:00:00`.",
     default_text="the first partition column",
 )
 PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None](
     "partition.timestamp-formatter",
     TimestampFormatType(),
     None,
-    "How that time is written, as Java writes patterns, for instance `yyyyMMdd`, in UTC. Partitions whose time cannot "
+    "The format of that time, a pattern as in Java, for instance `yyyyMMdd`, in UTC. Partitions whose time cannot "
     "be read stay.",
     default_text="`yyyy-MM-dd HH:mm:ss` or `yyyy-MM-dd`",
 )
@@ -58,7 +58,7 @@ _LEAST_INTERVAL_MS: Final = 1000
 
 
 def check_partition_expiry(options: Mapping[str, str], partition_by: Sequence[str]) -> None:
-    """Check that what is said of partitions' ages fits the table, and does not contradict itself. Pure.
+    """Check that the options for the expiry of partitions fit the table and each other. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.

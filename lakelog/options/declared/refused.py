@@ -1,6 +1,6 @@
 """Options that users of Apache Paimon know and that this version does not have, each with the reason.
 
-They are refused with it, never ignored: an option without effect would be a promise that is not kept.
+They are refused with that reason, never ignored: an option without effect would be a broken promise.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ _NO_SORTING: Final = "compactions put files together and do not sort the rows of
 _NO_WAITING: Final = "writers never compact, nor wait for compactions; compactors do them after the commit"
 _PLANNED_BY_BUCKET: Final = "compactors plan each bucket by itself, by the options that the page on options lists"
 _EXPIRY: Final = (
-    "what expires goes by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small steps"
+    "what expires is decided by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small "
+    "steps"
 )
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
 _NO_ENGINE: Final = "the merge engines are deduplicate and first-row"
-_FIRST_ROW: Final = "of the merge engine first-row nothing can be set but 'ignore-delete'"
+_FIRST_ROW: Final = "for the merge engine first-row only 'ignore-delete' can be set"
 _NO_BRANCHES: Final = "there are no branches; use tags, snapshot ids or times"
 _BY_HAND: Final = "tags are made by hand: table.tags.create(name)"
 _BETWEEN_TAGS: Final = "give 'incremental-between' with two tags"
@@ -31,7 +32,7 @@ _SPARK_DECIDES: Final = "Spark's own settings decide how many tasks work on a ta
 _METASTORE_DECIDES: Final = "the metastore orders all commits and chooses a table's place"
 _ALL_STATISTICS: Final = "statistics are written and used by themselves"
 _NO_DYNAMIC: Final = "the number of buckets of a primary-key table is fixed; give 'bucket' a number above 0"
-_SCHEMA: Final = "say it where the table is made (primary_key=, partition_by=; in SQL PRIMARY KEY and PARTITIONED BY)"
+_SCHEMA: Final = "give it when the table is made (primary_key=, partition_by=; in SQL PRIMARY KEY and PARTITIONED BY)"
 _NO_PARTITION_ACTIONS: Final = (
     "partitions are not marked when they are done; they expire by 'partition.expiration-time'"
 )
@@ -142,11 +143,11 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "overwrite-upgrade": _PLANNED_BY_BUCKET,
     "materialized-table.*": "tables are filled by writers only",
 }
-"""By key, or by a pattern in which `*` stands for anything; declared options are never looked up here."""
+"""By key, or by a pattern in which `*` stands for any text; only keys that are not declared are looked up here."""
 
 
 def find_refusal(key: str) -> str | None:
-    """Why this version does not have the option `key`; None when nothing is known of such an option. Pure."""
+    """Why this version does not have the option `key`; None: no such option is known. Pure."""
     lowered = key.lower()
     exact = REFUSED_OPTIONS.get(lowered)
     if exact is not None:

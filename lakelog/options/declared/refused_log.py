@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_RUNS_CODE: Final = "it would have services load code or run commands of a table's choice"
+_RUNS_CODE: Final = "it would let a table make services load code or run commands"
 _READS_FILES: Final = (
-    "it would have services read files of their machines; give the text by reference: kafka.ssl.ca.pem, "
+    "it would let a table make services read files of their machines; give the text by reference: kafka.ssl.ca.pem, "
     "kafka.ssl.certificate.pem, kafka.ssl.key.pem with 'secret:NAME'"
 )
 _CHECKED: Final = "certificates and names of brokers are always checked"
@@ -16,7 +16,7 @@ _ONE_WAY: Final = (
 _EXACTLY_ONCE: Final = "the publisher sets it, so that each record is in the log exactly once"
 _POSITIONS: Final = "positions are kept by lakelog; consumers of your own have settings of their own"
 _NOT_ALLOWED: Final = (
-    "of Kafka's settings tables may choose only those that the page on options lists, since services share their "
+    "tables may choose only the Kafka settings that the page on options lists, since services share their "
     "machines with other tables"
 )
 
@@ -68,7 +68,7 @@ REFUSED_LOG_OPTIONS: Final[dict[str, str]] = {
     "kafka.enable.auto.*": _POSITIONS,
     "kafka.isolation.level": "readers see what was committed, as 'log.consistency' says",
     "kafka.allow.auto.create.topics": "a table's topic is made with the table",
-    "kafka.debug": "the level of a service's own logs says what they show",
+    "kafka.debug": "the level of a service's own logs decides what they show",
     "kafka.*": _NOT_ALLOWED,
 }
-"""By key, or by a pattern in which `*` stands for anything; the first that fits holds."""
+"""By key, or by a pattern in which `*` stands for any text; the first match counts."""

@@ -1,4 +1,4 @@
-"""The options of tables that say how long snapshots and changelogs are kept, and whether they fit each other."""
+"""The table options for the retention of snapshots and changelogs, and the check that they fit each other."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ SNAPSHOT_TIME_RETAINED: Final = Option[int](
     Duration(),
     3_600_000,
     "How long a snapshot is kept after the next one was committed. Then it expires: it cannot be read any more, and "
-    "files that no other snapshot needs are deleted. What consumers, tags, long reads or changelogs to be made need "
-    "is kept longer.",
+    "files that no other snapshot needs are deleted. Snapshots that consumers, tags, long reads or pending changelogs "
+    "need are kept longer.",
 )
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
     "snapshot.num-retained.min",
     Whole(1, MAX_RETAINED),
     10,
-    "So many of the newest snapshots are kept, however old they are.",
+    "How many of the newest snapshots are kept, however old they are.",
 )
 SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int | None](
     "snapshot.num-retained.max",
     Whole(1, MAX_RETAINED),
     None,
-    "Snapshots beyond so many of the newest expire, however young they are, unless they are needed.",
+    "How many snapshots are kept at most: older ones expire, however young they are, unless they are needed.",
     default_text="unlimited",
 )
 CHANGELOG_TIME_RETAINED: Final = Option[int | None](
     "changelog.time-retained",
     Duration(),
     None,
-    "How long the changelog of a snapshot is kept after the next one was committed, where that is longer than the "
-    "snapshot is: streams can go on from it although its state cannot be read any more. Needs a `changelog-producer`.",
+    "How long the changelog of a snapshot is kept after the next one was committed, if that is longer than the "
+    "snapshot itself: streams can go on from it although its state cannot be read any more. Needs a "
+    "`changelog-producer`.",
     default_text="as long as the snapshot",
 )
 CHANGELOG_NUM_RETAINED_MIN: Final = Option[int | None](
     "changelog.num-retained.min",
     Whole(1, MAX_RETAINED),
     None,
-    "So many of the newest changelogs are kept, however old they are. Needs a `changelog-producer`.",
+    "How many of the newest changelogs are kept, however old they are. Needs a `changelog-producer`.",
     default_text="as many as snapshots",
 )
 CHANGELOG_NUM_RETAINED_MAX: Final = Option[int | None](
     "changelog.num-retained.max",
     Whole(1, MAX_RETAINED),
     None,
-    "Changelogs beyond so many of the newest expire, however young they are, unless they are needed or their snapshots "
-    "are kept. Needs a `changelog-producer`.",
+    "How many changelogs are kept at most: older ones expire, however young they are, unless they are needed or their "
+    "snapshots are kept. Needs a `changelog-producer`.",
     default_text="unlimited",
 )
 
@@ -65,7 +66,7 @@ _OF_CHANGELOGS: Final[tuple[Option[Any], ...]] = (
 
 
 def check_retention(options: Mapping[str, str]) -> None:
-    """Check that what is kept of snapshots and changelogs does not contradict itself. Pure.
+    """Check that the retention options for snapshots and changelogs fit each other. Pure.
 
     Raises:
         InvalidArgument: Names the option, the value and the remedy.

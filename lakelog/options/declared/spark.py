@@ -1,4 +1,4 @@
-"""The options of Spark's streams out of a table that no other reader has; the limits are named as in Spark."""
+"""The options that only Spark's streams out of a table have; the limits have Spark's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ METADATA_COLUMNS: Final = Option[tuple[str, ...]](
     "metadata-columns",
     ColumnNames(),
     (),
-    "Further columns: `_snapshot_id`, the snapshot that a row comes of; `_commit_timestamp`, when it was committed; "
+    "Further columns: `_snapshot_id`, the snapshot that a row comes from; `_commit_timestamp`, when it was committed; "
     "`_row_kind`, which is the last column of a table with a primary key anyway.",
     Scope.SPARK_STREAM,
 )
@@ -20,8 +20,8 @@ MAX_FILES_PER_TRIGGER: Final = Option[int | None](
     Whole(1, 10**12),
     None,
     "Take no further snapshot into a batch that would read more files than this: changelog files of snapshots that "
-    "have a changelog, else data files. A snapshot is never cut: one of more files is a batch by itself. The rows that "
-    "a stream begins with are cut at files, those of a table with a primary key at files that share no keys.",
+    "have a changelog, else data files. A snapshot is never split: one with more files is a batch by itself. The rows "
+    "at a stream's start are split between files; in a table with a primary key, between files that share no keys.",
     Scope.SPARK_STREAM,
 )
 MAX_BYTES_PER_TRIGGER: Final = Option[int | None](

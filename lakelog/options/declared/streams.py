@@ -1,4 +1,4 @@
-"""The options that are given with one subscription. Names and meaning follow Apache Paimon (semantics 5)."""
+"""The options of one subscription. Names and meaning follow Apache Paimon (semantics 5)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ SCAN_MODE: Final = Option[str](
         refused={"incremental": "it is a read with an end: give 'incremental-between' to scan(), or use changes()"},
     ),
     "default",
-    "Where a subscription begins. `latest-full`: with the rows there are, then each change. `latest`: with the next "
+    "Where a subscription begins. `latest-full`: with the present rows, then each change. `latest`: with the next "
     "change. `compacted-full`: with the newest full compaction, or as `latest-full` where there is none. "
     "`from-timestamp`, `from-snapshot`, `from-snapshot-full`, `from-file-creation-time`: where their option says. "
-    "`default`: what the options given ask for, else `latest-full`.",
+    "`default`: as the given options say, else `latest-full`.",
     Scope.STREAM,
 )
 STREAM_SNAPSHOT_ID: Final = Option[int | None](
     "scan.snapshot-id",
     Whole(0, _LAST),
     None,
-    "`from-snapshot`: begin with what this snapshot changed. `from-snapshot-full`: with the rows at it. 0 is the "
-    "beginning. One that is no longer kept stands for the earliest that is, unless 'scan.expired-position' = 'fail' is "
-    "given with it.",
+    "`from-snapshot`: begin with the changes of this snapshot. `from-snapshot-full`: with the table's rows at it. 0 "
+    "is the beginning. For a snapshot that is no longer kept, the earliest kept one is used, unless "
+    "'scan.expired-position' = 'fail' is given as well.",
     Scope.STREAM,
 )
 STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
@@ -46,7 +46,8 @@ STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
     Time(_LAST),
     None,
     "`from-timestamp`: begin with the first snapshot that was committed at or after this time, in milliseconds since "
-    "1970-01-01 UTC, or, from the log, of which a record was appended then; one in the future is waited for.",
+    "1970-01-01 UTC. From the log: with the first snapshot that has a record appended then. The stream waits for a "
+    "time in the future.",
     Scope.STREAM,
 )
 STREAM_FILE_CREATION_TIME_MILLIS: Final = Option[int | None](
@@ -61,16 +62,18 @@ CONSUMER_ID: Final = Option[str | None](
     "consumer-id",
     Text(last_length=256),
     None,
-    "Keep the position in the metastore under this name, and go on from it; it wins over where to begin.",
+    "Store the position in the metastore under this name, and go on from it; a stored position wins over the other "
+    "options for the start.",
     Scope.STREAM,
 )
 EXPIRED_POSITION: Final = Option[str](
     "scan.expired-position",
     Choice(("fail", "earliest", "full")),
     "fail",
-    "What happens when the next change of a consumer, a checkpoint or a running stream is no longer kept: `fail` with "
-    "an error, go on with the `earliest` one that is, or with the rows there are in `full`. Given by hand, `fail` also "
-    "holds for where a stream begins, which else begins with the earliest.",
+    "What happens when the next change of a consumer, a checkpoint or a running stream is no longer kept. `fail`: the "
+    "stream ends with an error. `earliest`: it goes on with the earliest change that is kept. `full`: it goes on with "
+    "all present rows. If `fail` is given explicitly, it also holds for the start of a stream, which otherwise begins "
+    "with the earliest.",
     Scope.STREAM,
 )
 SCAN_BOUNDED_WATERMARK: Final = Option[int | None](
@@ -91,8 +94,8 @@ STREAM_READ_OVERWRITE: Final = Option[bool | None](
     "streaming-read-overwrite",
     Flag(),
     None,
-    "Show what overwrites changed, too: in a table with a primary key the difference of the rows before and after, in "
-    "others the new rows.",
+    "Also show the changes of overwrites: in a table with a primary key the difference between the rows before and "
+    "after, in others the new rows.",
     Scope.STREAM,
     default_text="as the table's option of this name says",
 )

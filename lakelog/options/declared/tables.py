@@ -1,4 +1,4 @@
-"""The options of tables. Names and defaults follow Apache Paimon; docs/semantics.md says what they do to rows."""
+"""The options of tables. Names and defaults follow Apache Paimon; docs/semantics.md describes their effect on rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lakelog.options.option import Option
 from lakelog.options.value_types import Choice, ColumnNames, Duration, Flag, MemorySize, Text, Whole
 
 MAX_BUCKETS: Final = 65_536
-"""More buckets than this make plans and commits of one table slow, and are always a mistake at this size."""
+"""More buckets make the plans and commits of a table slow, and are always a mistake."""
 
 MAX_LEVELS: Final = 128
-"""The metastore keeps a file's level in few bits; one level a sorted run is far more than reads can bear."""
+"""The metastore stores a file's level in few bits; as many sorted runs would make reads far too slow."""
 
 BUCKET: Final = Option[int | None](
     "bucket",
@@ -19,7 +19,7 @@ BUCKET: Final = Option[int | None](
     None,
     "How many buckets each partition has; rows go to a bucket by the hash of the bucket key. "
     "-1: no buckets, for append tables only.",
-    fixed_because="files already written lie in buckets counted by it; make a new table and copy the rows",
+    fixed_because="existing files lie in buckets by this number; make a new table and copy the rows",
     default_text="1 with a primary key, -1 without",
 )
 BUCKET_KEY: Final = Option[tuple[str, ...]](
@@ -28,7 +28,7 @@ BUCKET_KEY: Final = Option[tuple[str, ...]](
     (),
     "The columns whose hash gives a row's bucket. With a primary key they must be part of the key without its "
     "partition columns; an append table with buckets must name them.",
-    fixed_because="files already written lie in buckets by its hash; make a new table and copy the rows",
+    fixed_because="existing files lie in buckets by its hash; make a new table and copy the rows",
     default_text="the primary key without partition columns",
 )
 DEDUPLICATE: Final = "deduplicate"
@@ -51,8 +51,8 @@ SEQUENCE_FIELD: Final = Option[tuple[str, ...]](
     "sequence.field",
     ColumnNames(),
     (),
-    "Columns that decide which row of a key is the last, compared one after the other, NULL losing; equal ones are "
-    "decided by the order of arrival. Without it the order of arrival alone decides.",
+    "Columns that decide which row of a key is the last. They are compared one after the other; NULL loses. If all "
+    "are equal, or if no column is given, the order of arrival decides.",
     fixed_because="rows that lost by it may be gone, so that another order cannot be restored",
 )
 SEQUENCE_SORT_ORDER: Final = Option[str](
@@ -66,7 +66,7 @@ SEQUENCE_DELETE_RETENTION: Final = Option[int](
     "sequence.delete-retention",
     Duration(),
     86_400_000,
-    "How long after its commit a delete goes on beating late rows with a lower `sequence.field`.",
+    "How long after its commit a delete still wins over late rows with a lower `sequence.field`.",
     fixed_because="reads of earlier snapshots would return other rows than before",
 )
 ROWKIND_FIELD: Final = Option[str | None](
@@ -74,7 +74,7 @@ ROWKIND_FIELD: Final = Option[str | None](
     Text(),
     None,
     "A string column of the input that holds each row's kind: `+I`, `-U`, `+U` or `-D`.",
-    fixed_because="rows already written were understood by it",
+    fixed_because="it decided the kinds of the existing rows",
 )
 IGNORE_DELETE: Final = Option[bool](
     "ignore-delete",
@@ -89,7 +89,7 @@ IGNORE_UPDATE_BEFORE: Final = Option[bool](
     "Drop rows of the kind `-U` before anything else happens to them. Holds for later commits when changed.",
 )
 FULL_COMPACTION: Final = "full-compaction"
-"""The value of `changelog-producer` with which full compactions tell what has changed."""
+"""The value of `changelog-producer` with which full compactions emit the changes."""
 
 CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
@@ -100,7 +100,7 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
     "every record as it was written. `lookup`: each key's change with the row that was there before, looked up by the "
     "writer before it commits, or by a compactor afterwards (`lookup-wait`). `full-compaction`: commits bring none; "
-    "each full compaction of a bucket shows what has changed since the one before. Needs a primary key. Holds for "
+    "each full compaction of a bucket emits what has changed since the one before. Needs a primary key. Holds for "
     "later commits when changed.",
 )
 ROW_DEDUPLICATE: Final = Option[bool](
@@ -121,28 +121,29 @@ LOOKUP_WAIT: Final = Option[bool](
     "lookup-wait",
     Flag(),
     True,
-    "Whether a commit to a table whose changelog is made by `lookup` waits for it. If not, commits look nothing up; a "
-    "compactor does so afterwards, and streams show a snapshot once it has. Holds for later commits when changed.",
+    "Whether a commit to a table with the changelog producer `lookup` waits for its changelog. If not, a compactor "
+    "looks up the old rows after the commit, and streams show the snapshot once it has. Holds for later commits when "
+    "changed.",
 )
 WRITE_ONLY: Final = Option[bool](
     "write-only",
     Flag(),
     False,
-    "Whether writers do nothing but write: a changelog by `lookup` is made by a compactor after the commit, whatever "
-    "`lookup-wait` says. Holds for later commits when changed.",
+    "Whether writers only write: a compactor makes the changelog by `lookup` after the commit, whatever `lookup-wait` "
+    "says. Holds for later commits when changed.",
 )
 LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
     "lookup.cache-file-retention",
     Duration(),
     3_600_000,
-    "How long a local copy of a data file that nothing is looked up in stays on a host.",
+    "How long an unused local copy of a data file stays on a host.",
 )
 LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int | None](
     "lookup.cache-max-disk-size",
     MemorySize(),
     None,
-    "How much disk the local copies of the table's data files may take on one host; the one made last may go beyond, "
-    "and so may those of what a commit is writing, until it has looked its old rows up.",
+    "How much disk the local copies of the table's data files may use on one host. The newest copy may exceed it, and "
+    "so may the copies for a running commit, until it has looked up its old rows.",
     default_text="unlimited",
 )
 LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
@@ -155,7 +156,7 @@ CONSUMER_EXPIRATION_TIME: Final = Option[int](
     "consumer.expiration-time",
     Duration(),
     7 * 86_400_000,
-    "How long an unused consumer keeps what it still needs of the table from expiring. Its position is remembered. If "
+    "How long an unused consumer keeps the snapshots that it still needs from expiring. Its position stays stored. If "
     "the next change has expired by the time it comes back, `scan.expired-position` says how it goes on. A reader that "
     "only waits uses its consumer.",
 )
@@ -163,14 +164,14 @@ STREAMING_READ_OVERWRITE: Final = Option[bool](
     "streaming-read-overwrite",
     Flag(),
     False,
-    "Whether subscriptions show what overwrites changed: with a primary key the difference of the rows before "
+    "Whether subscriptions show the changes of overwrites: with a primary key the difference between the rows before "
     "and after, else the new rows.",
 )
 TARGET_FILE_SIZE: Final = Option[int | None](
     "target-file-size",
     MemorySize(first=1 << 10, last=1 << 40),
     None,
-    "At about which size a data file ends and the next begins.",
+    "The approximate size at which a data file ends and the next begins.",
     default_text="128 mb with a primary key, 256 mb without",
 )
 WRITE_BUFFER_SIZE: Final = Option[int](
@@ -197,14 +198,15 @@ COMPACTION_TRIGGER: Final = Option[int](
     "num-sorted-run.compaction-trigger",
     Whole(1, 1000),
     5,
-    "From how many sorted runs of a bucket on (files of level 0, and levels above it that hold files) their sizes are "
-    "looked at; with more, some are always compacted. Fewer runs make reads cheaper and compactions more frequent.",
+    "From how many sorted runs of a bucket on (files of level 0, and higher levels that hold files) a compaction is "
+    "considered, by their sizes; with more runs, some are always compacted. Fewer runs make reads cheaper and "
+    "compactions more frequent.",
 )
 NUM_LEVELS: Final = Option[int | None](
     "num-levels",
     Whole(2, MAX_LEVELS),
     None,
-    "How many levels a bucket of a primary-key table has, level 0 included. Files that lie above them stay there until "
+    "How many levels a bucket of a primary-key table has, level 0 included. Files in higher levels stay there until "
     "they are compacted.",
     default_text="`num-sorted-run.compaction-trigger` + 1, at most 128",
 )
@@ -233,7 +235,7 @@ INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
     "compaction.incremental-size-threshold",
     MemorySize(),
     None,
-    "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
+    "A bucket is compacted as a whole when its files outside the highest level are larger than this.",
     default_text="none",
 )
 OPTIMIZATION_INTERVAL: Final = Option[int | None](
@@ -241,7 +243,7 @@ OPTIMIZATION_INTERVAL: Final = Option[int | None](
     Duration(),
     None,
     "How long after a commit of data all buckets written since the last such compaction are compacted as a whole, if "
-    "the number of commits has not made it due before.",
+    "the number of commits has not made that due sooner.",
     default_text="never by time",
 )
 DELTA_COMMITS: Final = Option[int | None](
@@ -260,14 +262,14 @@ MAX_JOBS: Final = Option[int](
 )
 MIN_FILE_NUM: Final = Option[int](
     "compaction.min.file-num",
-    # One file alone would be rewritten for ever.
+    # Otherwise a single file would be rewritten again and again.
     Whole(2, 1_000_000),
     5,
-    "How many small files of an append table are compacted even where they do not fill a file together.",
+    "How many small files of an append table are compacted even if they do not fill a file together.",
 )
 OPEN_FILE_COST: Final = Option[int](
     "source.split.open-file-cost",
     MemorySize(last=1 << 40),
     4 << 20,
-    "How many bytes opening a file counts as where small files of an append table are put together.",
+    "How many bytes the opening of a file counts as, when small files of an append table are put together.",
 )

@@ -203,8 +203,8 @@ def check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeou
                        if bucket.state is CompactionState.FAILED])  # fmt: skip
         still = f" {waiting} still wait." if waiting else ""
         raise JobFailed(
-            f"The compaction of {_buckets(failed)} has failed ({done}): {shown}.{still} Mend the cause, then ask for "
-            "it again; what was done stays done.",
+            f"The compaction of {_buckets(failed)} has failed ({done}): {shown}.{still} Fix the cause, then request it "
+            "again; finished compactions stay.",
             reason=COMPACTION_FAILED,
             metadata={"failed": str(failed), "waiting": str(waiting)},
         )
@@ -212,8 +212,8 @@ def check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeou
         shown = _show([(table, bucket, bucket.outcome) for table, bucket in buckets
                        if bucket.state is CompactionState.WAITING])  # fmt: skip
         raise Unavailable(
-            f"No compactor has done {_buckets(waiting)}: nothing went on for {timeout_s:g} s ({done}). "
-            f"{_blame(metastore)} They stay due, also when nobody waits: {shown}.",
+            f"No compactor has compacted {_buckets(waiting)}: there was no progress for {timeout_s:g} s ({done}). "
+            f"{_blame(metastore)} They stay due, even if no one waits: {shown}.",
             reason=COMPACTION_WAITS,
             metadata={"waiting": str(waiting)},
         )
@@ -234,7 +234,7 @@ def _blame(metastore: Metastore) -> str:
             f"Compactors are busy with {held} other jobs: start more by `lakelog compactor run`, or wait with a "
             "longer timeout."
         )
-    return "No compactor does any job: start one by `lakelog compactor run`."
+    return "No compactor runs any job: start one by `lakelog compactor run`."
 
 
 def _show(found: Sequence[tuple[str, BucketCompaction, str]]) -> str:

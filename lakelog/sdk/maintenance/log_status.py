@@ -44,7 +44,7 @@ class LogStatus:
         if self.info.problem or self.state.problem:
             return self.info.problem or self.state.problem
         if self.snapshots_behind and not self.state.holder:
-            return "Nobody publishes it: start a publisher (lakelog publisher run)."
+            return "No publisher serves it: start one (lakelog publisher run)."
         return ""
 
 

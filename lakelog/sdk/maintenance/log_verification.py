@@ -100,14 +100,14 @@ def _check_topic(log: Log, info: LogInfo) -> bool:
         admin.close()
     if topic is None:
         raise NotFound(
-            f"The topic {info.topic} of {info.name} is gone. Begin the log anew: lakelog log restart {info.name}.",
+            f"The topic {info.topic} of {info.name} is gone. Restart the log: lakelog log restart {info.name}.",
             reason="TOPIC_NOT_FOUND",
             metadata={"topic": info.topic, "table": str(info.name)},
         )
     if info.topic_id and topic.topic_id != info.topic_id:
         raise HistoryDiverged(
-            f"The topic {info.topic} was deleted and made anew since the log of {info.name} began in it. Begin the log "
-            f"anew: lakelog log restart {info.name}.",
+            f"The topic {info.topic} was deleted and made again since the log of {info.name} began in it. Restart the "
+            f"log: lakelog log restart {info.name}.",
             reason="TOPIC_MADE_ANEW",
             metadata={"topic": info.topic, "table": str(info.name)},
         )
@@ -136,7 +136,7 @@ def _read(
             since = clock.monotonic_s()
         elif clock.monotonic_s() - since > _STALL_S:
             raise Unavailable(
-                f"The brokers have handed nothing out for {_STALL_S:g} s, though {of - read} offsets are left. Look "
+                f"The brokers have returned nothing for {_STALL_S:g} s, though {of - read} offsets are left. Look "
                 "after them, then try again.",
                 reason=BROKERS_UNAVAILABLE,
             )

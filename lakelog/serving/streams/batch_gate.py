@@ -1,4 +1,4 @@
-"""Letting batches of a stream in until it ends."""
+"""Admits the batches of a stream until the stream ends."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 
 
 class Stop(Exception):
-    """Raised inside a batch that shall not begin, because the stream ends."""
+    """Raised inside a batch that must not begin, because the stream ends."""
 
 
 class Gate:
-    """Lets batches in until it is closed; whoever closes it waits for the one inside. Thread-safe.
+    """Admits batches until it is closed; `close` waits for a batch inside. Thread-safe.
 
     Args:
-        name: Whose batches they are, for people.
+        name: The stream of the batches, for people.
     """
 
     def __init__(self, name: str) -> None:
@@ -21,7 +21,7 @@ class Gate:
         self._lock = threading.Lock()
         self._closed = False
         self.has_refused = False
-        """Whether a batch was not let in, which ends its query with an error in Spark's eyes."""
+        """Whether a batch was refused; for Spark, its query then ends with an error."""
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -34,6 +34,6 @@ class Gate:
         self._lock.release()
 
     def close(self) -> None:
-        """Lets no batch in any more and blocks until none is inside."""
+        """Admits no more batches, and blocks until none is inside."""
         with self._lock:
             self._closed = True

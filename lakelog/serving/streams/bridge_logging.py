@@ -1,8 +1,8 @@
-"""Keeping failed batches out of the log where Python's bridge to Java would tell of them a second time, with traces.
+"""Keeps failed batches out of the log of Python's bridge to Java, which would repeat them with traces.
 
-Whatever a batch raises is kept and told by `leased_stream.py` in one line. A batch that shall not begin is refused by
-an error (`batch_gate.Stop`), which is no failure at all. The bridge logs both with all traces of Python and Java; what
-Spark does, see `lakelog/spark/session/engine_logging.py`.
+`leased_stream.py` keeps the error of a batch and logs it in one line. A batch that must not begin is refused with an
+error (`batch_gate.Stop`), which is no failure at all. The bridge logs both with all traces of Python and Java. For
+Spark's own log see `lakelog/spark/session/engine_logging.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 from typing import Final
 
 _BRIDGE: Final = "py4j.clientserver"
-"""Logs whatever a function raises that Java calls; in services that is a batch."""
+"""This logger gets every error of a function that Java calls; in services that is a batch."""
 
 
 def hold_back_traces() -> None:
-    """Has the log of the bridge leave out what batches raised, and nothing else."""
+    """Removes the errors of batches from the bridge's log, and nothing else."""
     logging.getLogger(_BRIDGE).addFilter(_is_own)
 
 

@@ -1,4 +1,4 @@
-"""How services end: exit codes that mean the same for all of them, so that scripts and supervisors can tell."""
+"""How services end: exit codes with the same meaning for all of them, for scripts and supervisors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKPOINT_MISFIT: Final = "CHECKPOINT_MISFIT"
 
 
 class ExitCode(enum.IntEnum):
-    """Numbers that services share. Each says by an enumeration of its own which it has, and what they mean there."""
+    """Numbers that services share. Each service lists its codes and their meaning in its own enumeration."""
 
     FINE = 0
     FAILED = 1
@@ -43,7 +43,7 @@ _BY_REASON: Final[Mapping[str, int]] = {
 
 
 def to_exit_code(error: BaseException) -> ExitCode:
-    """What an error means for any service: FAILED, INVALID, UNAVAILABLE or MISSING. Pure."""
+    """The meaning of an error for any service: FAILED, INVALID, UNAVAILABLE or MISSING. Pure."""
     if isinstance(error, Unavailable | OutcomeUnknown):
         return ExitCode.UNAVAILABLE
     if isinstance(error, NotFound):
@@ -54,10 +54,10 @@ def to_exit_code(error: BaseException) -> ExitCode:
 
 
 def to_stream_exit_code(error: BaseException, by_reason: Mapping[str, int]) -> int:
-    """What an error means for what runs under a lease, with a checkpoint of its own. Pure.
+    """The meaning of an error for work under a lease, with a checkpoint of its own. Pure.
 
     Args:
-        error: What ended it.
+        error: The error that ended it.
         by_reason: Exit codes that only this service has, by the reason of a lakelog error.
     """
     if isinstance(error, LakelogError):
@@ -68,8 +68,8 @@ def to_stream_exit_code(error: BaseException, by_reason: Mapping[str, int]) -> i
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure.
+    """Whether a repeat of the same batch, a little later, may succeed; the batch is applied once all the same. Pure.
 
-    A full disk may have room later, and a metastore that was asked for too much at once be less busy.
+    A full disk may have space later, and an overloaded metastore may be less busy.
     """
     return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)

@@ -1,11 +1,11 @@
-"""Running a stream in Spark under a lease: take it, let Spark do batch after batch, end in good order.
+"""Runs a stream in Spark under a lease: acquire it, let Spark do batch after batch, end in good order.
 
     lease -> checks -> batches -> end
-               ^          | what may pass: wait, begin again at the batch in hand
+                    ^          | failures that may pass: wait, restart at the current batch
                +----------+
 
-A signal ends it from outside (finish the batch in hand, then stop), and so does the loss of the lease (stop at once;
-whatever is in hand is refused by the commit's fence). What is checked, read and written is for whoever runs the stream.
+A signal ends the stream from outside: it finishes the current batch, then stops. The loss of the lease stops it at
+once; the commit's fence then refuses the current batch. The caller decides what the stream checks, reads and writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakelog.spark.session.engine_logging import hush_engine
 from lakelog.spark.task_errors import find_lakelog_error, in_one_line, is_from_java
 
 if TYPE_CHECKING:
-    # Spark itself is imported by whoever starts the query.
+    # The module that starts the query imports Spark itself.
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -37,16 +37,16 @@ WriteBatch: TypeAlias = "Callable[[DataFrame, int], None]"
 """Does a batch, known by its number; blocks until it is durable."""
 
 POLL_EVERY_S: Final = 0.2
-"""How often the running query is looked at; what ends it is noticed after that at most."""
+"""The time between polls of the running query; so long its end may stay unnoticed."""
 
 _CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
-"""Spark's word for a checkpoint into which two queries write."""
+"""Spark's word for a checkpoint that two queries write to."""
 
 _NO_WORKER: Final = "failed to connect back"
-"""Spark's words for a process of Python that did not start in time."""
+"""Spark's words for a Python process that did not start in time."""
 
 _WAITS: Final = "Waiting for"
-"""How Spark's words begin for a query that found nothing to do (`... data to arrive`, `... next trigger`)."""
+"""The beginning of Spark's message for a query without work (`... data to arrive`, `... next trigger`)."""
 
 _NOTED_WITHIN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
@@ -57,45 +57,45 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 @dataclass(frozen=True)
 class Events:
-    """What is told to a running stream from other threads. `stopping` may be shared with other streams."""
+    """Signals to a running stream from other threads. Several streams may share `stopping`."""
 
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Finish the batch in hand, then end."""
+    """Finish the current batch, then end."""
     lost: threading.Event = field(default_factory=threading.Event)
     """The lease is lost, or the metastore silent for too long: end at once."""
     wake: threading.Event = field(default_factory=threading.Event)
-    """Something happened: look."""
+    """Something happened: check all state."""
 
     @property
     def is_ending(self) -> bool:
-        """Whether no batch is to begin any more."""
+        """Whether no further batch may begin."""
         return self.stopping.is_set() or self.lost.is_set()
 
 
 class StreamListener(Protocol):
-    """Who is told how a stream is."""
+    """Gets the failures and the end of a stream."""
 
     def failed_for_now(self, error: BaseException) -> None:
-        """A batch failed and is tried again."""
+        """A batch failed and will be tried again."""
 
     def ended(self, error: BaseException | None) -> None:
-        """It is over; None: in good order."""
+        """The stream is over; None: in good order."""
 
 
 class LeasedStream(Generic[E]):
-    """Runs a stream, once or again and again, each time under a lease.
+    """Runs a stream, once or repeatedly, each time under a lease.
 
     Args:
         name: What runs, for people, for instance `pipeline 'orders'`.
-        checkpoint: Where Spark keeps how far it is, for people.
-        events: From outside.
-        listener: Told of failures and the end.
-        fine: How it ends in good order.
-        to_exit_status: How it ends with an error.
-        max_unavailable_s: How long failures that may pass are borne before they end it.
-        clock: For the time.
-        log: For lines.
-        log_subject: Whose end the log tells of, where a process runs several; empty: the process's own.
+        checkpoint: Where Spark stores its progress, for people.
+        events: Signals from outside.
+        listener: Gets failures and the end.
+        fine: The exit status for a good end.
+        to_exit_status: The exit status for an error.
+        max_unavailable_s: How long passing failures may last before they end the stream.
+        clock: Gives the time.
+        log: Gets the lines.
+        log_subject: What ends, in the log, if a process runs several streams; empty: the process itself.
     """
 
     def __init__(
@@ -127,22 +127,22 @@ class LeasedStream(Generic[E]):
         self._went_well_s = 0.0
 
     def lose(self, error: LakelogError) -> None:
-        """Tells that the lease is lost; from any thread."""
+        """Notes that the lease is lost; any thread may call it."""
         self._lost_error = error
         self._events.lost.set()
         self._events.wake.set()
 
     def run(self, lease: LeaseRenewer, take: Callable[[], bool], work: Callable[[], None]) -> E:
-        """Takes the lease, works under it and gives it back; errors are logged and reported, never raised.
+        """Acquires the lease, works under it and releases it; logs and reports errors, and never raises them.
 
         Args:
-            lease: Not yet taken; it calls `lose` when it is lost.
-            take: Takes it; False when told to stop meanwhile.
-            work: What is done under it.
+            lease: A lease that is not acquired yet; it calls `lose` when it is lost.
+            take: Acquires it; returns False if stopped meanwhile.
+            work: The work under the lease.
         """
         self._lost_error = None
         self._events.lost.clear()
-        # What ended an earlier run is not to wake this one; who is told to stop meanwhile sees that before it waits.
+        # An earlier run's wake-up must not wake this one; a stop that arrives meanwhile is seen before the wait.
         self._events.wake.clear()
         error: BaseException | None = None
         try:
@@ -159,7 +159,7 @@ class LeasedStream(Generic[E]):
         if error is None:
             self._log.info(f"{self._log_subject} stopped".lstrip())
         else:
-            # What comes from Java stands with its traces in Spark's own log.
+            # Spark's own log has the errors from Java with their traces.
             is_expected = isinstance(error, LakelogError) or is_from_java(error)
             self._log.error(f"{self._log_subject} failed".lstrip(), exit_code=int(exit_status),
                             exit_status=exit_status.name,
@@ -168,9 +168,9 @@ class LeasedStream(Generic[E]):
         return exit_status
 
     def repeat(self, step: Callable[[], None]) -> None:
-        """Does a step until it returns or the stream is to end; from anew after failures that may pass.
+        """Does a step until it returns or the stream ends; restarts it after failures that may pass.
 
-        A batch that is repeated is applied once all the same, since its commit bears its number.
+        A repeated batch is applied once all the same, since its commit carries its number.
         """
         self._went_well_s = self._clock.monotonic_s()
         pause_s = _FIRST_PAUSE_S
@@ -195,16 +195,16 @@ class LeasedStream(Generic[E]):
         on_poll: Callable[[StreamingQuery], None],
         is_noted: Callable[[StreamingQuery], bool],
     ) -> None:
-        """Lets batches run until the source is empty (where the query ends then), a failure, or the end.
+        """Runs batches until the source is empty (if the query ends then), a failure, or the end.
 
         Args:
-            start: Starts the query, which hands each of its batches to what it is given.
+            start: Starts the query, which hands each of its batches to the given function.
             write: Does a batch.
-            on_poll: Called again and again while the query runs, and once behind its end.
-            is_noted: Whether Spark knows that the last batch is done; without it the batch is repeated.
+            on_poll: Called repeatedly while the query runs, and once after its end.
+            is_noted: Whether Spark has recorded the last batch as done; otherwise the batch is repeated.
 
         Raises:
-            Exception: What a batch raised, or the query ended with.
+            Exception: The error of a batch, or of the query.
         """
         self._batch_error = None
         gate = Gate(self._name)
@@ -224,7 +224,7 @@ class LeasedStream(Generic[E]):
             while query.isActive and not self._events.is_ending:
                 self._events.wake.wait(POLL_EVERY_S)
                 on_poll(query)
-                # Nothing to do for long is no failure: what fails then has all of the patience before it.
+                # A long time without work is no failure: a later failure then has the whole time before it.
                 if query.status["message"].startswith(_WAITS):
                     self._went_well_s = self._clock.monotonic_s()
         finally:
@@ -233,7 +233,7 @@ class LeasedStream(Generic[E]):
             if not self._events.lost.is_set():
                 gate.close()
                 self._wait_until_noted(query, is_noted)
-            # Where the lease is lost, what is in hand can no longer be committed: no need to let it finish.
+            # Without the lease the current batch can no longer be committed, so it need not finish.
             query.stop()
             on_poll(query)
         self._raise_failure(query, was_stopped=gate.has_refused)
@@ -250,7 +250,7 @@ class LeasedStream(Generic[E]):
             raise self._batch_error
         failure = query.exception()
         if failure is not None and self._events.stopping.is_set() and not was_stopped:
-            # Spark itself was told to be silent. What it has not done is done by the next run.
+            # Spark itself was told to be silent. The next run does what is left.
             self._log.warning(f"{self._name} was stopped while it failed", error=in_one_line(failure))
         if failure is None or self._events.is_ending:
             return
@@ -258,7 +258,7 @@ class LeasedStream(Generic[E]):
         if known is None and _CONCURRENT in str(failure):
             known = Unavailable(
                 f"Another process wrote into the checkpoint {self._checkpoint} at the same time, as an instance does "
-                "that was frozen and goes on. The lease tells who may; the batch is repeated."
+                "that was frozen and goes on. The lease decides which one may; the batch is repeated."
             )
         if known is None and _NO_WORKER in str(failure):
             known = Unavailable("A process of Python that Spark needs did not start in time: the machine is too busy.")
@@ -266,7 +266,7 @@ class LeasedStream(Generic[E]):
 
 
 def start_query(stream: DataStreamWriter, interval_s: float | None) -> StreamingQuery:
-    """Starts a query that looks for more every `interval_s`; None: that ends when all that is there is read."""
+    """Starts a query with a trigger every `interval_s`; None: the query ends when it has read all available data."""
     if interval_s is None:
         return stream.trigger(availableNow=True).start()
     return stream.trigger(processingTime=f"{int(interval_s * 1000)} milliseconds").start()

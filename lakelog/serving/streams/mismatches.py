@@ -1,4 +1,4 @@
-"""What a file says that does not fit the tables: collected, and told with the places of its keys."""
+"""Settings in a file that do not fit the tables: collects them, and reports them with the places of their keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakelog.serving.streams.exit_status import to_exit_code
 from lakelog.serving.streams.yaml_section import FILE_MISFIT
 
 _MISMATCHES = (InvalidArgument, NotFound, PermissionDenied)
-"""What is wrong with a key's value; others, such as a metastore that does not answer, have no place in the file."""
+"""Errors in a key's value; others, such as an unreachable metastore, have no place in the file."""
 
 
 @dataclass(frozen=True)
 class KeyLocations:
-    """Where the keys of a file stand.
+    """The places of the keys in a file.
 
     Args:
         file: The file.
@@ -28,7 +28,7 @@ class KeyLocations:
     marks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def find(self, key: str) -> tuple[int, int]:
-        """Where a key stands, or else the section in which it would; the file's begin where nothing is known. Pure."""
+        """The place of a key, or else of its section, or else the beginning of the file. Pure."""
         while key:
             if key in self.marks:
                 return self.marks[key]
@@ -36,16 +36,16 @@ class KeyLocations:
         return self.marks.get("", (1, 1))
 
     def describe(self, key: str, what: str) -> str:
-        """As `file:line:column: key: what`. Pure."""
+        """The text `file:line:column: key: what`. Pure."""
         line, column = self.find(key)
         return f"{self.file}:{line}:{column}: {key}: {what}"
 
 
 class Mismatches:
-    """Collects what does not fit, for all to be told at once. One thread.
+    """Collects mismatches, to report all of them at once. One thread.
 
     Args:
-        places: Where keys stand.
+        places: The places of keys.
     """
 
     def __init__(self, places: KeyLocations) -> None:
@@ -53,24 +53,24 @@ class Mismatches:
         self._found: list[tuple[str, LakelogError]] = []
 
     def add(self, key: str, what: str) -> None:
-        """Notes what is wrong with a key's value."""
+        """Notes an error in a key's value."""
         self.add_error(key, InvalidArgument(what, reason=FILE_MISFIT, metadata={"field": key}))
 
     def add_error(self, key: str, error: LakelogError) -> None:
-        """Notes an error that a key's value led to; its message says what is wrong."""
+        """Notes an error that a key's value caused; its message explains it."""
         if all(error.message != known.message for _, known in self._found):
             self._found.append((key, error))
 
     @contextmanager
     def of(self, key: str) -> Iterator[None]:
-        """Notes the error that what is inside ends with, if it is one of the value; goes on behind."""
+        """Notes an error of the block, if a key's value caused it; the program goes on after the block."""
         try:
             yield
         except _MISMATCHES as error:
             self.add_error(key, error)
 
     def check(self) -> None:
-        """Raises what was found as one error, a line each; of several kinds the one with the largest exit code."""
+        """Raises all findings as one error, one line for each; of several kinds, the one with the largest exit code."""
         if not self._found:
             return
         found = sorted(self._found, key=lambda each: self._places.find(each[0]))

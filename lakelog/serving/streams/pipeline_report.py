@@ -1,4 +1,4 @@
-"""Telling the metastore where a pipeline or stream is, for `lakelog pipelines`."""
+"""Reports the state of a pipeline or stream to the metastore, for `lakelog pipelines`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MAX_SOURCE: Final = 4000
 
 
 class PipelineReport:
-    """Keeps what was reported last, and reports anew. Used from one thread at a time.
+    """Keeps the last report, and sends the next. Only one thread at a time may use it.
 
     Args:
-        metastore: To whom reports go.
-        log: For reports that did not arrive.
-        name: Of the pipeline or stream.
-        table: The one that it fills, or reads.
-        source: What it reads, for people; cut where it is long.
+        metastore: Gets the reports.
+        log: Gets a line for a failed report.
+        name: The pipeline or stream.
+        table: The table that it fills, or reads.
+        source: What it reads, for people; a long text is cut.
     """
 
     def __init__(self, metastore: Metastore, log: Logger, *, name: str, table: str, source: str) -> None:
@@ -42,14 +42,14 @@ class PipelineReport:
             dead_letter_rows=0,
             last_error="",
         )
-        """What is reported next; whoever knows better replaces it."""
+        """The next report; code with better knowledge replaces it."""
 
     def lead(self, epoch: int, is_same: Callable[[Pipeline], bool]) -> None:
-        """Reports under this epoch from here on. What an earlier run reported stays until it is known better.
+        """Reports under this epoch from here on. An earlier run's report stays until there is a better one.
 
         Args:
-            epoch: Of the lease.
-            is_same: Whether what was reported under this name was of the same work.
+            epoch: The lease's epoch.
+            is_same: Whether an earlier report under this name is about the same work.
         """
         self._epoch = epoch
         before = next((found for found in self._metastore.list_pipelines() if found.name == self.state.name), None)
@@ -65,7 +65,7 @@ class PipelineReport:
         self.update(state="starting")
 
     def update(self, *, state: str | None = None, last_error: str | None = None) -> None:
-        """Reports what is known, with another state or error where they are given; never raises lakelog errors."""
+        """Reports the known state, with another state or error if given; never raises lakelog errors."""
         self.state = replace(
             self.state,
             state=self.state.state if state is None else state,
@@ -76,17 +76,17 @@ class PipelineReport:
         try:
             self._metastore.report_pipeline(self.state, self._epoch)
         except Fenced:
-            # The lease's keeper, or the next commit, finds out the same and acts on it.
+            # The lease renewer, or the next commit, gets the same error and acts on it.
             self._log.warning("report refused: another instance has taken over", epoch=self._epoch)
         except LakelogError as error:
             self._log.warning("report lost", error=error.message)
 
     def report_failure(self, error: BaseException) -> None:
-        """Reports an error after which it goes on."""
+        """Reports an error after which the stream goes on."""
         self.update(last_error=_say(error))
 
     def report_end(self, error: BaseException | None) -> None:
-        """Reports the end: `stopped`, or `failed` with what was wrong."""
+        """Reports the end: `stopped`, or `failed` with the error."""
         if error is None:
             self.update(state="stopped")
         else:
@@ -94,9 +94,9 @@ class PipelineReport:
 
 
 def to_line(text: str) -> str:
-    """A text as one line that the metastore takes, cut where it is long. Pure."""
+    """A text as one line that the metastore accepts; a long one is cut. Pure."""
     line = " ".join(text.split())
-    # A bad record's text may be part of it, and the metastore takes neither U+0000 nor half characters.
+    # It may contain text of a bad record, and the metastore accepts neither U+0000 nor half characters.
     line = line.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
     return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 3] + "..."
 

@@ -1,4 +1,4 @@
-"""Where what Spark and its Java say goes: a file beside the service's own log, never the service's terminal."""
+"""Where the output of Spark and its Java goes: to a file beside the service's log, never to its terminal."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 _LARGEST_BYTES: Final = 16 << 20
-"""A file that is larger at a start becomes that of the time before (`.old`); Spark logs warnings only."""
+"""At a start, a larger file is renamed to `.old`; Spark logs only warnings."""
 
 
 def choose_spark_log(given: str | None, name: str, environment: Mapping[str, str]) -> Path | None:
-    """The file for Spark's log, in a folder that is there; None: standard error.
+    """The file for Spark's log, in an existing folder; None: standard error.
 
     Args:
-        given: What the command line or the environment says; None: nothing.
-        name: Of what runs, unique among the services of a user.
-        environment: For the user's cache folder.
+        given: The path from the command line or the environment; None: not given.
+        name: What runs; unique among the services of a user.
+        environment: Has the user's cache folder.
     """
     if given == "-":
         return None
@@ -35,6 +35,6 @@ def choose_spark_log(given: str | None, name: str, environment: Mapping[str, str
             file.replace(file.with_suffix(".old"))
         file.open("ab").close()
     except OSError:
-        # A home that cannot be written to is no reason not to run.
+        # A service must also run if its user's home is not writable.
         return None
     return file

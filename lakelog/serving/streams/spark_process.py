@@ -1,4 +1,4 @@
-"""What a service that holds a Spark session does to its own process."""
+"""What a service with a Spark session changes in its own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import lakelog
 
 @contextmanager
 def keeping_interrupts() -> Iterator[None]:
-    """Leaves Ctrl-C to whoever had it before: PySpark would make it an exception in the midst of our work."""
+    """Keeps the earlier handler of Ctrl-C: PySpark would raise an exception in the middle of our work."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -25,12 +25,12 @@ def keeping_interrupts() -> Iterator[None]:
 
 
 def let_workers_import(file: str, package: str, more: Sequence[Path] = ()) -> None:
-    """Spark's Python processes find lakelog and a service where we found them. Call before the session is made.
+    """Lets Spark's Python processes import lakelog and a service as this one does. Call it before making the session.
 
     Args:
-        file: A file of the service, right inside its package.
+        file: A file directly inside the service's package.
         package: The package's full name.
-        more: Further folders to be found.
+        more: Further folders to import from.
     """
     roots = [
         str(Path(lakelog.__file__).parents[1]),

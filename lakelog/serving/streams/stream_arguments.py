@@ -1,4 +1,4 @@
-"""Settings of a service that runs streams in Spark under leases, with variables of its own."""
+"""Settings of a service that runs streams in Spark under leases, with its own variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakelog.serving.settings import number, port, setting
 _SPARK_MASTER: Final = re.compile(
     r"local(\[(\*|[1-9]\d*)(\s*,\s*[1-9]\d*)?\])?|local-cluster\[[\d\s,]+\]|yarn|(spark|k8s)://\S+"
 )
-"""What Spark takes; it finds out only when it starts, which for some services is at the first large job."""
+"""A master that Spark accepts. Spark itself checks it only at its start, for some services at the first large job."""
 
 
 def lease_setting(
@@ -19,23 +19,23 @@ def lease_setting(
     what: str = "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
     default_s: float = 30.0,
 ) -> Any:
-    """How long a lease holds without renewal; `prefix` begins the variable, for instance `LAKELOG_WRITER`."""
+    """How long a lease lasts without a renewal; `prefix` begins the variable, for instance `LAKELOG_WRITER`."""
     return number("lease-seconds", f"{prefix}_LEASE_SECONDS", what, default_s, 1.0, 3600.0)
 
 
 def max_unavailable_setting(prefix: str, work: str) -> Any:
-    """How long failures that may pass are borne before `work` ends."""
+    """How long failures that may pass can last before `work` ends."""
     what = f"How long the metastore may be away before {work} ends; default 300."
     return number("patience-seconds", f"{prefix}_PATIENCE_SECONDS", what, 300.0, 0.0, 1e6)
 
 
 def metrics_port_setting(prefix: str, pages: str = "/metrics for Prometheus") -> Any:
-    """The port of the pages; None: they are not served."""
+    """The port of the pages; None: no pages."""
     return port("metrics-port", f"{prefix}_METRICS_PORT", f"Port of {pages}; default: none; 0: a free one.")
 
 
 def metrics_host_setting(prefix: str, pages: str = "/metrics listens") -> Any:
-    """Where the pages are served."""
+    """The address of the pages."""
     return setting(
         lambda values: values.text("metrics-host") or "127.0.0.1",
         Argument("metrics-host", f"{prefix}_METRICS_HOST", f"Where {pages}; default 127.0.0.1."),
@@ -52,7 +52,7 @@ def spark_master_setting(
 
 
 def spark_conf_setting() -> Any:
-    """Settings of Spark by key: those of the variable, and above them the arguments."""
+    """Settings of Spark by key; arguments win over the variable."""
     return setting(
         _read_spark_conf,
         Argument(
@@ -65,9 +65,9 @@ def spark_conf_setting() -> Any:
 
 
 def spark_log_setting() -> Any:
-    """The file for what Spark logs; `-`: standard error; None: one in the user's cache."""
+    """The file for Spark's log; `-`: standard error; None: one in the user's cache."""
     return setting(
-        # An empty argument counts as none, so that the variable says it.
+        # An empty argument counts as not given, so that the variable decides.
         lambda values: values.given("spark-log") or values.variable("spark-log") or None,
         Argument(
             "spark-log",

@@ -13,7 +13,7 @@ _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\.[A-Za-z_][A-Za-z0-9_]
 
 
 def read_name(top: Section, example: str) -> str:
-    """The name of what the file describes."""
+    """The name of the pipeline or stream that the file describes."""
     name = top.required_text("name", example)
     if name and not _NAME.fullmatch(name):
         top.problem("name", f"'{name[:80]}' is not possible; use letters, digits, _ and -, at most 64, no digit first.")
@@ -21,7 +21,7 @@ def read_name(top: Section, example: str) -> str:
 
 
 def read_table(section: Section, example: str) -> str:
-    """A table's full name, of the key `table`."""
+    """A table's full name, from the key `table`."""
     table = section.required_text("table", example)
     if table and not _TABLE.fullmatch(table):
         section.problem("table", f"'{table[:80]}' is not a table's full name; write it as database.table.")
@@ -29,11 +29,11 @@ def read_table(section: Section, example: str) -> str:
 
 
 def read_trigger(section: Section, default_s: float, first_s: float) -> float | None:
-    """How often is looked for more, in seconds; None: until all that is there is read.
+    """The time between two triggers, in seconds; None: the stream ends when it has read all available data.
 
     Args:
-        section: With `interval` or `available_now`.
-        default_s: The interval where none is given.
+        section: The section with `interval` or `available_now`.
+        default_s: The interval if none is given.
         first_s: The shortest interval.
     """
     now = section.flag("available_now", False)
@@ -45,5 +45,5 @@ def read_trigger(section: Section, default_s: float, first_s: float) -> float | 
 
 
 def to_path(file: Path, text: str) -> Path:
-    """A path that a file names; a relative one starts at the file's own folder. Pure."""
+    """A path from a file; a relative one starts at the file's own folder. Pure."""
     return (file.parent / text.removeprefix("file://")).absolute()

@@ -1,4 +1,4 @@
-"""Reading YAML with places: every value knows its line, every problem is collected, all of them are told together."""
+"""Reads YAML with places: every value knows its line, and all problems are collected and reported together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakelog.options.value_types import Duration
 T = TypeVar("T")
 
 FILE_MISFIT: Final = "PIPELINE_FILE"
-"""The reason of an InvalidArgument for a file that cannot be understood."""
+"""The reason of an InvalidArgument for a file with mistakes."""
 
 _MAX_FILE_BYTES: Final = 1 << 20
 _TAG: Final = "tag:yaml.org,2002:"
@@ -34,12 +34,12 @@ _KIND_NAMES: Final = {
 
 
 class Problems:
-    """What is wrong with a file, in the order of its lines."""
+    """The problems of a file, in the order of its lines."""
 
     def __init__(self, file: Path) -> None:
         self.file: Final = file
         self.marks: Final[dict[str, tuple[int, int]]] = {}
-        """Where the values of keys that were looked at stand: line and column by the key's full name, from 1."""
+        """The places of the values that were read: line and column by the key's full name, from 1."""
         self._found: list[tuple[int, int, str]] = []
 
     def add(self, node: yaml.Node | yaml.Mark, key: str, what: str) -> None:
@@ -48,7 +48,7 @@ class Problems:
         self._found.append((mark.line + 1, mark.column + 1, f"{key}: {what}" if key else what))
 
     def check(self) -> None:
-        """Raises InvalidArgument when anything was found: a line each, as `file:line:column: key: what`."""
+        """Raises InvalidArgument if there are problems: one line for each, as `file:line:column: key: what`."""
         if not self._found:
             return
         lines = [f"{self.file}:{line}:{column}: {text}" for line, column, text in sorted(self._found)]
@@ -60,13 +60,13 @@ class Problems:
 
 
 class Section:
-    """A mapping of keys. Each key is asked for once; `finish` refuses the others.
+    """A mapping of keys. Read each key once; `finish` refuses the others.
 
     Args:
-        problems: Where to note what is wrong.
-        node: The mapping; None: the section is not there, so every key has its default.
+        problems: Gets the problems.
+        node: The mapping; None: the section is missing, so every key has its default.
         path: The section's own key, for messages; empty for the whole file.
-        place: Where the section would stand.
+        place: Where the section would be.
     """
 
     def __init__(self, problems: Problems, node: yaml.Node | None, path: str, place: yaml.Node) -> None:
@@ -74,7 +74,7 @@ class Section:
         self.path: Final = path
         self.place: Final = node or place
         self.is_readable: Final = isinstance(node, yaml.MappingNode)
-        """Whether it is there and holds keys; what is wrong with it has been noted otherwise, or is for the caller."""
+        """Whether it is there and holds keys; otherwise the problem is already noted, or the caller's concern."""
         self._requested: list[str] = []
         self._values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         self.exists: Final = node is not None
@@ -99,7 +99,7 @@ class Section:
         return list(self._values)
 
     def node(self, key: str) -> yaml.Node | None:
-        """The value of a key as it stands; None: it is not there, or has no value."""
+        """The value of a key, as a node; None: it is not there, or has no value."""
         self._requested.append(key)
         pair = self._values.get(key)
         if pair is None or (_tag(pair[1]) == "null" and not pair[1].value):
@@ -111,7 +111,7 @@ class Section:
         return Section(self.problems, self.node(key), self._full(key), self.place)
 
     def optional_text(self, key: str) -> str | None:
-        """A text, or None where there is none."""
+        """A text; None: it is missing."""
         node = self.node(key)
         return None if node is None else self._to_text(node, self._full(key))
 
@@ -127,7 +127,7 @@ class Section:
         return self.text(key, "")
 
     def choice(self, key: str, choices: Sequence[str], default: str | None) -> str:
-        """One of some words; with no default it must be there."""
+        """One of several words; without a default it must be there."""
         if default is None and self.node(key) is None:
             self.problems.add(self.place, self._full(key), f"it is missing; give one of {', '.join(choices)}.")
             return choices[0]
@@ -183,7 +183,7 @@ class Section:
         return self._read(key, default, read)
 
     def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """A list of texts, or a single one; numbers, NULL and so on count as what stands there."""
+        """A list of texts, or a single one; numbers, NULL and so on count as their text."""
 
         def read(node: yaml.Node, full: str) -> tuple[str, ...] | None:
             items = node.value if isinstance(node, yaml.SequenceNode) else [node]
@@ -195,7 +195,7 @@ class Section:
         return self._read(key, default, read)
 
     def text_map(self, key: str) -> dict[str, str]:
-        """A section whose keys are free and whose values are texts; numbers and such count as what stands there."""
+        """A section with any keys, whose values are texts; numbers and the like count as their text."""
         inner = self.section(key)
         found = {}
         for name in inner.names:
@@ -212,7 +212,7 @@ class Section:
         self.problems.add(pair[1] if pair else self.place, self._full(key), what)
 
     def finish(self) -> None:
-        """Refuses the keys that nobody asked for."""
+        """Refuses the keys that were not read."""
         known = list(dict.fromkeys(self._requested))
         for name, (key, _) in self._values.items():
             if name not in known:
@@ -241,11 +241,11 @@ def load_section(file: Path, kind: str, needed: str) -> Section:
 
     Args:
         file: The file.
-        kind: What it describes, for messages, for instance `pipeline`.
+        kind: What the file describes, for messages, for instance `pipeline`.
         needed: The keys that it needs at least, for messages.
 
     Raises:
-        InvalidArgument: It cannot be read, or is no YAML; names the place.
+        InvalidArgument: It cannot be read, or is no YAML; the message names the place.
     """
     problems = Problems(file)
     try:

@@ -1,1 +1,1 @@
-"""Queries, and the tables that are not tables: files, system tables, information_schema."""
+"""Queries, and what they can read besides tables: files, system tables, information_schema."""

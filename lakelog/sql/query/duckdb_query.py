@@ -1,4 +1,4 @@
-"""A SELECT run by DuckDB over scans; needs the extra `sql`."""
+"""Runs a SELECT with DuckDB over scans; needs the extra `sql`."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 _MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
 _OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
-"""What DuckDB says where the reading of files failed."""
+"""What DuckDB's message contains if reading files failed."""
 
 _MAX_SHOWN: Final = 50
 
 
 def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
-    """Runs a query and returns its rows as a stream, which keeps what it needs open until it is read or dropped.
+    """Runs a query and returns its rows as a stream, which keeps its resources open until it is read or dropped.
 
-    All places that name one table see one snapshot of it.
+    All references to one table in the query read the same snapshot of it.
 
     Args:
-        names: Knows the tables.
+        names: Finds the tables.
         sql: The query.
-        read: Gets the snapshot of each table that is read at its newest one, by uuid; 0: it had none.
+        read: Gets, by uuid, the snapshot of each table that is read at its newest one; 0: it had none.
 
     Raises:
-        InvalidArgument: DuckDB is not installed, or the query cannot be run; says why.
+        InvalidArgument: DuckDB is not installed, or the query cannot run; the message says why.
     """
     plan = plan_select(sql)
     duckdb = _import_duckdb()
@@ -54,16 +54,16 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
         connection.execute("SET TimeZone = 'UTC'")
         files += _register_files(names, plan, connection, columns)
         columns |= _register_tables(names, plan, connection, failures, {} if read is None else read)
-        # DuckDB itself reads what is registered and nothing else: no files, no variables of this program.
+        # DuckDB itself reads only what is registered: no files, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         relation = connection.sql(plan.sql)
-        # DuckDB sums whole numbers up to 128 bits, which Arrow has no type for; as in Spark it is a BIGINT.
+        # DuckDB's sum of whole numbers has 128 bits, which Arrow has no type for; here it is a BIGINT, as in Spark.
         sums = [i for i, each in enumerate(relation.types) if str(each) == "HUGEINT" and not plan.has_long_numbers]
         reader = relation.to_arrow_reader()
     except BaseException as error:
-        # What holds the rows read so far, in memory or in a file.
+        # Holds the rows read so far, in memory or in a file.
         connection.close()
         if isinstance(error, duckdb.Error):
             raise _to_own_error(error, failures, columns, files) from error
@@ -76,13 +76,13 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
 
 @dataclass(frozen=True)
 class DescribedQuery:
-    """A query that was planned, and of which no row was read.
+    """A query that is planned, but of which no row is read.
 
     Args:
-        plan: What it reads.
-        scans: The scans of its tables, with their tables, by the relation that stands for them; not of system tables.
+        plan: The plan: what the query reads.
+        scans: The tables with their scans, by the relation that stands for them; without system tables.
         files: The files that it reads.
-        schema: Of its rows.
+        schema: The schema of its rows.
         operators: DuckDB's plan, as JSON.
     """
 
@@ -100,7 +100,7 @@ class DescribedQuery:
 
 
 def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
-    """Plans a query as `run_query` does; arguments and errors as there."""
+    """Plans a query as `run_query` does, with the same arguments and errors."""
     plan = plan_select(sql)
     duckdb = _import_duckdb()
     scans: dict[str, tuple[Table, Scan]] = {}
@@ -139,7 +139,7 @@ def _import_duckdb() -> Any:
 def _register_files(
     names: NamedTables, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
 ) -> list[OpenFiles]:
-    """Makes the files known under the names in the plan; adds their columns."""
+    """Registers the files under the names in the plan; adds their columns."""
     opened = []
     for use in plan.files:
         files = open_files(use, names.catalog.stores)
@@ -156,7 +156,7 @@ def _read(
     failures: list[BaseException],
     files: Sequence[OpenFiles],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, with errors as lakelog's; keeps the connection open until all is read."""
+    """The rows, with lakelog's errors; keeps the connection open until all are read."""
     import duckdb
 
     with connection:
@@ -184,9 +184,9 @@ def _to_own_error(
     columns: Mapping[str, list[str]] | None = None,
     files: Sequence[OpenFiles] = (),
 ) -> BaseException:
-    """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint.
+    """The error of a failed scan, which DuckDB passes on only as a text, or else DuckDB's own error.
 
-    Where a column is missing, the columns of the tables are told: DuckDB's own candidates are only those that it was
+    For a missing column, the message lists the columns of the tables: DuckDB itself knows only the columns that it was
     given, which are those that the query names.
     """
     if failures:
@@ -207,14 +207,14 @@ def _to_own_error(
 def _register_tables(
     names: NamedTables, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
 ) -> dict[str, list[str]]:
-    """Makes the tables known under the names in the plan; returns the columns of each by its full name."""
+    """Registers the tables under the names in the plan; returns the columns of each by its full name."""
     columns: dict[str, list[str]] = {}
     for use in plan.tables:
         relation = _relation(names, plan, use, pinned, failures, columns)
         if plan.reads_once or isinstance(relation, pa.Table):
             connection.register(use.relation, relation)
             continue
-        # A stream can be read only once; as a table of DuckDB its rows may be read again, and leave memory for disk.
+        # A stream can be read only once. As a table of DuckDB, its rows can be read again, and can go to disk.
         connection.register(f"{use.relation}_stream", relation)
         connection.execute(f"CREATE TEMP TABLE {use.relation} AS SELECT * FROM {use.relation}_stream")
         connection.unregister(f"{use.relation}_stream")
@@ -239,17 +239,17 @@ def _relation(
 def _find_source(
     names: NamedTables, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
 ) -> Table | pa.Table:
-    """The table that is scanned, or the rows of one that the catalog makes; adds its columns."""
+    """The scan of a table, or the rows of a table that the catalog makes; adds its columns."""
     base, _, kind = use.name.table.partition("$")
     is_view = (use.name.database or "").casefold() == INFORMATION_SCHEMA
     if is_view or kind:
         if use.timestamp_ms is not None:
-            raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+            raise InvalidArgument(f"'{use.name}' cannot be read as of a time. Use VERSION AS OF, or leave it out.")
         if use.options:
             raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
     if is_view:
         if use.snapshot_id is not None or use.tag is not None:
-            raise InvalidArgument(f"'{use.name}' tells of now only. Leave AS OF out.")
+            raise InvalidArgument(f"'{use.name}' shows only the present state. Leave AS OF out.")
         rows = read_information_schema(names.catalog, use.name.table, plan.conditions[use.relation])
         columns[str(use.name)] = rows.schema.names
         return rows
@@ -269,11 +269,11 @@ def _plan_scan(table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, 
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
     is_newest = _is_newest(use)
-    # A table that had no snapshot when it was named first is read as empty wherever it is named again.
+    # A table without a snapshot at its first reference is read as empty at all its references.
     limit = 0 if is_newest and pinned.get(table.uuid) == 0 else None
     if is_newest:
         snapshot_id = pinned.get(table.uuid) or None
-    # Which updates there are depends on the columns that are read, which must not depend on how a query is written.
+    # The read columns decide which updates there are, and must not depend on how a query is written.
     between = ScanOptions(use.options).get(INCREMENTAL_BETWEEN) or ()
     by_tags = any(isinstance(each, str) for each in between)
     shows_updates = by_tags or INCREMENTAL_BETWEEN_SCAN_MODE.key in use.options
@@ -292,7 +292,7 @@ def _plan_scan(table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, 
 
 
 def _is_newest(use: TableUse) -> bool:
-    """Whether a table is read as it is now: whatever options a scan is given, they say what state is read. Pure."""
+    """Whether a table is read in its newest state: all options of a scan select another state. Pure."""
     return use.snapshot_id is None and use.timestamp_ms is None and use.tag is None and not use.options
 
 

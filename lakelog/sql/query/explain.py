@@ -1,4 +1,4 @@
-"""EXPLAIN: what a statement would read and write, planned as it would be, without reading or writing rows."""
+"""EXPLAIN: what a statement would read and write; it is planned, but reads and writes no rows."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ Step = tuple[str, str, Mapping[str, str]]
 
 
 def explain(names: NamedTables, statement: Explain) -> pa.Table:
-    """Returns the steps of a statement, a row for each fact of a step.
+    """Returns the steps of a statement, one row for each fact of a step.
 
     Returns:
         Columns step (from 1), operation (`scan`, `read files`, `read`, `query` by DuckDB, `write`, `create`), object,
         fact and value.
 
     Raises:
-        InvalidArgument: The statement cannot be run, as far as can be told without reading rows.
+        InvalidArgument: The statement cannot run, as far as that is known without reading rows.
         NotFound: A table or file does not exist.
     """
     inner = statement.statement
@@ -60,7 +60,7 @@ def explain(names: NamedTables, statement: Explain) -> pa.Table:
         described = describe_query(names, query.sql)
         steps += _explain_query(described)
     if isinstance(inner, Insert):
-        # As the write itself: of tables that are read at their newest snapshot.
+        # As in the write itself: the tables that are read at their newest snapshot.
         newest = {} if described is None else {table.name: scan.snapshot_id for table, scan in described.newest}
         steps.append(_explain_insert(names, inner, newest))
     elif isinstance(inner, CreateTableAs):
@@ -101,7 +101,7 @@ def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> 
     facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
     whole: Sequence[LiveFile] | None = None
     if not use.options:
-        # What pruning has left out is told by planning once more without a filter.
+        # A second plan without the filter shows what pruning has left out.
         whole = table.scan(snapshot_id=scan.snapshot_id).files if scan.snapshot_id else []
     facts |= _count(scan.files, whole)
     facts["columns"] = ", ".join(scan.schema.names)
@@ -113,7 +113,7 @@ def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> 
 
 
 def _count(files: Sequence[LiveFile], whole: Sequence[LiveFile] | None) -> dict[str, str]:
-    """How many files, buckets, partitions and bytes are read, and of how many; None: not known. Pure."""
+    """How many files, buckets, partitions and bytes are read, and of how many in all; None: not known. Pure."""
     counted = [_measure(files), None if whole is None else _measure(whole)]
     facts = {}
     for name, count in counted[0].items():  # type: ignore[union-attr]
@@ -169,7 +169,7 @@ def _show_engine(table: Table) -> str:
 
 
 def _walk(operator: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The operators of DuckDB's plan, each behind those that it takes rows from. Pure."""
+    """The operators of DuckDB's plan, each after those whose rows it reads. Pure."""
     for child in operator.get("children", ()):
         yield from _walk(child)
     yield operator

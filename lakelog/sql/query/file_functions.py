@@ -1,7 +1,7 @@
-"""`read_parquet`, `read_csv` and `read_json` of a query: files that are read as tables, by pyarrow's datasets.
+"""`read_parquet`, `read_csv` and `read_json` in a query: pyarrow's datasets read the files as tables.
 
-A dataset is scanned by DuckDB while the query runs: only the columns that it needs, Parquet without the row groups that
-its conditions rule out, in bounded memory.
+DuckDB scans a dataset while the query runs: only the columns that it needs, without the row groups of Parquet files
+that its conditions rule out, in bounded memory.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _OPTIONS: Final[Mapping[str, Mapping[str, type]]] = {
 }
 _BATCH_ROWS: Final = 32 * 1024
 _AHEAD: Final = 4
-"""Batches of a file that are read before DuckDB asks for them."""
+"""The number of batches of a file that are read before DuckDB requests them."""
 
 _BUFFER_BYTES: Final = 1 << 20
-"""Of a column chunk of a local file."""
+"""The buffer for a column chunk of a local file."""
 
 _EXAMPLE: Final = "read_csv('exports/*.csv', delim => ';')"
 
@@ -43,8 +43,8 @@ class FileUse:
     Args:
         relation: The name of the relation that stands for it in `SelectPlan.sql`.
         function: `read_parquet`, `read_csv` or `read_json`.
-        paths: As they were written.
-        options: By name.
+        paths: The paths as they were written.
+        options: The options by name.
         node: Its place in the tree.
     """
 
@@ -63,7 +63,7 @@ class OpenFiles:
     """Files that a query reads.
 
     Args:
-        use: Where.
+        use: The place in the query.
         dataset: Their rows.
     """
 
@@ -71,7 +71,7 @@ class OpenFiles:
     dataset: ds.Dataset
 
     def find_bad(self) -> InvalidArgument | None:
-        """Reads the files until one fails, and says which; None: none fails. For what has failed without a name."""
+        """Reads the files until one fails; returns the error with its name, for failures without one; None: none."""
         for fragment in self.dataset.get_fragments():
             try:
                 for _ in fragment.to_batches(schema=self.dataset.schema, batch_readahead=0):
@@ -82,7 +82,7 @@ class OpenFiles:
 
 
 def parse_file_use(node: exp.Table, relation: str) -> FileUse:
-    """Reads what stands for a table in a query and is no name. Pure.
+    """Reads an expression of a query that stands for a table and is no name. Pure.
 
     Raises:
         InvalidArgument: It is no such function, or its arguments are not possible.
@@ -93,7 +93,8 @@ def parse_file_use(node: exp.Table, relation: str) -> FileUse:
         near = difflib.get_close_matches(name, _OPTIONS, n=1)
         meant = f" Is {near[0]} meant?" if near else ""
         raise _invalid(
-            f"{node.sql('spark')[:80]} cannot be read from. Read from tables, or by {', '.join(_OPTIONS)}.{meant}"
+            f"{node.sql('spark')[:80]} is nothing that a query can read. Read from tables, or by "
+            f"{', '.join(_OPTIONS)}.{meant}"
         )
     arguments = [*([call.this] if isinstance(call, exp.ReadCSV) else []), *call.expressions]
     first, *others = arguments or [None]
@@ -128,12 +129,12 @@ def _read_option(function: str, argument: exp.Expr) -> tuple[str, Any]:
 
 
 def open_files(use: FileUse, stores: Stores) -> OpenFiles:
-    """Opens the files of a place in a query; reads of each no more than tells its columns.
+    """Opens the files of a place in a query; reads of each file only what gives its columns.
 
     Raises:
-        NotFound: There are none.
+        NotFound: There are no such files.
         InvalidArgument: One cannot be read, or has other columns than the first.
-        LakelogError: Their place cannot be reached.
+        LakelogError: Their store cannot be reached.
     """
     filesystem, files = open_paths(use.paths, stores)
     path, file_format = files[0], _format(use, is_local=isinstance(filesystem, fs.LocalFileSystem))
@@ -155,8 +156,8 @@ def open_files(use: FileUse, stores: Stores) -> OpenFiles:
 class _BoundedDataset(ds.FileSystemDataset):  # type: ignore[misc]
     """Files that are scanned in bounded memory.
 
-    SUBTLE: a scan with threads reads up to 1 GiB ahead of a slow query, whatever its settings are; one without threads
-    reads when it is asked, and is not slower, since the query works beside it.
+    SUBTLE: a scan with threads reads up to 1 GiB ahead of a slow query, with any settings. One without threads reads on
+    demand, and is not slower, since the query runs in parallel.
     """
 
     def scanner(self, **settings: Any) -> ds.Scanner:
@@ -169,7 +170,7 @@ class _BoundedDataset(ds.FileSystemDataset):  # type: ignore[misc]
 def _format(use: FileUse, *, is_local: bool) -> ds.FileFormat:
     if use.function == "read_parquet":
         if not is_local:
-            # Column chunks at once, which costs few requests and, of the columns that are needed, the memory of a file.
+            # Whole column chunks: few requests, and the memory of a file's needed columns.
             return ds.ParquetFileFormat(pre_buffer=True)
         return ds.ParquetFileFormat(pre_buffer=False, use_buffered_stream=True, buffer_size=_BUFFER_BYTES)
     if use.function == "read_json":
@@ -177,7 +178,7 @@ def _format(use: FileUse, *, is_local: bool) -> ds.FileFormat:
     return ds.CsvFileFormat(
         parse_options=pa_csv.ParseOptions(delimiter=use.options.get("delim", ","), newlines_in_values=True),
         read_options=pa_csv.ReadOptions(autogenerate_column_names=not use.options.get("header", True)),
-        # As `lakelog insert`: only what is empty and not quoted is NULL, and no text such as NA.
+        # As in `lakelog insert`: only an empty text without quotes is NULL, and no text such as NA.
         convert_options=pa_csv.ConvertOptions(
             null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
@@ -185,7 +186,7 @@ def _format(use: FileUse, *, is_local: bool) -> ds.FileFormat:
 
 
 def _to_schema(use: FileUse, found: pa.Schema) -> pa.Schema:
-    """The columns as they are read: those of which a beginning without values tells no type are texts."""
+    """The columns as they are read: if the beginning of a file has no values for a column, its type is text."""
     texts = bool(use.options.get("all_varchar"))
     repeated = next((name for name in found.names if found.names.count(name) > 1), None)
     if repeated is not None:
@@ -202,8 +203,8 @@ def _to_unlike(use: FileUse, first: str, path: str, names: set[str], given: set[
         if columns
     ]
     return InvalidArgument(
-        f"The query cannot be run: {path} has other columns than {first}: it {' and '.join(what)}. Read files of "
-        f"different columns by a {use.function} each, and name the columns.",
+        f"The query cannot be run: {path} has other columns than {first}: it {' and '.join(what)}. Read files with "
+        f"different columns by separate calls of {use.function}, and name the columns.",
         reason="SCHEMA_MISMATCH",
         metadata={"path": path},
     )
@@ -216,7 +217,7 @@ def _to_unreadable(use: FileUse, path: str, error: Exception) -> InvalidArgument
     remedy = ""
     if "conversion error" in first:
         remedy = (
-            " The beginning of the first file tells the types; all_varchar => true reads texts, which CAST converts."
+            " The beginning of the first file decides the types; all_varchar => true reads texts, which CAST converts."
         )
     return InvalidArgument(
         f"The query cannot be run: {use.function} cannot read {path}: {first}.{remedy}",

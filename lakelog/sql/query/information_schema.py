@@ -1,4 +1,4 @@
-"""`information_schema`: what the catalog knows of all databases and tables, as tables of a query."""
+"""`information_schema`: all databases and tables of the catalog, as tables of a query."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def read_information_schema(catalog: CatalogTables, view: str, conditions: Seque
     """Returns one of the views.
 
     Args:
-        catalog: Whose.
+        catalog: The catalog that it describes.
         view: `schemata`, `tables` or `columns`.
-        conditions: That all rows of the result fulfil; only such databases and tables are asked for as they leave. The
-            rows are not filtered.
+        conditions: Conditions that all rows of the result fulfil; the catalog is asked only for databases and tables
+            that may fulfil them. The rows are not filtered.
 
     Raises:
-        NotFound: There is no such view; names those that there are.
+        NotFound: There is no such view; the message lists the existing ones.
     """
     read = _VIEWS.get(view.lower())
     if read is None:
@@ -116,7 +116,7 @@ def _named(name: TableName) -> dict[str, object]:
 
 
 def _list_infos(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> list[TableInfo]:
-    """What the metastore knows of the tables; one that is dropped meanwhile is left out."""
+    """The metastore's descriptions of the tables; one that is dropped meanwhile is left out."""
     databases, tables = _find_wanted(conditions, "table_schema"), _find_wanted(conditions, "table_name")
     with ThreadPoolExecutor(_REQUESTED_AT_ONCE) as threads:
         found = threads.map(lambda name: _find_info(catalog, name), _list_names(catalog, databases, tables))
@@ -142,7 +142,7 @@ def _find_info(catalog: CatalogTables, name: TableName) -> TableInfo | None:
 
 
 def _find_wanted(conditions: Sequence[exp.Expr], column: str) -> set[str] | None:
-    """The only values that a column may have, as far as `=` and `IN` tell; None: any. Pure."""
+    """The only possible values of a column, by conditions with `=` and `IN`; None: any. Pure."""
     wanted: set[str] | None = None
     for condition in conditions:
         if isinstance(condition, exp.EQ):

@@ -1,10 +1,9 @@
-"""What a SELECT reads: its tables, what of them it needs, and how DuckDB is asked. Pure.
+"""The plan of a SELECT: its tables, what it needs of them, and the query for DuckDB. Pure.
 
-The query is read by sqlglot as Spark's SQL and written as DuckDB's. Each place where a table stands becomes a
-relation of its own, which is filled by a scan. A scan may return more than the query needs, never less: columns are
-left out only if the query nowhere names them, and of the WHERE only such parts are given to a scan that say of a row
-of that table alone, by comparisons that DuckDB and lakelog judge alike, that it cannot be in the result. DuckDB
-applies the whole WHERE again.
+sqlglot reads the query as Spark's SQL and writes it as DuckDB's. Each reference to a table becomes a relation of its
+own, which a scan fills. A scan may return more than the query needs, never less. It leaves out only columns that the
+query does not name anywhere. From the WHERE it gets only conditions that concern rows of that table alone, and that
+DuckDB and lakelog evaluate alike. DuckDB applies the whole WHERE again.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _PLAIN_TEXT: Final = re.compile(r"[^\\'\x00-\x1f]*")
 _PLAIN_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
 
 _BIGINT_DIGITS: Final = 18
-"""Digits of which every whole number is a BIGINT."""
+"""Every whole number with so many digits is a BIGINT."""
 
 _LAST_SECOND: Final = 253_402_300_799
 """9999-12-31 23:59:59 UTC."""
@@ -49,7 +48,7 @@ class TableUse:
         snapshot_id: VERSION AS OF a number; None: not given.
         tag: VERSION AS OF a tag; None: not given.
         timestamp_ms: TIMESTAMP AS OF in milliseconds since the epoch; None: not given.
-        options: Of its scan, from a hint behind its name.
+        options: The options of its scan, from a hint after its name.
         node: Its place in the tree.
     """
 
@@ -64,16 +63,16 @@ class TableUse:
 
 @dataclass(frozen=True)
 class SelectPlan:
-    """A query that DuckDB understands, over relations that scans fill.
+    """A query for DuckDB, over relations that scans fill.
 
     Args:
-        sql: In DuckDB's dialect.
-        tables: What to register before it runs.
-        files: The same, of files.
-        reads_once: Whether each relation is surely read only once, so that it may be a stream.
+        sql: The text in DuckDB's dialect.
+        tables: The tables to register before it runs.
+        files: The files to register before it runs.
+        reads_once: Whether each relation is certainly read only once, so that it may be a stream.
         mentioned: All names in the query, casefolded; None: it may need any column (`*`).
-        conditions: Parts of the WHERE that say something of one table alone, by relation.
-        has_long_numbers: A whole number beyond BIGINT may stand in it.
+        conditions: The parts of the WHERE that concern only one table, by relation.
+        has_long_numbers: The text may contain a whole number beyond BIGINT.
     """
 
     sql: str
@@ -89,7 +88,7 @@ def plan_select(sql: str) -> SelectPlan:
     """Read a query.
 
     Raises:
-        InvalidArgument: It cannot be read, is more than one statement, or names a version that cannot be.
+        InvalidArgument: It cannot be read, is more than one statement, or names an impossible version.
     """
     readable = to_readable(sql)
     tree = _parse(readable.text)
@@ -135,7 +134,7 @@ def needed_columns(plan: SelectPlan, schema: pa.Schema) -> list[str] | None:
 
 
 def pushed_filter(plan: SelectPlan, use: TableUse, schema: pa.Schema) -> str | None:
-    """The filter that the scan of a table may be given; None: none. Pure."""
+    """The filter for the scan of a table; None: none. Pure."""
     fields = {field.name.casefold(): field for field in schema}
     safe = [condition for condition in plan.conditions[use.relation] if _is_safe(condition, fields)]
     return " AND ".join(f"({_unqualified(condition).sql('spark')})" for condition in safe) or None
@@ -150,7 +149,7 @@ def _parse(sql: str) -> exp.Query:
         place = f" in line {line} near character {column}" if line else ""
         what = str(details[0].get("description") or str(error).splitlines()[0]).rstrip(".")
         if "Required keyword" in what or "<Token" in what:
-            # In the words of sqlglot's inside.
+            # The message uses sqlglot's internal terms.
             what = "something is missing there"
         raise _invalid(f"It cannot be read{place}: {what}. Check its spelling.") from None
     except RecursionError:
@@ -164,7 +163,7 @@ def _parse(sql: str) -> exp.Query:
 
 
 def _options(readable: ReadableQuery, tree: exp.Query, nodes: list[exp.Table]) -> dict[int, Mapping[str, str]]:
-    """The options of the tables' hints by the id of the table's node; no hint may be left over."""
+    """The options of the tables' hints by the id of the table's node; every hint must belong to a table."""
     found: dict[int, int] = {}
     for node in nodes:
         alias = node.args.get("alias")
@@ -179,9 +178,9 @@ def _options(readable: ReadableQuery, tree: exp.Query, nodes: list[exp.Table]) -
 
 
 def _is_common(node: exp.Table) -> bool:
-    """Whether a name means what WITH defines, and not a table.
+    """Whether a name means a definition in WITH, and not a table.
 
-    Inside of a definition its own name means a table still, as do those of the definitions behind it.
+    Inside a definition, its own name and the names of later definitions still mean tables.
     """
     if node.args.get("db") or node.args.get("version"):
         return False
@@ -238,7 +237,7 @@ def _timestamp_ms(value: exp.Expr) -> int:
         seconds = int(value.name)
         if seconds > _LAST_SECOND:
             raise _invalid(
-                f"TIMESTAMP AS OF {value.name[:40]} lies behind the year 9999: a number counts seconds since "
+                f"TIMESTAMP AS OF {value.name[:40]} is after the year 9999: a number counts seconds since "
                 "1970-01-01 UTC, not milliseconds."
             )
         return seconds * 1000
@@ -272,7 +271,7 @@ def _mentioned(tree: exp.Expr, tables: list[exp.Table], files: Sequence[FileUse]
 
 
 def _conditions(node: exp.Table) -> Iterator[exp.Expr]:
-    """Parts of the WHERE that a row of this table must fulfil to be in the result of its SELECT."""
+    """Conditions of the WHERE that a row of this table must fulfil to be in the result of its SELECT."""
     parent = node.parent
     join = parent if isinstance(parent, exp.Join) else None
     select = parent.parent if parent is not None else None
@@ -298,7 +297,7 @@ def _conditions(node: exp.Table) -> Iterator[exp.Expr]:
 
 
 def _drop_database(tree: exp.Query, name: Name) -> None:
-    """`shop.orders.id` as `orders.id`, since what stands for the table has no database."""
+    """Writes `shop.orders.id` as `orders.id`, since the relation for the table has no database."""
     for column in tree.find_all(exp.Column):
         if (column.args.get("db") and column.db == name.database) and column.table == name.table:
             column.set("db", None)
@@ -311,7 +310,7 @@ def _side(join: exp.Join) -> str:
 
 
 def _is_safe(condition: exp.Expr, fields: dict[str, pa.Field]) -> bool:
-    """Whether DuckDB and lakelog surely agree on a condition."""
+    """Whether DuckDB and lakelog certainly agree on a condition."""
     if isinstance(condition, exp.And | exp.Or):
         return all(_is_safe(part.unnest(), fields) for part in condition.flatten())
     if isinstance(condition, exp.Not):
@@ -355,7 +354,7 @@ def _is_constant_of(constant: exp.Expr, data_type: pa.DataType) -> bool:
         return (pt.is_date(data_type) or pt.is_timestamp(data_type)) and _is_plain_time(constant.name, data_type)
     if pt.is_integer(data_type) or pt.is_decimal(data_type):
         return constant.name.isdigit() and len(constant.name) <= 18
-    # DuckDB brings a decimal to a DOUBLE as we do, but compares a FLOAT with the nearest FLOAT.
+    # DuckDB converts a decimal to a DOUBLE as we do, but compares a FLOAT with the nearest FLOAT.
     return bool(pt.is_float64(data_type)) and len(constant.name) <= 15
 
 

@@ -1,4 +1,4 @@
-"""System tables: what lakelog knows of a table, read as `table$snapshots` and the like (semantics 7.7)."""
+"""System tables: lakelog's metadata of a table, read as `table$snapshots` and the like (semantics 7.7)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def read_system_table(catalog: CatalogTables, table: Table, kind: str, snapshot_
     """Return a system table of a table.
 
     Args:
-        catalog: Where the table is.
+        catalog: The catalog of the table.
         table: The table.
-        kind: What stands behind the `$`.
-        snapshot_id: Of which snapshot; None: now. Only `files` and `partitions` have a past.
+        kind: The part after the `$`.
+        snapshot_id: The snapshot that it shows; None: the current state. Only `files` and `partitions` have a past.
 
     Raises:
         NotFound: There is no such system table.
@@ -55,14 +55,14 @@ def read_system_table(catalog: CatalogTables, table: Table, kind: str, snapshot_
         )
     if snapshot_id is not None and kind.lower() not in _WITH_PAST:
         raise InvalidArgument(
-            f"'{table.name}${kind}' tells of now only. Leave AS OF out, or read "
+            f"'{table.name}${kind}' shows only the present state. Leave AS OF out, or read "
             f"{' or '.join('$' + name for name in _WITH_PAST)}."
         )
     return read(catalog, table, snapshot_id)
 
 
 def describe_columns(schema: TableSchema) -> pa.Table:
-    """One row a column of one version of a schema, in the columns' order. Pure."""
+    """One row for each column of one version of a schema, in the columns' order. Pure."""
     rows = []
     for field in schema.arrow:
         comment = (field.metadata or {}).get(b"comment")
@@ -96,7 +96,7 @@ def _files(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.
 def _partitions(catalog: CatalogTables, table: Table, snapshot_id: int | None) -> pa.Table:
     files = table.files(snapshot_id)
     partition = files["partition"].combine_chunks()
-    # A struct cannot be grouped by, its fields can; a table without partitions is one.
+    # A struct cannot be grouped by, but its fields can. A table without partitions counts as one partition.
     fields = partition.flatten() if pa.types.is_struct(partition.type) else [pa.repeat(0, files.num_rows)]
     numbered = files.drop_columns(["partition"]).append_column("place", pa.array(np.arange(files.num_rows)))
     for number, values in enumerate(fields):

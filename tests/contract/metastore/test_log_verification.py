@@ -82,7 +82,7 @@ def test_a_log_that_is_what_the_table_is(
     assert (status.snapshots_behind, status.partitions, status.is_further) == (1, 4, False)
     assert status.rows_behind > 0
     assert status.behind_ms > 0
-    assert "Nobody publishes it" in status.problem
+    assert "No publisher serves it" in status.problem
     found = verify(log_metastore, brokers, table, tmp_path)
     assert found.is_fine
     assert found.snapshots == 2
@@ -136,7 +136,7 @@ def test_a_topic_that_is_another_one_is_reported(
     with pytest.raises(NotFound, match=r"is gone.*lakelog log restart shop\.orders"):
         verify(log_metastore, brokers, table, tmp_path)
     brokers.make_topic(topic, 4)
-    with pytest.raises(HistoryDiverged, match=r"made anew.*lakelog log restart shop\.orders"):
+    with pytest.raises(HistoryDiverged, match=r"made again.*lakelog log restart shop\.orders"):
         verify(log_metastore, brokers, table, tmp_path)
 
 

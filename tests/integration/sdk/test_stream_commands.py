@@ -40,7 +40,7 @@ def test_changes_come_with_their_old_rows(command: Command) -> None:
     assert "Snapshot 3 overwrote rows" in command("changes", "shop.orders")[2]
     code, out, _ = command("changes", "shop.orders", "--after", "3", "--raw", "-o", "json")
     assert json.loads(out)["name"] is None
-    assert "has no changes here" in command("changes", "shop.orders", "--after", "4")[1]
+    assert "has no changes in this range" in command("changes", "shop.orders", "--after", "4")[1]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_tail_begins_where_a_mode_says_and_goes_on_as_a_consumer(command: Comman
         ("--mode", "from-snapshot", "-O", "scan.snapshot-id=99"),
         ("-O", f"scan.timestamp-millis={2**45}"),
     ):
-        assert command("tail", "shop.orders", *nothing)[:2] == (0, "shop.orders has no changes here.\n")
+        assert command("tail", "shop.orders", *nothing)[:2] == (0, "shop.orders has no changes in this range.\n")
     assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=4", "--raw") == [(4, "-D", 2)]
     command.catalog.table("shop.orders").upsert(orders((7, "x", None)))
     assert rows("--consumer", "etl") == [(5, "+I", 7)]
@@ -136,7 +136,7 @@ def test_tail_of_several_tables_names_the_table_of_each_row(command: Command) ->
     *_, order, blank, head, item = out.splitlines()
     assert order.split()[:5] == ["shop.orders", "5", "+I", "7", "x"]
     assert (blank, head.split(), item.split()) == ("", ["_table", "_snapshot_id", "n"], ["shop.items", "1", "70"])
-    nothing = "shop.orders has no changes here.\nshop.items has no changes here.\n"
+    nothing = "shop.orders has no changes in this range.\nshop.items has no changes in this range.\n"
     assert command("tail", "shop.orders", "shop.items", "--consumer", "etl")[1] == nothing
     for wrong, message in (
         (["--after", "1", "--until", "2"], "--after and --until cannot be given for several tables. Leave out"),

@@ -52,13 +52,13 @@ def test_rollback(commands: Command) -> None:
     code, out, _ = commands("table", "rollback", "shop.orders", "--to", "1", "--dry-run")
     assert (code, out) == (
         0,
-        "shop.orders would be as it was at snapshot 1 again: 1 later snapshot would be undone, 1 instead of 3 stored "
-        "rows be live.\n",
+        "shop.orders would have the rows of snapshot 1 again: 1 later snapshot would be undone, 1 instead of 3 stored "
+        "rows would be live.\n",
     )
     assert table.info.latest_snapshot_id == 2
     assert commands("table", "rollback", "shop.orders", "--to", "9", "--dry-run")[0] == 3
     code, out, _ = commands("table", "rollback", "shop.orders", "--to", "1")
-    assert (code, out) == (0, "shop.orders is as it was at 1 again, by snapshot 3.\n")
+    assert (code, out) == (0, "shop.orders has the rows of 1 again, with snapshot 3.\n")
     assert names(table) == {1: "pen"}
     code, out, _ = commands("table", "rollback", "shop.orders", "--to", "both", "-o", "json")
     assert json.loads(out) == {"table": "shop.orders", "to": "both", "snapshot_id": 4}

@@ -40,9 +40,9 @@ def call(catalog: Catalog, capsys: pytest.CaptureFixture[str], *arguments: str) 
 def test_a_dropped_table_is_listed_and_restored(
     catalog: Catalog, orders: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "No dropped tables of database shop are kept." in call(catalog, capsys, "list", "shop", "--dropped")[1]
+    assert "No dropped table of database shop can be restored." in call(catalog, capsys, "list", "shop", "--dropped")[1]
     code, out, _ = call(catalog, capsys, "drop", "shop.orders", "-y")
-    assert (code, "lakelog table list shop --dropped tells until when it can be restored" in out) == (0, True)
+    assert (code, "lakelog table list shop --dropped shows until when it can be restored" in out) == (0, True)
     code, out, _ = call(catalog, capsys, "list", "shop", "--dropped")
     assert (code, orders.uuid in out, "yes" in out) == (0, True, True)
     ((listed,),) = [json.loads(call(catalog, capsys, "list", "--dropped", "-o", "json")[1])]

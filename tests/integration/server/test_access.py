@@ -208,8 +208,8 @@ def test_every_certificate_of_a_private_authority(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "lists nobody"),
-        ("# only a comment", "lists nobody"),
+        ("", "lists no caller"),
+        ("# only a comment", "lists no caller"),
         ("ann reader", "Line 1 .* has 2 words"),
         ("\nann boss secret-secret-secret", "Line 2 .* unknown role"),
         ("a/b reader secret-secret-secret", "malformed name"),

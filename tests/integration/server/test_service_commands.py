@@ -49,7 +49,7 @@ def test_what_a_service_says_and_how_it_ends_is_its_own() -> None:
     [
         (("pipeline",), "lakelog pipeline: the following arguments are required: run | check"),
         (("pipeline", "rnu"), "lakelog pipeline: argument run | check: invalid choice: 'rnu' (choose from"),
-        (("writer", "publish"), "lakelog writer: publishers have a name of their own: lakelog publisher run"),
+        (("writer", "publish"), "lakelog writer: publishers have their own command: lakelog publisher run"),
         (("compactor",), "lakelog compactor: the following arguments are required: run"),
         (("publisher",), "lakelog publisher: the command is missing: say run (see --help)"),
         (("publisher", "--tables", "a.b"), "lakelog publisher: there is no command '--tables'; say run (see --help)"),
@@ -64,7 +64,7 @@ def test_no_service_begins_without_a_command(arguments: tuple[str, ...], message
 def test_options_of_the_command_are_none_of_a_service() -> None:
     done = run("--target", "other:1", "compactor", "run")
     assert done.returncode == 2
-    assert "Options of a service come behind its name: lakelog compactor ... --help" in done.stderr
+    assert "The options of a service follow its name: lakelog compactor ... --help" in done.stderr
 
 
 def test_a_service_is_the_one_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:

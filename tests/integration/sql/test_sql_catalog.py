@@ -32,7 +32,7 @@ def test_show_like(session: SqlSession) -> None:
     assert rows(session, "SHOW TABLES LIKE 'st.ck'") == []
     session.execute("CREATE DATABASE other")
     assert rows(session, "SHOW DATABASES LIKE 'sh%'") == [("shop",)]
-    with pytest.raises(InvalidArgument, match="stands in single quotes"):
+    with pytest.raises(InvalidArgument, match="is written in single quotes"):
         session.execute("SHOW TABLES LIKE orders")
 
 
@@ -93,7 +93,7 @@ def test_only_tables_that_are_meant_are_asked_for(session: SqlSession, monkeypat
 def test_views_that_do_not_exist(session: SqlSession) -> None:
     with pytest.raises(NotFound, match="There are schemata, tables, columns"):
         session.execute("SELECT * FROM information_schema.views")
-    with pytest.raises(InvalidArgument, match="tells of now only"):
+    with pytest.raises(InvalidArgument, match="shows only the present state"):
         session.execute("SELECT * FROM information_schema.tables VERSION AS OF 3")
     with pytest.raises(InvalidArgument, match=r"information_schema\.tables has table_catalog, table_schema"):
         session.execute("SELECT nope FROM information_schema.tables")

@@ -73,7 +73,10 @@ def test_options_of_csv(session: SqlSession, files: Path) -> None:
         ("read_csv('{}/none.csv')", "There is no file {}/none.csv."),
         ("read_csv('{}/*.orc')", "No file matches {}/*.orc."),
         ("read_parquet('{}/a.csv')", "read_parquet cannot read {}/a.csv: "),
-        ("read_parket('{}/a.csv')", "cannot be read from. Read from tables, or by read_parquet, read_csv, read_json"),
+        (
+            "read_parket('{}/a.csv')",
+            "is nothing that a query can read. Read from tables, or by read_parquet, read_csv, read_json",
+        ),
         ("read_csv('{}/a.csv', sep => ';')", "does not take sep"),
         ("read_csv('{}/a.csv', delim => ';;')", "delim is ';;', but takes one character in quotes"),
         ("read_csv(id)", "takes a path in quotes"),
@@ -179,7 +182,7 @@ def test_a_table_that_is_there_is_left_alone(session: SqlSession) -> None:
     with pytest.raises(AlreadyExists, match=r"INSERT INTO shop\.t"):
         session.execute("CREATE TABLE t AS SELECT 2 AS a")
     again = session.execute("CREATE TABLE IF NOT EXISTS t AS SELECT nonsense FROM nowhere")
-    assert (again.message, again.snapshot_id) == ("Table shop.t is there; nothing was written to it.", None)
+    assert (again.message, again.snapshot_id) == ("Table shop.t exists already; nothing was written to it.", None)
     assert rows(session, "SELECT a FROM t") == [(1,)]
 
 
@@ -192,7 +195,7 @@ def test_a_table_that_is_there_is_left_alone(session: SqlSession) -> None:
         ("CREATE TABLE t PRIMARY KEY (b) AS SELECT 1 AS a", "The query has no column 'b'; its columns are a."),
         ("CREATE TABLE t PRIMARY KEY (a) AS SELECT CAST(NULL AS INT) AS a", "NOT NULL"),
         ("CREATE TABLE t WITH ('buckets' = '4') AS SELECT 1 AS a", "buckets"),
-        ("CREATE TABLE t (a INT) AS SELECT 1", "The query tells the columns: leave them out"),
+        ("CREATE TABLE t (a INT) AS SELECT 1", "The query gives the columns: leave them out"),
         ("CREATE TABLE t PARTITIONED BY (a)", "'AS' is expected"),
         ("CREATE TABLE t AS INSERT", "A SELECT is expected"),
         ("CREATE TABLE t", "Columns in parentheses are expected, or keys and options, and then AS SELECT"),

@@ -80,9 +80,9 @@ def test_options_after_the_name_guard_any_insert(users: SqlSession) -> None:
                 users.execute(f"INSERT INTO users /*+ OPTIONS('{key}' = '1') */ {rows}")
     with pytest.raises(InvalidArgument, match=r"if-snapshop.*if-snapshot"):
         users.execute("INSERT INTO users /*+ OPTIONS('if-snapshop' = '1') */ VALUES ('d')")
-    with pytest.raises(InvalidArgument, match="which INSERT has no place for"):
+    with pytest.raises(InvalidArgument, match="INSERT cannot give one"):
         users.execute("INSERT INTO users /*+ OPTIONS('commit-user' = 'me') */ VALUES ('d')")
-    with pytest.raises(InvalidArgument, match="Hints are possible only behind a table"):
+    with pytest.raises(InvalidArgument, match="Hints are possible only after a table"):
         users.execute("INSERT INTO /*+ OPTIONS('if-snapshot' = '1') */ users VALUES ('d')")
     assert names(users) == ["a", "b", "c"]
 

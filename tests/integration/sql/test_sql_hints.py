@@ -69,9 +69,9 @@ def test_an_insert_reads_with_options(filled: SqlSession) -> None:
     [
         ("SELECT * FROM t /*+ OPTIONS('scan.snapshotid' = '1') */", ["scan.snapshotid", "scan.snapshot-id"]),
         ("SELECT * FROM t /*+ OPTIONS('scan.mode' = 'latest') */", ["scan.mode", "option of subscriptions"]),
-        (f"SELECT * FROM t VERSION AS OF 1 {FIRST}", ["character 33", "directly behind"]),
-        (f"SELECT * FROM t WHERE id > 1 {FIRST}", ["character 30", "directly behind"]),
-        (f"WITH q AS (SELECT 1) SELECT * FROM q {FIRST}", ["directly behind"]),
+        (f"SELECT * FROM t VERSION AS OF 1 {FIRST}", ["character 33", "directly follow"]),
+        (f"SELECT * FROM t WHERE id > 1 {FIRST}", ["character 30", "directly follow"]),
+        (f"WITH q AS (SELECT 1) SELECT * FROM q {FIRST}", ["directly follow"]),
         (f"SELECT * FROM t$files {FIRST}", ["t$files", "takes no options"]),
         ("SELECT * FROM t /*+ BROADCAST(t) */", ["character 17", "OPTIONS("]),
         ("SELECT * FROM t /*+ OPTIONS('a' = '1'), OPTIONS('b' = '2') */", ["Give one OPTIONS"]),

@@ -169,7 +169,7 @@ def test_system_tables(session: SqlSession) -> None:
     assert rows(session, "SELECT column, type FROM orders$schemas WHERE primary_key_position = 1") == [("dt", "STRING")]
     with pytest.raises(NotFound, match=r"orders\$snapshot'.*\$snapshots"):
         session.execute("SELECT * FROM orders$snapshot")
-    with pytest.raises(InvalidArgument, match="tells of now only"):
+    with pytest.raises(InvalidArgument, match="shows only the present state"):
         session.execute("SELECT * FROM orders$options VERSION AS OF 1")
 
 
@@ -260,7 +260,7 @@ def test_queries_that_cannot_be(session: SqlSession) -> None:
     for sql, part in (
         ("SELECT * FROM orders WHERE", "in line 1"),
         ("SELECT nope FROM orders", "nope"),
-        ("SELECT * FROM read_text('/etc/passwd')", "cannot be read from"),
+        ("SELECT * FROM read_text('/etc/passwd')", "is nothing that a query can read"),
         ("SELECT * FROM orders; SELECT 1", "2 statements"),
         ("SELECT * FROM a.b.c", "three parts"),
         ("SELECT read_text('/etc/passwd')", "cannot be run"),

@@ -72,7 +72,7 @@ def test_a_table_is_made_like_a_file(lake: Lake, tmp_path: Path) -> None:
         (("--schema", "id INT,"), "at character 8 stands the end, expected the name of a field"),
         (("--schema", "id INT> x"), "at character 9 stands 'x'"),
         (("--schema", " "), "names no columns"),
-        ((), "--schema or by --schema-from"),
+        ((), "either --schema or --schema-from"),
         (("--schema", "id INT", "--option", "bucket"), "'bucket' is not of the form KEY=VALUE"),
         (("--schema", "id INT", "--option", "a=1", "--option", "a=2"), "sets 'a' twice"),
         (("--schema", "id INT", "--primary-key", "id,"), "empty name"),

@@ -45,7 +45,7 @@ def test_status_shows_how_far_it_is_and_why_it_stands_still(log_lake: Lake, monk
     assert "publisher host 1" in shown.out
     assert shown.err.splitlines() == [
         "shop.orders: the topic was cut",
-        "shop.orders: Nobody publishes it: start a publisher (lakelog publisher run).",
+        "shop.orders: No publisher serves it: start one (lakelog publisher run).",
     ]
     (document, *_) = json.loads(log_lake.run("log", "status", "shop.orders", "-o", "json").out)
     assert document["published_snapshot_id"] == 7
@@ -69,7 +69,7 @@ def test_where_counting_stopped_there_may_be_more(log_lake: Lake, monkeypatch: p
     assert document.keys().isdisjoint({"behind", "rows"})
     monkeypatch.setattr("lakelog.cli.commands.log.verify_log", lambda *_: FINE)
     reported = log_lake.run("log", "verify", "shop.orders").err
-    assert "Not published when this began: at least 1,000 snapshots" in reported
+    assert "Not published when the check began: at least 1,000 snapshots" in reported
     # As many as were counted, and none behind them.
     show(log_lake, monkeypatch, replace(further, is_further=False))
     assert "1,000+" not in log_lake.run("log", "status", width=200).out
@@ -100,7 +100,7 @@ def test_verify_ends_with_a_code(
     assert shown.code == code
     assert reported in shown.err
     assert "Records read" in shown.out
-    assert "Not published when this began: 2 snapshots" in shown.err
+    assert "Not published when the check began: 2 snapshots" in shown.err
     document = json.loads(log_lake.run("log", "verify", "shop.orders", "-o", "json").out)
     assert (document["is_fine"], document["lost"]) == (code == 0, found.lost)
 

@@ -20,7 +20,7 @@ from lakelog.format.jobs.queue import JobQueue
         (
             [JobQueue("compact", 0, 1, 0, 2, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
             "compact: 1 resting, 2 failed; expire: 1 due for 1 min. "
-            "Nothing does them: does a compactor run (lakelog compactor run)?",
+            "None is running. Is there a compactor (lakelog compactor run)?",
         ),
         (
             [JobQueue("compact", 0, 0, 1, 0, 0), JobQueue("expire", 1, 0, 0, 0, 60_000)],
@@ -42,7 +42,7 @@ def log(table: str, behind: int = 0, behind_ms: int = 0, problem: str | None = N
         ([], "none"),
         ([log("a.a"), log("a.b")], "2, all published"),
         ([log("a.a", 9, 1000), log("a.b", 2, 4000)], "2, a.b 2 snapshots behind for 4 s"),
-        ([log("a.a", 9, 9000), log("a.b", 1, 10, "Nobody publishes it.")], "2; a.b: Nobody publishes it."),
+        ([log("a.a", 9, 9000), log("a.b", 1, 10, "No publisher serves it.")], "2; a.b: No publisher serves it."),
     ],
 )
 def test_logs(logs: list[dict[str, Any]], words: str) -> None:

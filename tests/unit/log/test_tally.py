@@ -109,7 +109,7 @@ def test_rows_in_another_order() -> None:
     for at_once in (1, 100):
         found = count([(0, 0, 1, 1), (0, 1, 1, 0), *ALL[2:]], at_once=at_once)
         assert (found.disordered, found.duplicates, found.lost) == (1, 0, 0)
-        assert found.examples == ("partition 0 offset 1 comes behind a later row",)
+        assert found.examples == ("partition 0 offset 1 comes after a later row",)
 
 
 def test_records_of_others() -> None:

@@ -122,7 +122,7 @@ def test_tls_without_a_way_to_recognize_callers(tmp_path: Path) -> None:
     for name in ("cert", "key"):
         (tmp_path / name).write_text("-----BEGIN X-----")
     tls = ["--tls-cert", str(tmp_path / "cert"), "--tls-key", str(tmp_path / "key")]
-    with pytest.raises(StartupFailure, match="Nobody could be recognized"):
+    with pytest.raises(StartupFailure, match="No caller could be recognized"):
         parse_command([*DEV[:-1], *tls], {})
     (tmp_path / "tokens").write_text("flights writer cert")
     with pytest.raises(StartupFailure, match="need --tls-client-ca"):

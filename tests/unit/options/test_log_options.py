@@ -63,16 +63,16 @@ def test_possible(options: dict[str, str], keyed: bool) -> None:
         ({**LOG, "log.retention": "10 ms"}, True, ["at least '1 s'"]),
         ({**LOG, "log.max-record-size": "100 b"}, True, ["from 1 kb to 64 mb"]),
         ({**LOG, "log.content": "changelog"}, True, ["'changelog-producer' = 'lookup'"]),
-        ({**LOG, "log.content": "changelog", "changelog-producer": "input"}, True, ["= 'lookup' only"]),
+        ({**LOG, "log.content": "changelog", "changelog-producer": "input"}, True, ["= 'lookup' finds"]),
         (
             {**LOG, "log.content": "changelog", "changelog-producer": "lookup", "log.consistency": "eventual"},
             True,
-            ["'log.consistency' = 'eventual'", "nothing can be sent before"],
+            ["'log.consistency' = 'eventual'", "none can be sent before"],
         ),
         (
             {**LOG, "merge-engine": "first-row", "streaming-read-mode": "log"},
             True,
-            ["'first-row'", "come from the files"],
+            ["'first-row'", "read the files"],
         ),
         ({**LOG, "log.changelog-mode": "upsert"}, False, ["no primary key", "no key by which"]),
         ({**LOG, "log.key.format": "json"}, False, ["its records have no key"]),
@@ -134,7 +134,7 @@ def test_credentials_are_whole(missing: str) -> None:
         ("kafka.enable.idempotence", "exactly once"),
         ("kafka.message.max.bytes", "'log.max-record-size'"),
         ("kafka.group.id", "positions are kept by lakelog"),
-        ("kafka.socket.nagle.disable", "only those that the page on options lists"),
+        ("kafka.socket.nagle.disable", "only the Kafka settings that the page on options lists"),
         ("log.scan.remove-normalize", "'scan.mode'"),
     ],
 )

@@ -267,7 +267,7 @@ def test_what_may_change() -> None:
 @pytest.mark.parametrize(
     ("set_options", "unset", "parts"),
     [
-        ({"bucket": "8"}, [], ["'bucket' cannot change", "buckets counted by it"]),
+        ({"bucket": "8"}, [], ["'bucket' cannot change", "buckets by this number"]),
         ({}, ["bucket"], ["'bucket' cannot change"]),
         ({"sequence.field": "b"}, [], ["'sequence.field' cannot change"]),
         ({"rowkind.field": "b"}, [], ["'rowkind.field' cannot change"]),

@@ -56,7 +56,7 @@ def test_read_options() -> None:
         ({"incremental-between-scan-mode": "delta"}, ["no effect without 'incremental-between'"]),
         ({"incremental-between": "1,2", "incremental-between-scan-mode": "difff"}, ["'difff' is not possible"]),
         ({"scan.snapshot-id": "0"}, ["from 1 to"]),
-        ({"scan.timestamp-millis": "soon"}, ["2024-05-01T12:00:00Z: 'soon' is no timestamp", "zone behind it."]),
+        ({"scan.timestamp-millis": "soon"}, ["2024-05-01T12:00:00Z: 'soon' is no timestamp", "zone after it."]),
         (
             {"scan.mode": "latest"},
             ["It is an option of subscriptions: give it to subscribe(), or in Spark to readStream"],

@@ -28,7 +28,10 @@ def check(options: dict[str, str], *, keyed: bool = True) -> None:
             r"below 'snapshot\.num-retained\.min' = '5' so that .* Give at least 5",
         ),
         ({"snapshot.num-retained.min": "0"}, r"'snapshot\.num-retained\.min' = '0'"),
-        ({"snapshot.expire.limit": "5"}, r"'snapshot\.expire\.limit' is not in this version: what expires goes by"),
+        (
+            {"snapshot.expire.limit": "5"},
+            r"'snapshot\.expire\.limit' is not in this version: what expires is decided by",
+        ),
         ({"changelog.time-retained": "1 d"}, r"no effect without a 'changelog-producer'"),
         (
             {"changelog-producer": "lookup", "changelog.num-retained.max": "3"},

@@ -164,8 +164,8 @@ def test_inserts() -> None:
         ("SHOW DATABASES; SHOW TABLES", 17, ["one statement at a time"]),
         ("DROP TABLE a.b.c", 15, ["two parts"]),
         ("ALTER TABLE t ADD COLUMN a INT", 15, ["Only options", "SET"]),
-        ("ALTER TABLE t SET (a = 'b')", 20, ["key of an option stands in single quotes"]),
-        ("ALTER TABLE t SET ('a' = 4)", 26, ["value of an option stands in single quotes"]),
+        ("ALTER TABLE t SET (a = 'b')", 20, ["key of an option is written in single quotes"]),
+        ("ALTER TABLE t SET ('a' = 4)", 26, ["value of an option is written in single quotes"]),
         ("ALTER TABLE t SET ('a' = 'b', 'a' = 'c')", 31, ["'a' is given twice"]),
         ("DESCRIBE EXTENDED t", 10, ["leave this word out"]),
         ("DELETE FROM t WHERE id = 1", 1, ["table.delete(keys)"]),
@@ -174,15 +174,15 @@ def test_inserts() -> None:
         ("TRUNCATE TABLE t", 1, ["table.overwrite"]),
         ("CALL compact('t')", 13, ["Procedures are in the schema sys", "CALL sys.compact(table =>"]),
         ("CALL system.compact('t')", 6, ["not in 'system'"]),
-        ("CALL sys.compact", 17, ["stands in parentheses"]),
+        ("CALL sys.compact", 17, ["written in parentheses"]),
         ("CALL sys.compact(table => 't' 'u')", 31, ["separated by commas"]),
-        ("CALL sys.compact(table => 't', 'u')", 32, ["all have names"]),
+        ("CALL sys.compact(table => 't', 'u')", 32, ["all need names"]),
         ("CALL sys.compact('t') AND MORE", 23, ["CALL ends here"]),
         ("FROBNICATE", 1, ["no such statement", "SELECT"]),
         ("CREATE TABLE t", 15, ["Columns in parentheses are expected", "AS SELECT"]),
         ("CREATE TABLE t LIKE u", 16, ["SHOW CREATE TABLE"]),
         ("CREATE TABLE t AS VALUES (1)", 19, ["A SELECT is expected"]),
-        ("CREATE TABLE t WITH ('a' = 'b') PRIMARY KEY (a) AS SELECT 1 AS a", 33, ["PRIMARY KEY comes first"]),
+        ("CREATE TABLE t WITH ('a' = 'b') PRIMARY KEY (a) AS SELECT 1 AS a", 33, ["PRIMARY KEY comes before it"]),
         ("CREATE TABLE t (PRIMARY KEY (a))", 33, ["at least one column"]),
         ("CREATE TABLE t ()", 17, ["name of a column"]),
         ("CREATE TABLE t (id)", 19, ["type of column 'id'"]),
@@ -209,7 +209,7 @@ def test_inserts() -> None:
         ("CREATE TABLE t (id INT) COMMENT 'a' COMMENT 'b'", 37, ["there already"]),
         ("CREATE TABLE t (id INT) AS SELECT 1", 25, ["INSERT INTO"]),
         ("INSERT t VALUES (1)", 8, ["INTO or OVERWRITE"]),
-        ("INSERT INTO t VALUES 1", 22, ["stands in parentheses"]),
+        ("INSERT INTO t VALUES 1", 22, ["is written in parentheses"]),
         ("INSERT INTO t VALUES (1", 24, ["')' is expected"]),
         ("INSERT OVERWRITE t PARTITION (dt) VALUES (1)", 33, ["has a value"]),
         ("INSERT INTO t SET a = 1", 15, ["VALUES (...)"]),
@@ -233,7 +233,7 @@ def test_a_remedy_needs_no_list_of_statements() -> None:
 
 
 def test_alter_table_if_exists_has_its_reason() -> None:
-    with pytest.raises(InvalidArgument, match=r"which is worth an error\. Leave IF EXISTS out"):
+    with pytest.raises(InvalidArgument, match=r"ALTER TABLE always needs an existing table\. Leave IF EXISTS out"):
         parse_statement("ALTER TABLE IF EXISTS t SET ('a' = 'b')")
 
 

@@ -1,4 +1,4 @@
-"""`lakelog changes`: what some snapshots changed."""
+"""`lakelog changes`: the changes of some snapshots."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S
     example=("lakelog changes shop.orders --after 3 --until 7", "lakelog changes shop.orders --after 3 --output json"),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--after", type=Whole(0), metavar="N", help="After snapshot N.  [default: all that is kept]")
-@click.option("--until", type=Whole(0), metavar="N", help="Up to and with snapshot N.  [default: the newest]")
+@click.option(
+    "--after", type=Whole(0), metavar="N", help="Only changes after snapshot N.  [default: all that are kept]"
+)
+@click.option(
+    "--until", type=Whole(0), metavar="N", help="Only changes up to and with snapshot N.  [default: the newest]"
+)
 @takes_columns
 @takes_change_condition
-@takes_limit(f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables, else 0]")
+@takes_limit(f"Stop after so many rows; 0: no limit.  [default: {TABLE_LIMIT} in tables, else 0]")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=DEFAULT_TIMEOUT_S,
     show_default=True,
-    help="How long to wait for changelogs that a compactor is to make.",
+    help="How long to wait for changelogs that a compactor still has to make.",
 )
 @takes_raw
 @pass_invocation
@@ -49,10 +53,10 @@ def changes(
     timeout: float,
     raw: bool,
 ) -> None:
-    """Show what some snapshots changed.
+    """Show the changes of some snapshots.
 
-    Rows look as those of `lakelog tail`, which shows what comes: each has its kind and the snapshot that changed it. A
-    warning says which snapshots overwrote rows and show none.
+    Each row has its kind and its snapshot, as in `lakelog tail`, which also waits for new changes. A warning names
+    snapshots that overwrote rows: their changes are not shown.
     """
     table = invocation.catalog.table(name)
     scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw, timeout=timeout)
@@ -62,5 +66,5 @@ def changes(
     output = ChangePrinter(invocation, limit)
     output.print(scan.to_batches())
     if output.row_count == 0:
-        invocation.printer.say(f"{table.name} has no changes here.")
+        invocation.printer.say(f"{table.name} has no changes in this range.")
     output.finish(follow=False)

@@ -13,7 +13,7 @@ from lakelog.cli.output.text import parse_time
 from lakelog.errors import InvalidArgument
 
 TABLE_LIMIT: Final = 20
-"""Rows that people see unless they ask for more; programs get all."""
+"""The rows that people see unless they request more; programs get all."""
 
 
 @click.command(
@@ -26,12 +26,16 @@ TABLE_LIMIT: Final = 20
 )
 @click.argument("name", metavar="DATABASE.TABLE")
 @takes_columns
-@click.option("--filter", "condition", metavar="SQL", help='Only rows for which this is true, as "price < 5".')
-@takes_limit(f"At most so many rows, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
+@click.option(
+    "--filter", "condition", metavar="SQL", help='Only rows that fulfil this condition, for instance "price < 5".'
+)
+@takes_limit(f"Show at most so many rows; 0: all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
 @click.option("--snapshot", type=Whole(1), metavar="N", help="The table as it was at snapshot N.")
-@click.option("--timestamp", metavar="TIME", help="The table as it was then: 2013-07-01T12:00:00Z or milliseconds.")
+@click.option(
+    "--timestamp", metavar="TIME", help="The table as it was at this time: 2013-07-01T12:00:00Z or milliseconds."
+)
 @click.option("--tag", metavar="TAG", help="The table as it was at the snapshot that has this tag.")
-@click.option("--count", is_flag=True, help="Only the number of rows.")
+@click.option("--count", is_flag=True, help="Print only the number of rows.")
 @pass_invocation
 def scan(
     invocation: Invocation,
@@ -56,7 +60,7 @@ def scan(
         raise InvalidArgument("--count counts rows, whatever their columns; leave --columns out.")
     printer = invocation.printer
     shown_limit = limit if limit is not None else (0 if printer.is_json or count else TABLE_LIMIT)
-    # One row more than is shown tells whether there are more.
+    # One row more than the limit shows whether there are more.
     probe = 1 if shown_limit and not count and not printer.is_json else 0
     rows = invocation.catalog.table(name).scan(
         columns=split_names(columns),

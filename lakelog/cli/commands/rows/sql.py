@@ -1,4 +1,4 @@
-"""`lakelog sql`: statements from the command line, files, the standard input or a person."""
+"""`lakelog sql`: statements from the command line, files, the standard input or a prompt."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from lakelog.errors import InvalidArgument, NotFound
         'lakelog sql -e "SELECT * FROM shop.orders VERSION AS OF 3" --output json',
     ),
 )
-@click.option("-e", "--execute", "texts", multiple=True, metavar="SQL", help="Statements to run; may come often.")
+@click.option("-e", "--execute", "texts", multiple=True, metavar="SQL", help="Statements to run; repeatable.")
 @click.option(
     "-f", "--file", "files", multiple=True, metavar="FILE", help="Files of statements, run before those of -e."
 )
-@click.option("-d", "--database", metavar="NAME", help="The database of tables that are named without one.")
-@takes_limit(f"At most so many rows a statement, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
+@click.option("-d", "--database", metavar="NAME", help="The database for table names without one.")
+@takes_limit(f"Show at most so many rows for each statement; 0: all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
 @pass_invocation
 def sql(
     invocation: Invocation, texts: tuple[str, ...], files: tuple[str, ...], database: str | None, limit: int | None
 ) -> None:
     """Run SQL statements.
 
-    Without -e and -f they come from the standard input; on a terminal you are asked for them, with a history. The first
-    one that fails ends the command, except when you type them. With --output json each row is an object on a line of
-    its own, and so is what an INSERT wrote; statements that return nothing print nothing.
+    Without -e and -f they come from the standard input; on a terminal you type them at a prompt with a history. The
+    first statement that fails ends the command, except at the prompt. With --output json, each row is an object on its
+    own line, and so is the result of an INSERT; statements without a result print nothing.
     """
     from lakelog.cli.commands.rows.sql_prompt import Prompt
     from lakelog.sql import SqlSession
@@ -60,7 +60,7 @@ def _statements(scripts: Iterable[str]) -> Iterator[str]:
     for script in scripts:
         statements, rest = split_statements(script)
         yield from statements
-        # The last one needs no semicolon; one that is not closed is told so when it is read.
+        # The last statement needs no semicolon; the parser reports one that is not closed.
         if rest.strip():
             yield rest
 

@@ -1,4 +1,4 @@
-"""Asking a person for SQL statements."""
+"""The prompt for SQL statements."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Ctrl-C drops what is typed, Ctrl-D or exit leaves."""
 
 
 class Prompt:
-    """Reads statements from the terminal until it is left.
+    """Reads statements from the terminal until the user leaves it.
 
     Args:
-        invocation: Whose printer and settings are used.
-        runner: Runs them.
+        invocation: Has the printer and the settings.
+        runner: Runs the statements.
     """
 
     def __init__(self, invocation: Invocation, runner: StatementRunner) -> None:
@@ -48,7 +48,7 @@ class Prompt:
         self._runner = runner
 
     def run(self) -> None:
-        """Asks, runs and shows errors; returns when the person leaves."""
+        """Prompts, runs statements and shows errors; returns when the user leaves."""
         printer = self._invocation.printer
         where = f"lakelog {lakelog.__version__} at {self._invocation.target}"
         printer.note(f"{where}. A semicolon ends a statement, help shows some, Ctrl-D leaves.")
@@ -89,7 +89,7 @@ class Prompt:
 
 @contextlib.contextmanager
 def _history() -> Iterator[None]:
-    """Line editing with the lines of earlier calls; a history that cannot be kept is no reason to fail."""
+    """Line editing with the lines of earlier calls; a failure to store the history is no error."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     file = state / "lakelog" / "sql_history"
     readline.set_history_length(_HISTORY_LENGTH)
@@ -100,6 +100,6 @@ def _history() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Made before it is filled, so that others never read what was typed.
+            # Created before it is filled, so that other users never read it.
             file.touch(mode=0o600)
             readline.write_history_file(file)

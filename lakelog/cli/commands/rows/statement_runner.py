@@ -1,4 +1,4 @@
-"""Running SQL statements and printing what comes of them."""
+"""Runs SQL statements and prints their results."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from lakelog.sql import SqlSession
 
 TABLE_LIMIT: Final = 1000
-"""Rows of one statement that people see unless they ask for more."""
+"""The rows of one statement that people see unless they request more."""
 
 
 class StatementRunner:
-    """Runs statements one after the other and prints what comes of them.
+    """Runs statements one after the other and prints their results.
 
     Args:
-        invocation: Whose printer is used.
-        session: Remembers the current database.
-        limit: At most so many rows a statement, 0 for all; None: the default of the output.
+        invocation: Has the printer.
+        session: Keeps the current database.
+        limit: The most rows for each statement, 0 for all; None: the default of the output.
     """
 
     def __init__(self, invocation: Invocation, session: SqlSession, limit: int | None) -> None:
@@ -36,7 +36,7 @@ class StatementRunner:
         self._limit = default if limit is None else limit
 
     def run(self, text: str) -> None:
-        """Runs one statement; rows are printed while they are read. Raises what the session does."""
+        """Runs one statement; prints rows while it reads them. Raises the session's errors."""
         from lakelog.sql import parse_statement
         from lakelog.sql.query.duckdb_query import run_query
         from lakelog.sql.statements import Query, ShowCreateTable
@@ -63,14 +63,14 @@ class StatementRunner:
             printer.note(f"{rows}{time.monotonic() - began_s:.2f} s")
 
     def _print_script(self, statement: str) -> None:
-        """Prints a statement as it is typed, so that it can be kept in a file for `lakelog sql -f`."""
+        """Prints a statement in a form that `lakelog sql -f` reads from a file."""
         printer = self._invocation.printer
         if printer.is_terminal:
             statement = "\n".join(clean_text(line) for line in statement.split("\n"))
         printer.raw(statement + ";\n")
 
     def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Prints rows and counts those that were printed."""
+        """Prints rows and returns how many."""
         if not self._invocation.printer.is_json:
             return print_table(self._invocation, batches, self._limit, empty="No rows.")
         row_count = 0

@@ -1,4 +1,4 @@
-"""Where SQL statements end: a script or typed lines apart at their semicolons. Pure."""
+"""Splits a script or typed lines into SQL statements at their semicolons. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PIECE: Final = re.compile(
 
 
 def split_statements(text: str) -> tuple[list[str], str]:
-    """Splits at semicolons outside of texts, quoted names and comments.
+    """Splits at semicolons, except in texts, quoted names and comments.
 
     Args:
         text: Any number of statements.
 
     Returns:
-        The statements that end with a semicolon, without it and without empty ones; and what stands behind the last
-        semicolon, empty where that is nothing but space and comments.
+        The statements that end with a semicolon, without it and without empty ones; and the text after the last
+        semicolon, empty if that is only space and comments.
     """
     statements: list[str] = []
     begin, says_something = 0, False
@@ -34,7 +34,7 @@ def split_statements(text: str) -> tuple[list[str], str]:
                 statements.append(text[begin : piece.start()].strip())
             begin, says_something = piece.end(), False
         elif piece.lastgroup == "open":
-            # A text, name or comment that is not closed takes in all the rest.
+            # A text, name or comment that is not closed contains all the rest.
             return statements, text[begin:]
         elif piece.lastgroup not in ("comment", "space"):
             says_something = True

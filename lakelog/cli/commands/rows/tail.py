@@ -1,4 +1,4 @@
-"""`lakelog tail`: the changes of a table as they were written, and those to come."""
+"""`lakelog tail`: the changes of a table so far, and new ones as they come."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from lakelog.reads.streams.subscription import Subscription
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 
 TABLE_LIMIT: Final = 100
-"""Rows that people see without `--follow` unless they ask for more."""
+"""The rows that people see without `--follow` unless they request more."""
 
 _CAUGHT_UP_S: Final = 0.2
-"""How long nothing comes before it is looked whether all is shown."""
+"""After so long without a row, the command checks whether all is shown."""
 
 _RETRY_S: Final = 1.0
-"""Between two tries to watch again: a metastore that starts anew is back within seconds."""
+"""The pause between two tries to watch again: a restarted metastore is back within seconds."""
 
 
 @click.command(
@@ -57,17 +57,17 @@ _RETRY_S: Final = 1.0
 @click.option("--until", type=Whole(1), metavar="N", help="End with snapshot N.")
 @takes_columns
 @takes_change_condition
-@takes_limit(f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]")
+@takes_limit(f"Stop after so many rows; 0: no limit.  [default: {TABLE_LIMIT} in tables without --follow, else 0]")
 @takes_raw
 @click.option(
     "--mode",
     metavar="MODE",
-    help="Where to begin, instead of --after: latest-full, latest, from-snapshot, ...; see options.",
+    help="The start, instead of --after: latest-full, latest, from-snapshot, ...; see options.",
 )
 @click.option(
     "-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="An option of subscriptions; repeatable."
 )
-@click.option("--consumer", metavar="ID", help="Keep the position under this name, and go on from it.")
+@click.option("--consumer", metavar="ID", help="Store the position under this name, and go on from it.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
 @pass_invocation
 def tail(
@@ -86,13 +86,13 @@ def tail(
 ) -> None:
     """Show a table's changes.
 
-    Each row has its kind and the snapshot that brought it, 0 before its commit. In a table with a primary key that is
-    +I for a new row, -D for one that went, -U and +U for the old and the new form of one that changed. Snapshots that
-    overwrote rows show none, unless the table's option streaming-read-overwrite is set; a warning says which. With
-    --output json each row is an object on a line of its own.
+    Each row has its kind and its snapshot, 0 before its commit. In a table with a primary key, the kind is +I for a new
+    row, -D for a deleted one, and -U and +U for the old and the new form of a changed one. Snapshots that overwrote
+    rows show none, unless the table's option streaming-read-overwrite is set; a warning names them. With --output json,
+    each row is an object on its own line.
 
-    Several tables begin with the rows there are, unless --mode says otherwise, and what was committed to them together
-    is shown together; each row then names its table.
+    Several tables begin with their present rows, unless --mode says otherwise. Changes that were committed together are
+    shown together, and each row names its table.
     """
     options = parse_options(settings, "--option")
     bounds = [name for name, value in (("--after", after), ("--until", until)) if value is not None]
@@ -108,7 +108,7 @@ def tail(
     if len(names) > 1 and (columns is not None or condition is not None):
         raise InvalidArgument("--columns and --filter are of one table, and there are several. Leave them out.")
     if after is not None and until is not None and until <= after:
-        raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
+        raise InvalidArgument(f"--until {until} is not after --after {after}; there is nothing between them.")
     info, *others = (invocation.metastore.get_table(parse_table_name(each)) for each in names)
     latest = info.latest_snapshot_id
     begin = max(latest - 1, 0) if after is None else after
@@ -133,7 +133,7 @@ def tail(
             last = {str(each.name): each.latest_snapshot_id for each in (info, *others)}
 
             def check_waiting() -> None:
-                # Rows as they were written wait for no compactor.
+                # Rows as they were written need no compactor.
                 for each in () if raw else (info, *others):
                     check_reached(invocation.metastore, each, each.latest_snapshot_id)
 
@@ -145,7 +145,7 @@ def tail(
     ends = _follow(invocation, info, begin, until, complete=not raw) if follow else iter([until or latest])
     table = invocation.catalog.table(names[0])
     if begin > latest and not follow:
-        # Nothing is there to show yet, and nobody waits for it: the SDK says so.
+        # No snapshot exists yet, and the command does not wait for one: the SDK raises the error.
         table.changes(after=begin)
     for end in ends:
         if end > begin:
@@ -161,7 +161,7 @@ def tail(
 
 def _say_nothing_came(invocation: Invocation, tables: Sequence[TableInfo]) -> None:
     for table in tables:
-        what = "has no changes here" if table.latest_snapshot_id else "has no snapshots yet"
+        what = "has no changes in this range" if table.latest_snapshot_id else "has no snapshots yet"
         invocation.printer.say(f"{table.name} {what}.")
 
 
@@ -175,7 +175,7 @@ def _print_stream(
 ) -> None:
     """Prints a subscription, up to and with the snapshots `last` of its tables; None: until it ends or Ctrl-C.
 
-    Where nothing has come for long it is asked whether snapshots wait for a compactor, which raises then.
+    After a time without rows it checks whether snapshots wait for a compactor, and raises then.
     """
     last_answer_s = time.monotonic()
     while True:
@@ -200,7 +200,7 @@ def _print_stream(
 
 
 def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | None, *, complete: bool) -> Iterator[int]:
-    """Ids of the newest snapshot known, each time there is a newer one; survives a metastore that goes and returns.
+    """Ids of the newest snapshot, each time there is a newer one; goes on after the metastore was away.
 
     Raises:
         NotFound: The table was dropped.
@@ -223,7 +223,7 @@ def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | No
                     if until is not None and event.snapshots and event.snapshots[-1].snapshot_id >= until:
                         return
         except Unavailable:
-            # Nothing is lost: the watch goes on behind the last snapshot that was shown.
+            # Nothing is lost: the watch goes on after the last snapshot that was shown.
             if not away:
                 invocation.printer.note("The metastore is away; waiting for it.")
                 away = True

@@ -1,4 +1,4 @@
-"""`lakelog table check`: a table's files against what it refers to."""
+"""`lakelog table check`: compares a table's files with those that it refers to."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ _BROKEN: Final = (
     default="1 d",
     show_default=True,
     metavar="TIME",
-    help="Give up attempts that have been open for so long, as 12 h; delete files of unknown origin that are so old.",
+    help="Abort attempts that have been open for this long, for instance 12 h; delete files of unknown origin that are "
+    "this old.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Repair without asking.")
 @pass_invocation
 def check(invocation: Invocation, name: str, repair: bool, older_than: int, yes: bool) -> None:
-    """Compare a table's files with what it refers to.
+    """Compare a table's files with those that it refers to.
 
-    Files that nothing refers to were left by writers that died, by tasks that came too late, or by others. Writers
-    are not disturbed meanwhile. When files are missing, or have another size than was committed, the command ends with
-    the exit code 1.
+    Files without a reference come from writers that died, from tasks that came too late, or from other programs.
+    Writers can go on meanwhile. If files are missing, or have another size than was committed, the exit code is 1.
     """
     table = invocation.catalog.table(name)
     if repair:
@@ -101,7 +101,7 @@ def _show(printer: Printer, found: FileCheck, *, repaired: bool) -> None:
 
 
 def _to_record(found: FileCheck) -> dict[str, Any]:
-    """A check as JSON has it. Pure."""
+    """A check's result for JSON. Pure."""
     record = asdict(found)
     record["bytes"] = record.pop("size_bytes")
     record["orphans"] = [

@@ -1,4 +1,4 @@
-"""`lakelog table compact`: have compactors put a table's files together, and wait for them."""
+"""`lakelog table compact`: requests compactions of tables, and waits for them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _COLUMNS: Final = (
 )
 
 _REPORT_EVERY_S: Final = 1.0
-"""A table of many small buckets is not to flood the terminal."""
+"""Limits the lines for a table with many small buckets."""
 
 
 @click.command(
@@ -59,13 +59,13 @@ _REPORT_EVERY_S: Final = 1.0
 )
 @click.argument("name", metavar="DATABASE[.TABLE]")
 @click.option("--full", is_flag=True, help="Compact each bucket as a whole, not only what is due or newly written.")
-@click.option("--where", metavar="SQL", help="Only partitions for which this is true; it uses partition columns only.")
+@click.option("--where", metavar="SQL", help="Only partitions that fulfil this condition on partition columns.")
 @click.option(
     "--partition",
     "partitions",
     multiple=True,
     metavar="COLUMN=VALUE[,...]",
-    help="Only this partition; some of its columns are enough. May come often.",
+    help="Only this partition; some of its columns are enough. Repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and why.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
@@ -75,7 +75,7 @@ _REPORT_EVERY_S: Final = 1.0
     default=int(DEFAULT_TIMEOUT_S),
     metavar="SECONDS",
     show_default=True,
-    help="How long to wait while nothing goes on.",
+    help="How long to wait without any progress.",
 )
 @pass_invocation
 def compact(
@@ -88,10 +88,10 @@ def compact(
     no_wait: bool,
     timeout: int,
 ) -> None:
-    """Have a table's files, or those of all tables of a database, put together.
+    """Compact the files of a table, or of all tables of a database.
 
-    Compactors do it (lakelog compactor run), one job a bucket, and what reads show never changes. Without --full
-    what is due is compacted, and where nothing is, what was written since the last time. After Ctrl-C it goes on.
+    Compactors do it (lakelog compactor run), one job for each bucket; the rows that reads return do not change. Without
+    --full it compacts the buckets that need it, or, if none does, those with new files. After Ctrl-C the work goes on.
     """
     infos = _find_tables(invocation, name)
     chosen = _read_partitions(partitions)
@@ -114,14 +114,14 @@ def compact(
         clock = invocation.catalog.context.clock
         progress = _Progress(printer, clock)
         results = watch_compactions(metastore, requested, timeout_s=timeout, clock=clock, report=progress.report)
-    # What was done is told also where not all was.
+    # Finished jobs are reported even if others did not finish.
     _show(printer, results, all_of_them=False)
     if not no_wait:
         check_ends(metastore, results, timeout)
 
 
 class _Progress:
-    """Tells people how far it is, now and then."""
+    """Shows people the progress, now and then."""
 
     def __init__(self, printer: Printer, clock: Clock) -> None:
         self._printer = printer
@@ -130,7 +130,7 @@ class _Progress:
         self._reported_at_s = clock.monotonic_s()
 
     def report(self, progress: CompactionProgress) -> None:
-        """Tells what is new, at most once a second."""
+        """Shows what is new, at most once a second."""
         now_s = self._clock.monotonic_s()
         found = (progress.ended, progress.running)
         if found == self._reported or now_s - self._reported_at_s < _REPORT_EVERY_S:

@@ -1,4 +1,4 @@
-"""`lakelog table restore` and `lakelog table list --dropped`: dropped tables, for as long as they are kept."""
+"""`lakelog table restore` and `lakelog table list --dropped`: dropped tables, as long as they can be restored."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ _COLUMNS: Final = (
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--uuid", metavar="UUID", help="Which one, where several of the name were dropped; else the last one.")
-@click.option("--as", "as_name", metavar="DATABASE.TABLE", help="What to call it; else as before.")
+@click.option(
+    "--uuid", metavar="UUID", help="The table's uuid, if several of this name were dropped.  [default: the last one]"
+)
+@click.option("--as", "as_name", metavar="DATABASE.TABLE", help="Its new name.  [default: the old one]")
 @pass_invocation
 def restore(invocation: Invocation, name: str, uuid: str | None, as_name: str | None) -> None:
-    """Have a dropped table back, with all its snapshots.
+    """Restore a dropped table, with all its snapshots.
 
-    Its options, consumers and the progress of its writers come back, too. It can be had until its time is over, which
-    lakelog table list --dropped shows; then compactors delete its files.
+    Its options, consumers and the progress of its writers come back, too. `lakelog table list --dropped` shows until
+    when it can be restored; then compactors delete its files.
     """
     restored = restore_table(invocation.metastore, name, uuid, as_name)
     table = restored.table
@@ -72,4 +74,4 @@ def list_dropped(invocation: Invocation, database: str | None) -> None:
         for each in invocation.metastore.list_dropped_tables(database or "")
     ]
     where = f" of database {database}" if database else ""
-    invocation.printer.records(_COLUMNS, records, empty=f"No dropped tables{where} are kept.")
+    invocation.printer.records(_COLUMNS, records, empty=f"No dropped table{where} can be restored.")

@@ -1,4 +1,4 @@
-"""`lakelog table expire`: let snapshots expire that are not needed any more."""
+"""`lakelog table expire`: expires snapshots that are no longer needed."""
 
 from __future__ import annotations
 
@@ -37,14 +37,18 @@ _FACTS = (
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--older-than", metavar="TIME", help="What was replaced by then expires, as 2024-05-01T12:00:00Z.")
+@click.option(
+    "--older-than",
+    metavar="TIME",
+    help="Expire snapshots that were replaced by this time, for instance 2024-05-01T12:00:00Z.",
+)
 @click.option("--retain-last", type=Whole(1, MAX_RETAINED), metavar="N", help="Keep the newest N snapshots.")
 @click.option("--dry-run", is_flag=True, help="Only say what would expire, and what needs the rest.")
 @pass_invocation
 def expire(invocation: Invocation, name: str, older_than: str | None, retain_last: int | None, dry_run: bool) -> None:
-    """Let snapshots expire now; by themselves they do as the table's options say.
+    """Expire snapshots now; normally they expire by themselves, as the table's options say.
 
-    What consumers, readers, changelogs to be made and tags need stays. Compactors delete the files afterwards.
+    Snapshots that consumers, readers, pending changelogs and tags need stay. Compactors delete the files afterwards.
     """
     info = invocation.metastore.get_table(parse_table_name(name))
     older_than_ms = None if older_than is None else parse_time(older_than)

@@ -1,4 +1,4 @@
-"""`lakelog table expire-partitions`: remove the partitions of a table that are old enough."""
+"""`lakelog table expire-partitions`: removes a table's old partitions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _COLUMNS: Final = (
 def expire_partitions(invocation: Invocation, name: str, dry_run: bool) -> None:
     """Remove the partitions that are older than partition.expiration-time.
 
-    Compactors do it by themselves, every partition.expiration-check-interval. Earlier snapshots still have what is
-    removed. Partitions whose time cannot be read stay.
+    Compactors do this by themselves, every partition.expiration-check-interval. Earlier snapshots still contain the
+    removed partitions. Partitions whose time cannot be read stay.
     """
     result = invocation.catalog.table(name).expire_partitions(dry_run)
     printer = invocation.printer

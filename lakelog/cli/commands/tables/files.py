@@ -15,7 +15,7 @@ from lakelog.cli.output.text import format_bytes, format_count, plural
 
 
 def _format_values(values: Any) -> str:
-    """Values of partition columns or of a key, `dt=2013-01-01, id=5`; … where a bound is not known."""
+    """Values of partition columns or of a key, `dt=2013-01-01, id=5`; … for an unknown bound."""
     if values is None:
         return ""
     if isinstance(values, dict):
@@ -42,14 +42,14 @@ _COLUMNS: Final = (
 
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--snapshot", type=Whole(1), metavar="N", help="Those of snapshot N.  [default: the newest]")
+@click.option("--snapshot", type=Whole(1), metavar="N", help="The files of snapshot N.  [default: the newest]")
 @pass_invocation
 def files(invocation: Invocation, name: str, snapshot: int | None) -> None:
-    """List the data files that a read looks at."""
+    """List the data files that a read needs."""
     found = invocation.catalog.table(name).files(snapshot_id=snapshot)
-    # Not by splitlines(), which also breaks lines at characters that stand in values as they are, as U+2028.
+    # Not with splitlines(), which also splits at characters that values may contain, such as U+2028.
     records = [json.loads(line) for batch in found.to_batches() for line in to_json_lines(batch).split("\n") if line]
-    # Columns that say nothing about this table, as partitions or keys it has not, only take room.
+    # Leaves out columns without a meaning for this table, such as partitions or keys that it does not have.
     shown = [c for c in _COLUMNS if any(c.format(record[c.key]) for record in records)]
     invocation.printer.records(shown, records, empty=f"{name} has no data files; the first write makes some.")
     if records:

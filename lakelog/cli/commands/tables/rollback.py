@@ -1,4 +1,4 @@
-"""`lakelog table rollback`: an earlier state becomes the state again."""
+"""`lakelog table rollback`: restores the rows of an earlier snapshot."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakelog.sdk.tables.table import Table
     example=("lakelog table rollback shop.orders --to 7", "lakelog table rollback shop.orders --to release-1"),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--to", "state", required=True, metavar="N|TAG", help="A snapshot that is kept, or its tag.")
+@click.option("--to", "state", required=True, metavar="N|TAG", help="A snapshot that is kept, or a tag.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--if-snapshot", type=Whole(0), metavar="N", help="Refuse if the table has changed since snapshot N.")
 @pass_invocation
 def rollback(invocation: Invocation, name: str, state: str, dry_run: bool, if_snapshot: int | None) -> None:
-    """Make the rows of an earlier snapshot the rows again.
+    """Restore the rows of an earlier snapshot.
 
-    That is one more snapshot: nothing is lost, and it can be rolled back as well.
+    This makes a new snapshot: nothing is lost, and the rollback can be rolled back as well.
     """
     table = invocation.catalog.table(name)
     wanted = int(state) if state.isascii() and state.isdigit() else state
@@ -33,19 +33,19 @@ def rollback(invocation: Invocation, name: str, state: str, dry_run: bool, if_sn
     if result.snapshot_id is None:
         sentence = f"{table.name} has the state of {state} already; nothing was changed."
     else:
-        sentence = f"{table.name} is as it was at {state} again, by snapshot {result.snapshot_id}."
+        sentence = f"{table.name} has the rows of {state} again, with snapshot {result.snapshot_id}."
     invocation.printer.done(sentence, {"table": table.name, "to": state, "snapshot_id": result.snapshot_id})
 
 
 def _announce(invocation: Invocation, table: Table, state: int | str) -> None:
-    """Tells what a rollback would do; raises where it could not be done."""
+    """Says what a rollback would do; raises if it could not be done."""
     scan = table.scan(tag=state) if isinstance(state, str) else table.scan(snapshot_id=state)
     latest = table.info.latest_snapshot_id
     before, after = (_count_rows(table, each) for each in (latest, scan.snapshot_id))
     undone = latest - scan.snapshot_id
     sentence = (
-        f"{table.name} would be as it was at snapshot {scan.snapshot_id} again: {plural(undone, 'later snapshot')} "
-        f"would be undone, {format_count(after)} instead of {format_count(before)} stored rows be live."
+        f"{table.name} would have the rows of snapshot {scan.snapshot_id} again: {plural(undone, 'later snapshot')} "
+        f"would be undone, {format_count(after)} instead of {format_count(before)} stored rows would be live."
     )
     record = {"table": table.name, "to": scan.snapshot_id, "undone": undone, "rows_before": before, "rows": after}
     invocation.printer.done(sentence if undone else f"{table.name} is at {state}; nothing would be changed.", record)

@@ -84,12 +84,12 @@ def table() -> None:
     help="Take the columns of a .parquet or .arrow file instead.",
 )
 @click.option(
-    "--primary-key", metavar="COLUMNS", help="Names apart by commas; without it the table is an append table."
+    "--primary-key", metavar="COLUMNS", help="Names separated by commas; without it the table is an append table."
 )
-@click.option("--partition-by", metavar="COLUMNS", help="Names apart by commas.")
-@click.option("-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="A table option; may come often.")
-@click.option("--if-not-exists", is_flag=True, help="It is no error when the table exists.")
-@click.option("--comment", default="", help="A remark for people.")
+@click.option("--partition-by", metavar="COLUMNS", help="Names separated by commas.")
+@click.option("-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="A table option; repeatable.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the table exists already.")
+@click.option("--comment", default="", help="A comment.")
 @pass_invocation
 def create(
     invocation: Invocation,
@@ -104,11 +104,11 @@ def create(
 ) -> None:
     """Make a table."""
     if (schema_text is None) == (schema_from is None):
-        raise InvalidArgument("Give the columns by --schema or by --schema-from, one of them.")
+        raise InvalidArgument("Give the columns by either --schema or --schema-from.")
     schema = parse_columns(schema_text) if schema_text is not None else read_file_schema(str(schema_from))
     keys = split_names(primary_key) or []
     if schema_from is not None:
-        # Files rarely say NOT NULL, which keys must be.
+        # The schemas of files rarely say NOT NULL, which keys must be.
         schema = pa.schema([f.with_nullable(f.nullable and f.name not in keys) for f in schema])
     info, made = invocation.metastore.create_table(
         parse_table_name(name),
@@ -125,7 +125,7 @@ def create(
 
 @table.command("list")
 @click.argument("database", required=False)
-@click.option("--dropped", is_flag=True, help="List those that were dropped and can be restored for a while.")
+@click.option("--dropped", is_flag=True, help="List dropped tables that can still be restored.")
 @pass_invocation
 def list_(invocation: Invocation, database: str | None, dropped: bool) -> None:
     """List the tables of DATABASE, or of all databases."""
@@ -197,7 +197,7 @@ def show_create(invocation: Invocation, name: str) -> None:
 
 @table.group(cls=LakelogGroup)
 def options() -> None:
-    """Change options of a table; docs/options.md lists them."""
+    """Change the options of a table; docs/options.md lists them."""
 
 
 @options.command("set")
@@ -214,13 +214,13 @@ def set_(invocation: Invocation, name: str, settings: tuple[str, ...]) -> None:
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @pass_invocation
 def unset(invocation: Invocation, name: str, keys: tuple[str, ...]) -> None:
-    """Give options their defaults again."""
+    """Reset options to their defaults."""
     _alter(invocation, name, {}, keys)
 
 
 @table.command()
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--if-exists", is_flag=True, help="It is no error when there is no such table.")
+@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def drop(invocation: Invocation, name: str, if_exists: bool, yes: bool) -> None:
@@ -229,7 +229,7 @@ def drop(invocation: Invocation, name: str, if_exists: bool, yes: bool) -> None:
     confirm(invocation, f"Drop table {parsed}?", yes)
     dropped = invocation.metastore.drop_table(parsed, if_exists=if_exists)
     sentence = (
-        f"Dropped table {parsed}. lakelog table list {parsed.database} --dropped tells until when it can be restored."
+        f"Dropped table {parsed}. lakelog table list {parsed.database} --dropped shows until when it can be restored."
         if dropped
         else f"There is no table {parsed}; nothing was changed."
     )

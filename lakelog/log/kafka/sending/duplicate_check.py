@@ -1,9 +1,9 @@
-"""Whether a producer ever sent anything twice: what its client library says of it (reliability R2).
+"""Whether a producer may have sent anything twice, by its client library's statistics (reliability R2).
 
-The next transaction may begin without a fresh start only where no request of an earlier one can still be under way.
-One unbroken connection keeps requests in order, and each is answered before the next; so a report of librdkafka's
-statistics is asked for that was begun after the last answer, and that knows of no connection ever lost, no request ever
-sent again, and none that timed out. Counts begin with the producer. Whatever is not known counts as doubt.
+The next transaction may begin without a re-initialisation only if no request of an earlier one can still be under way.
+One unbroken connection keeps requests in order, and each is answered before the next. So the check needs a report of
+librdkafka's statistics that was begun after the last answer. The report must count no lost connection, no repeated
+request, and no timed-out one. Counts begin with the producer. Anything unknown counts as a risk.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _COUNTS: Final = ("disconnects", "txretries", "req_timeouts", "txerrs", "rxerrs"
 
 
 def find_duplicate_risk(report: Mapping[str, Any], brokers_before: frozenset[str]) -> str:
-    """Why a report is no evidence, in words; empty: it is. Pure.
+    """Why a report does not exclude a repeated send, in words; empty: it does. Pure.
 
     Args:
         report: librdkafka's statistics.
-        brokers_before: Those that earlier reports had: what one counted that is gone is not known any more.
+        brokers_before: The brokers of earlier reports: if one is gone, its counts are no longer known.
     """
     brokers = report["brokers"]
     gone = brokers_before - brokers.keys()
@@ -43,7 +43,7 @@ def _is_connected(report: Mapping[str, Any]) -> bool:
 
 
 class DuplicateSendCheck:
-    """Keeps what the client library reports of one producer. Callbacks run on another thread than questions."""
+    """Keeps the client library's reports about one producer. Callbacks and questions run on different threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -53,15 +53,15 @@ class DuplicateSendCheck:
         self._error: KafkaError | None = None
 
     def on_statistics(self, report: str) -> None:
-        """Called back by the client library; read only when somebody asks, since counts never fall."""
+        """Called by the client library. The report is parsed only when it is needed, since counts never fall."""
         with self._changed:
             self._report = report
             self._changed.notify_all()
 
     def on_error(self, error: KafkaError) -> None:
-        """Called back by the client library."""
+        """Called by the client library."""
         with self._changed:
-            # That all brokers are down follows each error of the only one, and says less than that did.
+            # "All brokers down" follows each error of a single broker, and says less than that error.
             if self._error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
                 self._error = error
             self._duplicate_risk = self._duplicate_risk or f"the client reported {error.name()}: {error.str()}"
@@ -69,12 +69,12 @@ class DuplicateSendCheck:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """What the client reported last of a broker; says more than a request that timed out."""
+        """The last error of a broker that the client reported; it says more than a timed-out request."""
         with self._changed:
             return self._error
 
     def wait_for_connection(self, timeout_s: float) -> bool:
-        """Waits until a broker is connected, as a report tells; False: none was in time."""
+        """Waits until a report shows a connected broker; False: none was connected in time."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
@@ -84,10 +84,10 @@ class DuplicateSendCheck:
                     return False
 
     def find_duplicate_risk_since(self, moment_ns: int) -> str:
-        """Why the next transaction may not simply begin; empty: it may. Blocks until a report was begun since then.
+        """Why the next transaction needs a re-initialisation; empty: it does not. Blocks for a report begun since then.
 
         Args:
-            moment_ns: Of the monotonic clock.
+            moment_ns: A time of the monotonic clock.
         """
         deadline = time.monotonic() + _WAIT_S
         with self._changed:
@@ -97,8 +97,8 @@ class DuplicateSendCheck:
                     self._report = ""
                     self._duplicate_risk = find_duplicate_risk(report, self._brokers)
                     self._brokers = frozenset(report["brokers"])
-                    # SUBTLE: librdkafka's clock is the monotonic one on Linux. Where it is another, reports seem to
-                    # come from the past or from the future, and count for nothing: each transaction starts afresh.
+                    # SUBTLE: on Linux librdkafka's clock is the monotonic one. Elsewhere reports seem to come from the
+                    # past or the future, and do not count: each transaction then needs a re-initialisation.
                     if not self._duplicate_risk and moment_ns < report["ts"] * 1000 <= time.monotonic_ns():
                         return ""
                 elif not self._changed.wait(deadline - time.monotonic()):

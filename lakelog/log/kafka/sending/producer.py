@@ -1,8 +1,8 @@
 """Publishes in transactions (reliability R1 to R6).
 
-1. Nothing is taken for done but what the broker has answered.
-2. Whatever leaves a doubt ends the client: only `start` leads on, which fences it and reads the position behind that.
-3. The client library's own way to try again inside a transaction is trusted only within one unbroken connection
+1. Nothing counts as done until the broker has answered.
+2. Any doubt ends the client. Only `start` goes on: it fences the old client, and reads the position after that.
+3. The client library repeats sends inside a transaction by itself; this is trusted only within one unbroken connection
    (`lakelog.log.kafka.sending.duplicate_check`).
 """
 
@@ -40,18 +40,18 @@ from lakelog.log.records import (
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _POSITION_TIMEOUT_S: Final = 10.0
-"""Behind the last record that was answered. Then a fresh start finds the coordinator by itself; nobody has asked for
-the transaction's end by then."""
+"""The limit after the last answered record. A re-initialisation then finds the coordinator by itself; no end of the
+transaction was requested by then."""
 
 _CONNECTION_S: Final = 0.5
 _REPORTS_S: Final = 2.5 * STATISTICS_INTERVAL_MS / 1000
-"""In which a report comes that was begun behind an answer."""
+"""The time within which a report arrives that was begun after an answer."""
 
 _MARKERS_NS: Final = 50_000_000
-"""So long after its end the markers of a transaction are surely written, if the broker answers at all."""
+"""The time after a transaction's end within which its markers are surely written, if the broker answers at all."""
 
 _INIT_TIMEOUT_S: Final = 60.0
-"""A transaction that somebody left open is ended first, which takes as long as its partitions' leaders do."""
+"""An open transaction of an earlier producer is ended first; that takes as long as the leaders of its partitions."""
 
 
 class KafkaProducer(LogProducer):
@@ -86,21 +86,20 @@ class KafkaProducer(LogProducer):
         try:
             self._connect(client, duplicate_check)
             self._init_transactions(client)
-            # SUBTLE: only now. A position read before could be that of a producer which went on until it was fenced.
+            # SUBTLE: not earlier. The old producer could have moved the position until it was fenced.
             return self._read_position()
         except BaseException:
             self._end_client()
             raise
 
     def _connect(self, client: Producer, duplicate_check: DuplicateSendCheck) -> None:
-        # Without a broker that is connected by now, which the answer does not say yet, the first question for the
-        # coordinator fails, and the next one waits for a timer of 500 ms.
+        # The answer does not say yet whether a broker is connected. If none is, the first request for the coordinator
+        # fails, and the next one waits for a timer of 500 ms.
         deadline = time.monotonic() + _CONNECTION_S
         while True:
             request_partitions(client, self._topic, duplicate_check, self._settings.servers)
-            # SUBTLE: what answered may have been the address that the client began with, of which it lets go once it
-            # knows the brokers; it connects to none of them before it has something to ask (of 20 starts it did so in
-            # one, which then took 1 s).
+            # SUBTLE: the answer may have come from the bootstrap address, which the client drops once it knows the
+            # brokers. It connects to none of them before it has a request (1 of 20 starts did so, and took 1 s).
             if duplicate_check.wait_for_connection(_REPORTS_S) or time.monotonic() > deadline:
                 return
 
@@ -120,7 +119,7 @@ class KafkaProducer(LogProducer):
             self._positions = make_client(Consumer, to_reader_config(self._settings, self._group))
         positions = self._positions
         try:
-            # Readers of committed records also ask for offsets that no open transaction holds ("require stable").
+            # Readers of committed records also request offsets that no open transaction holds ("require stable").
             offset, metadata = request(lambda: _request_position(positions, self._topic))
         except KafkaException as e:
             doing = f"could not read its position, which the consumer group {self._group} keeps"
@@ -132,11 +131,11 @@ class KafkaProducer(LogProducer):
 
     @property
     def can_go_on(self) -> bool:
-        """Blocks for up to 20 ms behind a transaction, until the evidence is there."""
+        """Blocks for up to 20 ms after a transaction, until a report excludes a repeated send."""
         return not self.find_duplicate_risk()
 
     def find_duplicate_risk(self) -> str:
-        """Why the next transaction needs a fresh start; empty: it does not."""
+        """Why the next transaction needs a re-initialisation; empty: it does not."""
         if self._client is None:
             return "it has not been started"
         if self._in_transaction:
@@ -172,16 +171,16 @@ class KafkaProducer(LogProducer):
         client = self._get_client()
         try:
             if time.monotonic_ns() - self._ended_ns > _MARKERS_NS:
-                # While records are on their way.
+                # Useful while records are on their way.
                 self._send_position(client, position)
                 flush_records(client)
             else:
-                # The records first: adding partitions waits until the last transaction's markers are written, and is
-                # not counted as trying again; adding the position is, and would then be a reason for a fresh start.
+                # The records first. Adding partitions waits until the last transaction's markers are written, and does
+                # not count as a repeat. Adding the position does, and would be a reason for a re-initialisation.
                 flush_records(client)
                 self._send_position(client, position)
         except KafkaException as e:
-            # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
+            # The end of the transaction was not requested yet, and this client never will.
             raise self._give_up(e, "could not send its records and position") from e
         try:
             retry_until_acknowledged(client.commit_transaction)
@@ -195,12 +194,12 @@ class KafkaProducer(LogProducer):
             raise InternalError("A producer that has started has a reader of positions.")
         mark = TopicPartition(self._topic, 0, position.snapshot_id, metadata=to_metadata(position))
         members = self._positions.consumer_group_metadata()
-        # SUBTLE: the group's coordinator may be a broker that records go to, and its connection the same: where brokers
-        # are slow or hold producers to a quota, the position waits behind all of these.
+        # SUBTLE: the group's coordinator may be a broker that records go to, over the same connection. If brokers are
+        # slow or hold producers to a quota, the position waits after all of these.
         retry_for(lambda: client.send_offsets_to_transaction([mark], members), _POSITION_TIMEOUT_S, lambda: len(client))
 
     def _resolve(self, client: Producer, error: KafkaException) -> LakelogError:
-        """What a commit that failed means; the client ends."""
+        """The meaning of a failed commit; ends the client."""
         cause = get_cause(error)
         doing = "could not commit"
         if cause.code() in FENCED_CODES:
@@ -211,7 +210,7 @@ class KafkaProducer(LogProducer):
             except KafkaException:
                 pass
             else:
-                # The broker has aborted what it would not have if it had committed it.
+                # The broker has aborted it, which it would not have done after a commit.
                 return self._give_up(error, doing)
         self._end_client()
         return OutcomeUnknown(
@@ -221,7 +220,7 @@ class KafkaProducer(LogProducer):
         )
 
     def abort(self) -> None:
-        """Blocks for up to 10 s; then the next fresh start aborts it."""
+        """Blocks for up to 10 s; then the next re-initialisation aborts it."""
         client = self._client
         if client is None or not self._in_transaction:
             return
@@ -247,7 +246,7 @@ class KafkaProducer(LogProducer):
         return self._client
 
     def _give_up(self, error: KafkaException, doing: str) -> LakelogError:
-        """The error for the caller, where it is certain that the open transaction will never be committed."""
+        """The caller's error, when the open transaction will certainly never be committed."""
         if self._client is not None and self._in_transaction and get_cause(error).code() == KafkaError._STATE:
             error = _find_failure(self._client) or error
         translated = self._to_error(error, doing)
@@ -261,8 +260,8 @@ class KafkaProducer(LogProducer):
         poller, self._poller = self._poller, None
         if client is None:
             return
-        # SUBTLE: never its `close`, which would ask for the end of the transaction and wait for what is not sent. What
-        # still waits is never sent; the client itself ends with the last reference to it.
+        # SUBTLE: never its `close`, which would request the end of the transaction and wait for unsent records. Those
+        # are never sent; the client itself ends with the last reference to it.
         client.purge(blocking=False)
         if poller is not None:
             poller.stop()
@@ -282,8 +281,8 @@ class KafkaProducer(LogProducer):
 def _find_failure(client: Producer) -> KafkaException | None:
     """Why the open transaction has failed; None: the client does not know."""
     try:
-        # SUBTLE: while one is open this does nothing but say why there cannot be another. The call that found the
-        # transaction failed knows only that it has.
+        # SUBTLE: while a transaction is open this only reports why there cannot be another. The call that found the
+        # failure knows only that the transaction has failed.
         client.begin_transaction()
     except KafkaException as e:
         return e if get_cause(e).code() != KafkaError._STATE else None
@@ -291,7 +290,7 @@ def _find_failure(client: Producer) -> KafkaException | None:
 
 
 def _find_refusal(positions: Consumer) -> KafkaError | None:
-    """Why brokers do not let us ask who keeps a group: a consumer hears it instead of a record, and no answer ever."""
+    """Why brokers refuse the request for a group's coordinator: a consumer gets it as a record, and nothing else."""
     while (event := positions.poll(0)) is not None:
         error = event.error()
         if error is not None and is_denied(error):

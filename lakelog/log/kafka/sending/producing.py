@@ -1,4 +1,4 @@
-"""Handing records to librdkafka: the one loop over rows that it forces on us."""
+"""Hands records to librdkafka, in the one loop over rows that its API requires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Header = tuple[str, bytes]
 _KINDS: Final[dict[int, Header]] = {kind.value: (KIND_HEADER, kind.text.encode()) for kind in RowKind}
 _QUEUE_PAUSE_S: Final = 0.01
 _CHUNK_ROWS: Final = 16_384
-"""So many rows at a time become Python objects: they are many times as large as in columns."""
+"""So many rows at a time become Python objects, which are many times as large as columns."""
 
 
 def produce_records(
@@ -38,10 +38,10 @@ def produce_records(
 
     Args:
         producer: The client.
-        topic: Its topic.
+        topic: The topic to send to.
         records: At least one.
-        owner: The headers that all of them have.
-        on_each: Called for each record but the last when it stands in the topic, or cannot; None: nobody asks.
+        owner: The headers of all of them.
+        on_each: Called for each record but the last when it is in the topic, or cannot be; None: not needed.
         on_last: Called for the last one.
     """
     produce = producer.produce
@@ -51,7 +51,7 @@ def produce_records(
         chunk = slice(start, min(start + _CHUNK_ROWS, last))
         for key, value, headers in _to_rows(records, chunk, owner):
             try:
-                # By place: names cost a third of the call.
+                # Positional arguments: keywords cost a third of the call.
                 produce(topic, value, key, partition, on_each, None, 0, headers)
             except BufferError:
                 _produce_when_queue_has_space(producer, topic, value, key, partition, headers, on_each)
@@ -60,13 +60,13 @@ def produce_records(
 
 
 def flush_records(producer: Producer, timeout_s: float = math.inf) -> int:
-    """Waits until all records are answered for; how many are not within that time.
+    """Waits until all records are answered; returns how many are not within that time.
 
     Raises:
         KafkaException: The client failed for good.
     """
     deadline = time.monotonic() + timeout_s
-    # The client's own wait looks each 10 ms, where another thread serves the answers.
+    # The client's own wait checks every 10 ms if another thread serves the answers.
     pause_s = 0.001
     while left := call_client(partial(producer.flush, pause_s)):
         if time.monotonic() >= deadline:
@@ -76,7 +76,7 @@ def flush_records(producer: Producer, timeout_s: float = math.inf) -> int:
 
 
 def _to_rows(records: EncodedRecords, chunk: slice, owner: tuple[Header, ...]) -> Iterator[tuple[Any, Any, list[Any]]]:
-    """Key, value and headers of each."""
+    """Key, value and headers of each record."""
     size = chunk.stop - chunk.start
     values = _to_list(records.values[chunk])
     keys = [None] * size if records.keys is None else _to_list(records.keys[chunk])
@@ -96,7 +96,7 @@ def _to_rows(records: EncodedRecords, chunk: slice, owner: tuple[Header, ...]) -
 
 
 def _to_list(column: pa.Array) -> list[Any]:
-    # Through numpy it takes a third of the time of to_pylist.
+    # The way through numpy takes a third of the time of to_pylist.
     objects: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
     return objects.tolist()
 
@@ -115,5 +115,5 @@ def _produce_when_queue_has_space(
             producer.produce(topic, value, key, partition, on_delivery=on_delivery, headers=headers)
             return
         except BufferError:
-            # Room comes as records are answered, or have waited for too long, which the next call then tells.
+            # The queue gets space when records are answered or time out; the next call then reports which.
             call_client(lambda: producer.poll(_QUEUE_PAUSE_S))

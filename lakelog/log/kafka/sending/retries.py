@@ -1,4 +1,4 @@
-"""Calls of the client library that are made until they are answered."""
+"""Repeats calls of the client library until they are answered."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _POLL_S: Final = 0.5
 
 _hanging_lock: Final = threading.Lock()
 _hanging: Final[set[threading.Event]] = set()
-"""Of each call that was given up and has not returned: what it sets when it does."""
+"""For each call that was given up and has not returned: the event that it sets when it returns."""
 
 
 def count_hanging() -> int:
-    """How many calls of this process were given up and have not returned; each keeps a thread and its client."""
+    """The number of this process's calls that were given up and have not returned; each keeps a thread and a client."""
     with _hanging_lock:
         return len(_hanging)
 
 
 def retry_until_acknowledged(call: Callable[[], None]) -> None:
-    """Calls until it is answered (R6): a call that timed out has changed nothing and goes on where it was."""
+    """Calls until there is an answer (R6): a call that timed out has changed nothing, and a repeat continues it."""
     _retry_until(call, threading.Event())
 
 
 def retry_for(call: Callable[[], None], timeout_s: float, count_ahead: Callable[[], int] = lambda: 0) -> None:
-    """As `retry_until_acknowledged`, but for so long, also where the call itself never returns.
+    """As `retry_until_acknowledged`, but for a limited time, even if the call itself never returns.
 
-    SUBTLE: librdkafka (2.16) heeds no timeout where a group's coordinator is asked, and waits for ever for one that has
-    moved to another broker meanwhile. So the call is made on a thread that is left alone then: its client must not be
-    used any more.
+    SUBTLE: librdkafka (2.16) ignores timeouts when it looks for a group's coordinator, and waits for ever if that has
+    moved to another broker meanwhile. So the call runs on a thread that is then abandoned; its client must not be used
+    any more.
 
     Args:
-        call: Any thread may make it.
-        timeout_s: How long nothing may happen.
-        count_ahead: Of what may stand in its way, as records that go by the same connection. While there are fewer and
-            fewer nobody hangs, be brokers as slow as they may.
+        call: The call; any thread may make it.
+        timeout_s: The longest time without progress.
+        count_ahead: The number of things that may delay the call, such as records on the same connection. While it
+            falls, the call does not hang, however slow the brokers are.
 
     Raises:
-        KafkaException: The call failed; `_TIMED_OUT`: it is not answered.
+        KafkaException: The call failed; `_TIMED_OUT`: it has no answer.
     """
     given_up = threading.Event()
     answered = threading.Event()
@@ -64,7 +64,7 @@ def retry_for(call: Callable[[], None], timeout_s: float, count_ahead: Callable[
     fewest, until_s = count_ahead(), time.monotonic() + timeout_s
     while not answered.wait(min(_POLL_S, max(0.0, until_s - time.monotonic()))):
         ahead, now_s = count_ahead(), time.monotonic()
-        # Fewer than ever: what comes and goes all the time is no progress.
+        # Only a new minimum counts: numbers that rise and fall all the time are no progress.
         if ahead < fewest:
             fewest, until_s = ahead, now_s + timeout_s
         elif now_s >= until_s:

@@ -31,7 +31,7 @@ class KafkaUncommittedSender(UncommittedSender):
         self._poller: Poller | None = None
 
     def send(self, records: EncodedRecords, attempt_id: str) -> None:
-        """The first one connects."""
+        """Sends records; the first call connects."""
         if not len(records):
             return
         client = self._connect()
@@ -83,7 +83,7 @@ class KafkaUncommittedSender(UncommittedSender):
         return self._offsets.wait().get(_ALL, {})
 
     def close(self) -> None:
-        """What still waits is not sent any more."""
+        """Closes the sender; records that still wait are not sent."""
         client, self._client = self._client, None
         poller, self._poller = self._poller, None
         if client is None or poller is None:
