@@ -34,7 +34,7 @@ class _Requests:
         self._reports_presence = False
 
     def has_commit(self, data: bytes) -> bool:
-        """Takes the next piece; returns whether a COMMIT ends in it, of anything but a report of a service's presence."""
+        """Takes the next piece; returns whether a COMMIT ends in it, except one of a report of presence."""
         self._rest += data
         found = False
         while True:
