@@ -60,7 +60,10 @@ class _Requests:
             if statement.upper().startswith(b"COMMIT"):
                 is_report, self._reports_presence = self._reports_presence, False
                 return not is_report
-            self._reports_presence = self._reports_presence or _PRESENCE.search(statement) is not None
+            if statement.upper().startswith((b"BEGIN", b"ROLLBACK")):
+                self._reports_presence = False
+            elif _PRESENCE.search(statement):
+                self._reports_presence = True
         return False
 
 

@@ -21,9 +21,6 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
         now_ms = self._clock.now_ms()
         return [lease for lease in self._table(table_id).leases.values() if lease.expires_at_ms > now_ms]
 
-    async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        return self._table(table_id).leases.get(holder)
-
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
         now_ms = self._clock.now_ms()
         table = self._table(table_id)

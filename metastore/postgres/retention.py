@@ -21,8 +21,6 @@ _LEASE_COLUMNS: Final = "holder, snapshot_id, deadline_ms"
 
 _LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_lease WHERE table_id = %s AND deadline_ms > {NOW_MS}"
 
-_FIND_LEASE: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_lease WHERE table_id = %s AND holder = %s"
-
 _CLEAR_LEASES: Final = f"DELETE FROM snapshot_lease WHERE table_id = %s AND deadline_ms <= {NOW_MS}"
 
 _PUT_LEASE: Final = f"""
@@ -162,10 +160,6 @@ class PostgresRetention(RetentionTransaction):
 
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         return [_to_lease(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
-
-    async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        row = await self._session.read_one(_FIND_LEASE, (str(table_id), holder))
-        return None if row is None else _to_lease(row)
 
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
         put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), duration_ms))

@@ -68,10 +68,6 @@ class RetentionTransaction(Protocol):
         """The snapshot leases of readers that have not expired, in any order."""
         ...
 
-    async def find_lease(self, table_id: int, holder: str) -> SnapshotLease | None:
-        """The snapshot lease of a reader, expired or not."""
-        ...
-
     async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Makes or moves a reader's snapshot lease, removes expired ones of others; returns when it expires."""
         ...
