@@ -44,12 +44,12 @@ def open_csv(
 ) -> tuple[list[str], Iterator[SourceRows]]:
     """Reads the records of a CSV file (RFC 4180; empty lines are passed over). Runs on executors.
 
-    A file without any line that is not empty holds no rows: whoever had none to write often leaves such a file.
+    A file without any line that is not empty has no rows: programs that had none to write often leave such a file.
 
     Args:
         stream: UTF-8 text.
         options: How it is written.
-        report: Told of records that are no CSV, or have more or fewer values than the header.
+        report: Called with records that are no CSV, or have more or fewer values than the header.
         types: By column: as what it is read where all records of a block can be, which is much faster than texts.
 
     Returns:
@@ -121,7 +121,7 @@ def _read_block(
     if types:
         table = _parse_typed(block.join(records), names, options, types)
         if table is not None:
-            # Where quotes stand within values there may be more rows than records that quotes tell apart.
+            # Where quotes stand within values there may be more rows than records separated by quotes.
             places = records if len(table) == len(records) else np.repeat(records[:1], len(table))
             yield _rows(block, places, table)
             return
@@ -204,7 +204,7 @@ def _parse_typed(
     except pa.ArrowException:
         return None
     floats = [table.column(name) for name, type_ in columns.items() if pt.is_floating(type_)]
-    # A number beyond the type's range becomes infinite, which nobody wrote.
+    # A number beyond the type's range becomes infinite, which is not what was written.
     return None if any(pc.any(pc.is_inf(column)).as_py() for column in floats) else table
 
 

@@ -45,7 +45,7 @@ def read_json(
         options: How it is written.
         types: By field of the source: as what it is read. What Arrow does not read as such comes as text.
         ignore_unknown: Whether other fields are passed over; else their record is bad.
-        report: Told of records that are no JSON objects, or whose fields do not fit.
+        report: Called with records that are no JSON objects, or whose fields do not fit.
 
     Yields:
         Rows in the order of the file.

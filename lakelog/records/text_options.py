@@ -54,5 +54,5 @@ class TextOptions:
     settings: str | None = "source.options"
 
     def advise(self, name: str, words: str) -> str:
-        """`words` with the full name of an option for their `{}`; nothing where nobody can set it. Pure."""
+        """`words` with the full name of an option for their `{}`; nothing where it cannot be set. Pure."""
         return "" if self.settings is None else words.format(f"{self.settings}.{name}")

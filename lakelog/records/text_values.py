@@ -104,7 +104,7 @@ def _parse_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     named = pc.match_substring_regex(texts, _NO_NUMBER)
     numbers = _without_plus(pc.if_else(named, texts, _only(texts, _NUMBER)))
     values = cast_or_null(numbers, lambda part: part.cast(type_), type_)
-    # A number beyond the type's range becomes infinite, which nobody wrote.
+    # A number beyond the type's range becomes infinite, which is not what was written.
     return pc.if_else(pc.and_(pc.is_inf(values), pc.invert(named)), pa.scalar(None, type_), values)
 
 
@@ -174,7 +174,7 @@ def _parse_time(texts: pa.Array, format_: str, type_: pa.DataType | None) -> pa.
     pattern = _day_pattern(local_format)
     if pattern is None:
         return parsed
-    # SUBTLE: strptime takes 31 February and makes 3 March of it. The day that was written tells.
+    # SUBTLE: strptime takes 31 February and makes 3 March of it, so the day is compared with the written one.
     days = pc.struct_field(pc.extract_regex(local_texts, pattern=pattern), "day")
     same = pc.equal(days.cast(pa.int64()), pc.day(local))
     return pc.if_else(pc.fill_null(same, False), parsed, pa.scalar(None, parsed.type))

@@ -1,1 +1,1 @@
-"""What a pipeline is told to do: its file, read and checked."""
+"""The file that describes a pipeline, read and checked."""

@@ -63,7 +63,7 @@ def read_pipeline(file: Path) -> Pipeline:
     top.finish()
     letters = None if dead_letters is None else to_path(file, dead_letters)
     if isinstance(source, FileSource) and source_section.is_readable and source_section.node("path") is not None:
-        # What is missing has been told, and is no folder.
+        # A missing path was reported already, and is no folder.
         given = {"checkpoint": to_path(file, checkpoint) if checkpoint else None, "dead_letters": letters}
         _check_folders(top, source.path, given)
     top.problems.check()

@@ -144,7 +144,7 @@ class Coercion:
             arrays.append(kinds)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
         for column, mask, wanted, given in why:
-            # Of a record once, only what no earlier column has told of; a loop over bad rows, of which there are few.
+            # One report for each record, of its first bad column; a loop over bad rows, of which there are few.
             reported = np.flatnonzero(mask & ~bad)
             for row in reported[np.unique(rows.lines[reported], return_index=True)[1]]:
                 shown = "no value" if given is None else show_value(given[row])

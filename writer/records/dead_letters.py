@@ -72,7 +72,7 @@ def letter_name(pipeline: str, batch_id: int, number: int) -> str:
 
 
 def delete_letters(folder: Path, pipeline: str, batch_id: int) -> None:
-    """Removes what an earlier try of a batch left, drafts too, before the batch is done anew."""
+    """Removes what an earlier try of a batch left, drafts too, before the batch is done again."""
     for path in _files(folder, pipeline, batch_id, drafts=True):
         path.unlink(missing_ok=True)
 

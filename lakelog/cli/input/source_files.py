@@ -78,10 +78,10 @@ class OpenFile:
 
 
 def detect_format(path: str) -> str:
-    """The format that a path's ending tells. Pure.
+    """The format that a path's ending shows. Pure.
 
     Raises:
-        InvalidArgument: It tells none.
+        InvalidArgument: It shows none.
     """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     is_compressed = suffixes[-1:] and suffixes[-1] in _COMPRESSIONS
@@ -118,7 +118,7 @@ def open_batches(
     Args:
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
         file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.output.json_rows`. CSV
-            and JSON may be compressed, as the ending of the name tells.
+            and JSON may be compressed, as the ending of the name shows.
         schema: The types that texts are read as, by column; files with types of their own keep those.
         may_leave_out: Which columns a line of JSON need not name.
 

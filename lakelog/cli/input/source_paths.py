@@ -35,7 +35,7 @@ class SourceFile:
 
     @property
     def state(self) -> dict[str, str]:
-        """What tells whether it has changed: its size in bytes and its time in nanoseconds, as texts."""
+        """Shows whether it has changed: its size in bytes and its time in nanoseconds, as texts."""
         return {"size": str(self.size_bytes), "modified_ns": str(self.modified_ns)}
 
 
@@ -51,7 +51,7 @@ def find_sources(paths: Sequence[str], file_format: str | None) -> list[SourceFi
 
     Raises:
         NotFound: A path means no file.
-        InvalidArgument: A file's name tells no format, or the standard input is given beside files.
+        InvalidArgument: A file's name shows no format, or the standard input is given beside files.
     """
     if STDIN in paths:
         if len(paths) > 1:

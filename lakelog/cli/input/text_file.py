@@ -32,7 +32,7 @@ def open_csv(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatch
     Args:
         source: Its bytes, UTF-8.
         name: For messages.
-        schema: As what columns are read; others are texts, for whoever takes the rows to refuse.
+        schema: As what columns are read; others are texts, which the write of the rows refuses.
 
     Raises:
         InvalidArgument: It has no header, or, while batches are read, a line does not fit.

@@ -25,7 +25,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def planners() -> Sequence[WorkPlanner]:
-    """Nobody, so that the only jobs are those that a test asks for. A module that wants others has its own fixture."""
+    """None, so that the only jobs are those that a test asks for. A module that wants others has its own fixture."""
     return ()
 
 

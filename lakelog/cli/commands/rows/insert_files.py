@@ -69,7 +69,7 @@ class FileInsert:
         write: What does it.
         schema: As what texts are read.
         may_leave_out: Which columns a line of JSON need not name.
-        progress: Told how far it is.
+        progress: Shows how far it is.
         inserted: Kept up to date while files are written.
     """
 
