@@ -3,7 +3,7 @@
 1. `if_snapshot` guards a table, whether the commit changes it or not; `if_unchanged` guards what a change touches.
 2. A COMPACT changes no row and violates no guard. Every other snapshot that added or removed files does.
 3. If the answer is no longer known, the commit is refused: a guard never lets a commit through by mistake.
-4. Guards are checked only for a commit that is not applied yet (invariant 1 of `commit_rules`).
+4. Guards are checked only for a commit that is not applied yet (invariant 1 of `rules.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Invariants:
 3. Files enter only through an open attempt, and lie in that attempt's folder.
 4. A file's place in the order is (snapshot, ordinal); the output of a compaction takes the place of its inputs.
 5. A compaction is refused for errors in its request, its writer or its attempt; changes by others only drop groups of
-   it (`commit_rebase.py`).
+   it (`rebase.py`).
 
 All of it runs while the table's head is locked; nothing in here reads a clock or does I/O.
 """

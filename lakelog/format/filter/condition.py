@@ -1,9 +1,9 @@
 """Filters: the condition of a scan, written in SQL with Spark's meaning.
 
 One text has three uses: Arrow decides row by row (`to_arrow`), the metastore excludes files (`to_predicate`), and plans
-use the primary key (`key_bounds`). The work is done in the files beside this one: words (`filter_tokens`), grammar
-(`filter_syntax`), meaning (`filter_binding`, `filter_domain`, `filter_functions`, `filter_types`, `filter_literals`,
-the tree in `filter_tree`), Arrow (`filter_arrow`), pruning (`filter_pruning`).
+use the primary key (`key_bounds`). The work is done in the files beside this one: words (`tokens.py`), grammar
+(`syntax.py`), meaning (`binding.py`, `domain.py`, `functions.py`, `types.py`, `literals.py`, the tree in `tree.py`),
+Arrow (`arrow.py`), pruning (`pruning.py`).
 """
 
 from __future__ import annotations

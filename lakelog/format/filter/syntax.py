@@ -1,7 +1,7 @@
 """The grammar of filters: turns an SQL condition, as Spark reads it, into a syntax tree.
 
 The parser is not sqlglot's: each error shows its place, nesting is bounded before anything recurses, and a scan need
-not wait for the import of a library that reads all of SQL. `filter_binding.py` resolves names, types and functions.
+not wait for the import of a library that reads all of SQL. `binding.py` resolves names, types and functions.
 
 Precedence, as in Spark: OR; AND; NOT; one of IS, IN, BETWEEN, LIKE; comparisons; + and -; * / % and DIV; signs; `.`.
 """

@@ -1,4 +1,4 @@
-"""The single values of a composite encoded key (`keys.py`), without decoding them."""
+"""The single values of a composite encoded key (`encoding.py`), without decoding them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of some sorted keys lie between two bounds, both as encoded bytes (`keys.py`)."""
+"""Which of some sorted keys lie between two bounds, both as encoded bytes (`encoding.py`)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, MergeRun, find_de
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 
 KEY_COLUMN: Final = "\x1fkey"
-"""The whole primary key as bytes that compare (`keys.py`); no column of a table has a control character in its name."""
+"""The whole primary key as bytes that compare (`lakelog/format/keys/encoding.py`).
+
+No column of a table has a control character in its name.
+"""
 
 _KEY: Final = pa.field(KEY_COLUMN, pa.binary())
 _KIND: Final = pa.field(ROW_KIND_COLUMN, pa.int8())

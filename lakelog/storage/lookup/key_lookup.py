@@ -1,4 +1,4 @@
-"""Lookup: the records that decide some keys in one bucket, at one snapshot (DESIGN: Lookup).
+"""Lookup: the records that decide some keys in one bucket, at one snapshot.
 
 Keys are looked up in whole batches, file by file: those in the file's range that also pass its Bloom filter. The lookup
 uses a local copy if there is one, else the data file itself while that costs less than copying it. Without sequence

@@ -5,7 +5,7 @@ Objectives, which conflict: a changelog is never wrong; other writers are never 
 1. Old rows are those of the newest snapshot, the base. The commit names the base and the buckets it touched. The gate
    refuses it if one of them got other data since, because the rows looked up are then out of date.
 2. A refused writer looks up again, only in the buckets whose files have changed, and commits on the new base.
-3. This module decides what is looked up, and where; `storage/bucket_changelog.py` does it, bucket by bucket.
+3. This module decides what is looked up, and where. `storage/lookup/bucket_changelog.py` does it, bucket by bucket.
 """
 
 from __future__ import annotations

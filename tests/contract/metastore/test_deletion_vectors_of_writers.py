@@ -1,4 +1,4 @@
-"""Files that know which rows they supersede (DESIGN: deletion vectors)."""
+"""Files that know which rows they supersede."""
 
 from __future__ import annotations
 

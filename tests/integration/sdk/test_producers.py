@@ -53,7 +53,7 @@ def test_what_changes_nothing_is_not_emitted(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
 def test_readers_merge_nothing(catalog: Catalog, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looked old rows up has committed which rows are superseded (DESIGN: deletion vectors)."""
+    """Who looked old rows up has committed which rows are superseded."""
     table = make(catalog, "lookup", merge_engine=engine)
     table.write(rows("+I 1|1|5", "+I 1|2|6", "+I 1|3|7"))
     table.write(rows("+I 1|1|8", "+U 1|4|9", "+I 1|4|10"))

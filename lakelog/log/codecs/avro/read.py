@@ -1,6 +1,6 @@
-"""Columns out of Avro's binary encoding, the inverse of `avro_write.py`: all records at once, column by column.
+"""Columns out of Avro's binary encoding, the inverse of `write.py`: all records at once, column by column.
 
-How that is done stands in `avro_cursors.py`.
+How that is done stands in `cursors.py`.
 """
 
 from __future__ import annotations

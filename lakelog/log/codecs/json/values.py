@@ -1,4 +1,4 @@
-"""Values of JSON texts as columns of the types of a schema: the inverse of `json_text.py`. No loop over rows.
+"""Values of JSON texts as columns of the types of a schema: the inverse of `text.py`. No loop over rows.
 
 A value that does not fit its type makes its text *wrong*, and is NULL. All values are found by place: which number of
 slot they fill, and which text they are of.

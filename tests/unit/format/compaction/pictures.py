@@ -134,7 +134,7 @@ def apply(
 ) -> Painting:
     """What a plan leaves of some files, some of which may have come behind it.
 
-    Files have at most so many rows. The commit gate (`commit_effects.place_files`) knows no parts of a plan: all
+    Files have at most so many rows. The commit gate (`effects.place_files`) knows no parts of a plan: all
     that a commit adds to a bucket gets the latest place of all it removes, moved files that are added anew as well.
     """
     by_id = {file.file_id: file for file in painting}
