@@ -1,17 +1,5 @@
 """Every option of lakelog, declared once: key, type, default, meaning, scope, and whether it may change."""
 
-from lakelog.options.declared.calls import (
-    COMMIT_USER,
-    DYNAMIC_PARTITION_OVERWRITE,
-    FILL_MISSING,
-    IF_SNAPSHOT,
-    IF_UNCHANGED,
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_SCAN_MODE,
-    SCAN_SNAPSHOT_ID,
-    SCAN_TAG_NAME,
-    SCAN_TIMESTAMP_MILLIS,
-)
 from lakelog.options.declared.kafka import (
     KAFKA_ADDRESS_FAMILY,
     KAFKA_CLIENT_ID,
@@ -51,6 +39,18 @@ from lakelog.options.declared.partitions import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
+from lakelog.options.declared.reads_and_writes import (
+    COMMIT_USER,
+    DYNAMIC_PARTITION_OVERWRITE,
+    FILL_MISSING,
+    IF_SNAPSHOT,
+    IF_UNCHANGED,
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP_MILLIS,
+)
 from lakelog.options.declared.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.declared.retention import (
     CHANGELOG_NUM_RETAINED_MAX,
@@ -60,7 +60,7 @@ from lakelog.options.declared.retention import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from lakelog.options.declared.spark import (
+from lakelog.options.declared.spark_streams import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.declared import calls as call_options
 from lakelog.options.declared import kafka as kafka_options
 from lakelog.options.declared import log as log_options
 from lakelog.options.declared import partitions as partition_options
+from lakelog.options.declared import reads_and_writes as read_and_write_options
 from lakelog.options.declared import retention as retention_options
-from lakelog.options.declared import spark as spark_options
+from lakelog.options.declared import spark_streams as spark_options
 from lakelog.options.declared import streams as stream_options
 from lakelog.options.declared import tables as table_options
 from lakelog.options.declared.refused import REFUSED_OPTIONS, find_refusal
@@ -26,7 +26,7 @@ ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
         partition_options,
         log_options,
         kafka_options,
-        call_options,
+        read_and_write_options,
         stream_options,
         spark_options,
     )

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, TypeVar
 
 from lakelog.errors import InvalidArgument
-from lakelog.options.declared.calls import (
+from lakelog.options.declared.reads_and_writes import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,

@@ -17,7 +17,7 @@ from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKin
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE, STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.reading import to_names, to_scan_columns

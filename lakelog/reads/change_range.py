@@ -14,7 +14,7 @@ from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.plan import InRange, Plan
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.reads.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.reads.complete_changes import check_complete
 from lakelog.reads.expired_position import to_expired_position

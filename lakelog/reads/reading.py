@@ -18,7 +18,7 @@ from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, Plan,
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.calls import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
+from lakelog.options.declared.reads_and_writes import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.storage.scan.file_scan import ScanColumns
 from lakelog.storage.write.routing import find_buckets, to_routing

@@ -16,7 +16,7 @@ from lakelog.context import Context
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.change_plan import (

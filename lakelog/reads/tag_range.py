@@ -9,7 +9,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.retention.tag import to_unknown_tag
 from lakelog.format.tables.table import TableInfo
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lakelog.format.filter.condition import Filter, parse_filter
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
 from lakelog.reads.reading import State, check_columns, plan_files, resolve_state
 

@@ -14,7 +14,7 @@ from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
 from lakelog.frames import to_pandas, to_polars
-from lakelog.options.declared.calls import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.declared.reads_and_writes import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.html_table import to_html
 from lakelog.sql.create_as import create_table_as

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 from lakelog.annotations import TimeLike
 from lakelog.arguments import MAX_NUMBER
 from lakelog.errors import InvalidArgument
-from lakelog.options.declared.calls import IF_SNAPSHOT, IF_UNCHANGED
+from lakelog.options.declared.reads_and_writes import IF_SNAPSHOT, IF_UNCHANGED
 from lakelog.options.values import WriteOptions
 from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, make_commit_metadata
 

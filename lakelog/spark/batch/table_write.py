@@ -16,7 +16,7 @@ from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.commit.request import Fence
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.calls import COMMIT_USER, FILL_MISSING
+from lakelog.options.declared.reads_and_writes import COMMIT_USER, FILL_MISSING
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.batch.commit import (

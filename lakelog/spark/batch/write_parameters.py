@@ -9,7 +9,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.calls import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.declared.tables import ROWKIND_FIELD
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult

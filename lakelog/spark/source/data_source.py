@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
-from lakelog.options.declared.calls import COMMIT_USER
+from lakelog.options.declared.reads_and_writes import COMMIT_USER
 from lakelog.spark.batch.commit import open_attempt
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source.options import SourceOptions

@@ -23,7 +23,7 @@ from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.cast import check_schema
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.calls import (
+from lakelog.options.declared.reads_and_writes import (
     COMMIT_USER,
     DYNAMIC_PARTITION_OVERWRITE,
     FILL_MISSING,

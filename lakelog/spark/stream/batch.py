@@ -16,7 +16,7 @@ from lakelog.arguments import parse_table_name
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.table import TableInfo
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.change_plan import resolve_range_mode

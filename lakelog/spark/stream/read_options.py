@@ -15,7 +15,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.log.settings import choose_log, read_log_settings
 from lakelog.options.declared.log import STREAM_READ_MODE
-from lakelog.options.declared.spark import (
+from lakelog.options.declared.spark_streams import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,

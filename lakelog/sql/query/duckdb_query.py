@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument, LakelogError
-from lakelog.options.declared.calls import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.values import ScanOptions
 from lakelog.reads.tag_range import find_tagged
 from lakelog.sql.named_tables import NamedTables

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakelog.byte_sizes import format_size
 from lakelog.format.types.sql_types import to_sql_type
-from lakelog.options.declared.calls import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, MERGE_ENGINE
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.sql.named_tables import NamedTables
