@@ -1,1 +1,1 @@
-"""The commands."""
+"""The commands, a module each; `lakelog/cli/app.py` lists them."""

@@ -1,1 +1,1 @@
-"""The metastore as its clients see it: one protocol for each service of the API."""
+"""The metastore as its clients see it: the protocol `Metastore`, and the parts that it inherits."""

@@ -1,1 +1,1 @@
-"""The rules of the commit gate."""
+"""The rules of the commit gate, pure: what is checked, what conflicts, and what a commit changes."""

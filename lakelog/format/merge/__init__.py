@@ -1,1 +1,1 @@
-"""Merges of rows of one key, and the changelog between two states."""
+"""Merge engines, pure: which row of a key stays, and the changelog between two states."""

@@ -1,1 +1,1 @@
-"""Aligned runs of a bucket, and deletion vectors."""
+"""Merges the files of a bucket: the merge policy of a table, aligned runs, deletion vectors."""

@@ -1,4 +1,4 @@
-"""The diagrams of ARCHITECTURE.md name only modules, functions and methods that exist."""
+"""The pages about the code name only files, modules, functions and methods that exist."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 _ROOT = Path(__file__).parents[3]
 _PAGE = _ROOT / "ARCHITECTURE.md"
 _MOST_FOLDERS = 6
+_ONLY_IN_THE_WHEEL = {"lakelog/services/"}
 _NODE = re.compile(r'\w+\["([\w.]+)<br>([\w.]+)"\]')
 
 
@@ -63,10 +64,25 @@ def test_the_page_is_an_introduction() -> None:
     assert len(_PAGE.read_bytes()) <= 12 * 1024
 
 
-@pytest.mark.parametrize("page", ["docs/walks.md", "docs/invariants.md"])
-def test_the_pages_about_the_code_name_files_that_exist(page: str) -> None:
-    named = set(
-        re.findall(r"`((?:lakelog|metastore|writer|reader|compactor|tests)/[\w/.]+)`", (_ROOT / page).read_text())
-    )
-    assert len(named) > 50
-    assert [path for path in sorted(named) if not (_ROOT / path).exists()] == []
+def list_paths(text: str) -> set[str]:
+    """The files and folders that a page names, from the root of the repository."""
+    return set(re.findall(r"`((?:lakelog|metastore|writer|reader|compactor|tests|proto|docs|dev)/[\w/.]+)`", text))
+
+
+def list_missing(paths: set[str]) -> list[str]:
+    return [path for path in sorted(paths) if not (_ROOT / path).exists()]
+
+
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [("docs/walks.md", 50), ("docs/invariants.md", 50), ("CONTRIBUTING.md", 50), ("ARCHITECTURE.md", 20)],
+)
+def test_the_pages_about_the_code_name_files_that_exist(page: str, least: int) -> None:
+    named = list_paths((_ROOT / page).read_text())
+    assert len(named) > least
+    assert list_missing(named - _ONLY_IN_THE_WHEEL) == []
+
+
+def test_a_path_that_does_not_exist_is_noticed() -> None:
+    text = "`lakelog/sdk/`, `proto/lakelog/rpc/v1/types.proto`, `docs/no_such_page.md`, `dev/no_such_folder/`"
+    assert list_missing(list_paths(text)) == ["dev/no_such_folder/", "docs/no_such_page.md"]
