@@ -88,9 +88,11 @@ FROM job WHERE table_id = %s AND kind = '{COMPACT}' AND state = 'leased' AND due
 """
 
 # A job held back by the limit on running ones becomes due when one of them ends, which is announced.
+# SUBTLE: greatest(0, NULL) is 0, and without any job the answer must be NULL.
 _NEXT_DUE: Final = f"""
 WITH busy AS ({_BUSY})
-SELECT greatest(0, ceil(extract(epoch FROM min(j.due_at) - clock_timestamp()) * 1000)::bigint)
+SELECT CASE WHEN min(j.due_at) <= clock_timestamp() THEN 0
+    ELSE ceil(extract(epoch FROM min(j.due_at) - clock_timestamp()) * 1000)::bigint END
 FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
 WHERE {_WAITING} AND NOT (j.state = 'due' AND {_IS_TOO_MUCH})
 """
