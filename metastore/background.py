@@ -53,7 +53,7 @@ class Background:
             asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S)),
             asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
             asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
-            asyncio.create_task(_repeat("pack", use_cases.packer.step, PACK_INTERVAL_S)),
+            asyncio.create_task(_repeat("pack", use_cases.packer.step_if_touched, PACK_INTERVAL_S)),
             asyncio.create_task(_repeat("plan", use_cases.due_work.step, PLAN_INTERVAL_S)),
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("lags", use_cases.log_lags.step, LAG_INTERVAL_S)),

@@ -124,7 +124,7 @@ class UseCases:
         self.dropped_tables = DroppedTables(store, self._table_restored)
         self.table_files = TableFiles(store)
         self.planner = Planner(store, clock, limits, metrics)
-        self.packer = Packer(store)
+        self.packer = Packer(store, clock=clock)
         self.leases = Leases(store)
         self.pipelines = Pipelines(store)
         self.listing = SnapshotListing(store)
@@ -145,10 +145,12 @@ class UseCases:
     def _committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete_until: int) -> None:
         self.watches.committed(table_uuid, snapshots, complete_until)
         self.due_work.touch(table_uuid)
+        self.packer.touch()
 
     def _uncertain(self, table_uuid: str) -> None:
         self.watches.uncertain(table_uuid)
         self.due_work.touch(table_uuid)
+        self.packer.touch()
 
     def _jobs_due(self) -> None:
         self.jobs.due()

@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.clock import Clock, SystemClock
 from lakelog.format.tables.files import FILE_SCHEMA
 
 from ..store.records import Chunk, FileQuery, NewChunk, Packed
@@ -40,6 +41,9 @@ _REMOVED_FRACTION: Final = 4
 """A range is packed again once one file in this many was removed."""
 
 _TABLES_A_STEP: Final = 16
+
+RECOVER_EVERY_S: Final = 30.0
+"""How late a table is packed at worst if the metastore that got its commits died; the search reads all heads."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,39 @@ class Packer:
     Args:
         store: Where everything is stored.
         min_unpacked: Unpacked files from which a table is packed.
+        clock: Measures the time between two searches for which there is no cause.
     """
 
-    def __init__(self, store: Store, min_unpacked: int = MIN_UNPACKED) -> None:
+    def __init__(self, store: Store, min_unpacked: int = MIN_UNPACKED, clock: Clock | None = None) -> None:
         self._store = store
         self._min_unpacked = min_unpacked
+        self._clock = clock or SystemClock()
+        self._has_cause = True
+        self._next_search_s = self._clock.monotonic_s()
+
+    def touch(self) -> None:
+        """Notes that files were committed, so that the next `step_if_touched` packs."""
+        self._has_cause = True
+
+    async def step_if_touched(self) -> int:
+        """`step`, if there may be something to pack: a metastore without commits does not search all heads each second.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost; the next call tries again.
+        """
+        if not self._has_cause and self._clock.monotonic_s() < self._next_search_s:
+            return 0
+        # Before the search: what is committed meanwhile is a new cause.
+        self._has_cause = False
+        try:
+            packed = await self.step()
+        except BaseException:
+            self._has_cause = True
+            raise
+        # Of more tables than one step packs, the rest is left.
+        self._has_cause = self._has_cause or packed > 0
+        self._next_search_s = self._clock.monotonic_s() + RECOVER_EVERY_S
+        return packed
 
     async def step(self) -> int:
         """Packs the tables with the most unpacked files, each by itself; returns how many it packed."""

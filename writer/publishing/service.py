@@ -128,8 +128,13 @@ class PublisherService:
             if not self._tables or info.name in self._tables
         }
         self._report_missing(self._tables - {info.name for info in logs.values()})
-        # Each time: a dead replica is counted only as long as its tables are leased, so they are taken over at once.
-        self._replicas = self._membership.count()
+        if logs:
+            # Each time: a dead replica counts only as long as its tables are leased, so they are taken over at once.
+            self._replicas = self._membership.count()
+        else:
+            # There is nothing to share, and four calls a second for nothing keep an idle metastore busy.
+            self._membership.leave()
+            self._replicas = 1
         for table_uuid, runner in list(self._runners.items()):
             if not runner.is_running:
                 del self._runners[table_uuid]

@@ -7,12 +7,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lakelog.clock import SystemClock
 from lakelog.format.jobs.job import COMPACT
 from metastore.memory.store import MemoryTransaction
+from metastore.plans.packing import RECOVER_EVERY_S, Packer
 from metastore.postgres.store import PostgresTransaction
 from metastore.store.transaction import Transaction
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.planning import quiet
+from tests.support.metastore.making import append, make_table
+
+
+class _SteppedClock(SystemClock):
+    passed_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.passed_s
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -55,3 +65,32 @@ def test_control_a_job_that_seems_to_be_due_is_asked_for_again_and_again(
     counted = count_transactions(metastore, monkeypatch)
     assert metastore.lease_job([COMPACT], [], "c", duration_ms=1000, wait_ms=600) is None
     assert len(counted) > 5
+
+
+def test_heads_are_searched_for_files_to_pack_only_after_a_commit(
+    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(metastore)
+    packer = metastore.use_cases.packer
+    metastore.run(packer.step_if_touched())
+    counted = count_transactions(metastore, monkeypatch)
+    for _ in range(5):
+        assert metastore.run(packer.step_if_touched()) == 0
+    assert counted == []
+    append(metastore, table, 1)
+    counted.clear()
+    metastore.run(packer.step_if_touched())
+    assert len(counted) == 1
+
+
+def test_commits_that_another_metastore_forgot_are_packed_later(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    clock = _SteppedClock()
+    packer = Packer(metastore.store, 1, clock)
+    assert metastore.run(packer.step_if_touched()) == 1
+    assert metastore.run(packer.step_if_touched()) == 0
+    append(metastore, table, 2)
+    assert metastore.run(packer.step_if_touched()) == 0
+    clock.passed_s += RECOVER_EVERY_S
+    assert metastore.run(packer.step_if_touched()) == 1

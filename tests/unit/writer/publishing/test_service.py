@@ -119,6 +119,17 @@ def test_replicas_share_the_tables() -> None:
     assert len(world.running) == 5
 
 
+def test_without_logs_no_lease_is_asked_for(metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _World([make_info(1)])
+    service = make_service(world, membership=PublisherMembership(metastore, "p", 30_000))
+    service.step()
+    world.logs = []
+    service.step()
+    for call in ("acquire_lease", "renew_lease", "release_lease"):
+        monkeypatch.setattr(metastore, call, lambda *_: pytest.fail("a lease was asked for"))
+    service.step()
+
+
 def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
     world = _World([make_info(number) for number in range(1, 5)], held_by_others={"shop.t2"})
     service = make_service(world, "t1", "t2", "t3")
