@@ -67,6 +67,9 @@ class Metrics:
             "reason",
         )
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
+        self.left_files: Final = counter(
+            "left_files", "Files that could not be deleted and were left for a later try, by the kind of job.", "kind"
+        )
         self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files, but for those of expiry.", "kind")
         self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
         self.expired_partitions: Final = counter("expired_partitions", "Partitions that were removed for their age.")

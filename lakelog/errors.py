@@ -134,6 +134,10 @@ FILE_MISSING: Final = "FILE_MISSING"
 """The reason of a DataCorrupted for a missing file; it may have expired since it was planned."""
 
 
+INVALID_PATH: Final = "INVALID_PATH"
+"""The reason of an InvalidArgument for the path of a file, and of a DataCorrupted for a committed one."""
+
+
 class JobFailed(LakelogError):
     """Work that the caller requested has failed. The message names the job and the cause: fix that, then try again."""
 

@@ -7,6 +7,8 @@ Why each step may be repeated, and what a crash leaves:
 1. An attempt that has been open for days is aborted: from then on it cannot be committed (reliability C4).
 2. Its files are deleted. A crash leaves the rest of them, and the attempt, to the next holder of the job.
 3. An attempt is forgotten only when no files are left below it. An unknown attempt cannot be committed.
+
+A file that cannot be deleted keeps no other file. It is tried again whenever the metastore looks for such attempts.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from typing import Final
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.jobs.job import CLEAN, Job
-from lakelog.format.retention.table_files import ABANDONED_MS, SETTLED_MS, AttemptAge
+from lakelog.format.retention.table_files import ABANDONED_MS, MAX_FILES_A_CALL, SETTLED_MS, AttemptAge
 from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 
 from ..executor import Control
 from ..metrics import Metrics
+from .deletions import Deletions
 
 _BATCH: Final = 500
 """Attempts that are aborted and forgotten together: some seconds of listing on a remote store."""
@@ -49,25 +52,30 @@ class CleaningJobExecutor:
         """Clears attempts away until none is left that is old enough."""
         info = self._metastore.get_table_by_uuid(job.table_uuid)
         store = self._stores.open(info.location)
-        files = attempts = 0
-        while not control.is_stopping:
+        deletions = Deletions(store, job, self._metrics, self._log)
+        attempts = 0
+        # Those that were tried: a file that cannot be deleted, or one that a dead attempt's writer still writes, keeps
+        # no other attempt.
+        tried: set[str] = set()
+        while not control.is_stopping and len(tried) <= MAX_FILES_A_CALL - _BATCH:
             control.check()
-            batch = self._metastore.list_unfinished_attempts(
-                job.table_uuid, open_ms=ABANDONED_MS, aborted_ms=SETTLED_MS, limit=_BATCH
+            found = self._metastore.list_unfinished_attempts(
+                job.table_uuid, open_ms=ABANDONED_MS, aborted_ms=SETTLED_MS, limit=_BATCH + len(tried)
             )
+            batch = [each for each in found if each.attempt_id not in tried]
             if not batch:
                 break
-            count, empty = self._delete(store, self._abort(job.table_uuid, batch), control)
-            files += count
-            forgotten = self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
-            attempts += forgotten
-            if not forgotten:
-                # Stopped, or a dead attempt's writer still writes, in vain: the next time there is less.
-                break
-        if not attempts:
-            return ""
-        self._log.info("cleaned", table=str(info.name), attempts=attempts, files=files)
-        return f"deleted {files} files of {attempts} attempts that were never committed"
+            tried |= {each.attempt_id for each in batch}
+            empty = self._delete(store, self._abort(job.table_uuid, batch), control, deletions)
+            attempts += self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
+            tried -= set(empty)
+        parts = []
+        if attempts:
+            self._log.info("cleaned", table=str(info.name), attempts=attempts, files=deletions.count)
+            parts.append(f"deleted {deletions.count} files of {attempts} attempts that were never committed")
+        if deletions.left:
+            parts.append(deletions.describe_left())
+        return ", ".join(parts)
 
     def _abort(self, table_uuid: str, attempts: Sequence[AttemptAge]) -> list[str]:
         """Returns which of the attempts can never be committed from now on."""
@@ -77,20 +85,18 @@ class CleaningJobExecutor:
             aborted += self._metastore.abort_attempts(table_uuid, still_open, ABANDONED_MS)
         return aborted
 
-    def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> tuple[int, list[str]]:
-        """Returns how many files were deleted, and the attempts below which none is left."""
-        count = 0
+    def _delete(
+        self, store: ObjectStore, attempt_ids: Sequence[str], control: Control, deletions: Deletions
+    ) -> list[str]:
+        """Returns the attempts below which no file is left."""
         empty = []
         for attempt_id in attempt_ids:
             control.check()
             if control.is_stopping:
                 break
             found = list(store.list_objects(f"data/{attempt_id}"))
-            if found:
-                store.delete_many([each.path for each in found])
-            count += len(found)
-            self._metrics.deleted_files.labels(CLEAN).inc(len(found))
-            self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found))
+            gone = set(deletions.delete([each.path for each in found]))
+            self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found if each.path in gone))
             if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:
                 empty.append(attempt_id)
-        return count, empty
+        return empty

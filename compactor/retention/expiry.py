@@ -8,6 +8,9 @@ Why each step may be repeated, and what a crash leaves:
    these files again. They are on a list of their own (reliability C4).
 2. Files on that list are deleted; a file that is gone already is not an error.
 3. Only then they are taken off the list. The next holder of the job finds the rest.
+
+A file that cannot be deleted stays on the list, keeps no other file, and is tried again: the metastore makes the job
+due again, later and later.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.format.jobs.job import EXPIRE, Job
+from lakelog.format.jobs.job import Job
 from lakelog.format.retention.expiry import ExpiryStep
 from lakelog.serving.logging_setup import Logger
-from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 
 from ..executor import Control
 from ..metrics import Metrics
+from .deletions import Deletions
 
 _AT_ONCE: Final = 1_000
 """Files that are deleted before they are taken off the list: as many as S3 deletes in one request."""
@@ -34,7 +37,6 @@ class _Done:
     """What a job has done so far."""
 
     snapshots: int = 0
-    files: int = 0
     held_by: str = ""
 
     def count(self, step: ExpiryStep) -> None:
@@ -44,12 +46,14 @@ class _Done:
             "" if lease is None else f"{lease.kind.value} '{lease.holder}' holds snapshot {lease.snapshot_id}"
         )
 
-    def describe(self) -> str:
+    def describe(self, deletions: Deletions) -> str:
         parts = []
         if self.snapshots:
             parts.append(f"expired {self.snapshots} {'snapshot' if self.snapshots == 1 else 'snapshots'}")
-        if self.files:
-            parts.append(f"deleted {self.files} {'file' if self.files == 1 else 'files'}")
+        if deletions.count:
+            parts.append(f"deleted {deletions.count} {'file' if deletions.count == 1 else 'files'}")
+        if deletions.left:
+            parts.append(deletions.describe_left())
         if self.held_by:
             parts.append(self.held_by)
         return ", ".join(parts)
@@ -75,27 +79,29 @@ class ExpiryJobExecutor:
         """Expires what is due and deletes expired files, until nothing is left."""
         store = self._stores.open(self._metastore.get_table_by_uuid(job.table_uuid).location)
         done = _Done()
+        deletions = Deletions(store, job, self._metrics, self._log)
         is_done = False
         while not is_done and not control.is_stopping:
             control.check()
             step = self._metastore.expire_snapshots(job.table_uuid, by_itself=True)
             done.count(step)
             self._metrics.expired_snapshots.inc(step.earliest - step.earliest_before)
-            self._delete_expired(job, store, control, done)
+            self._delete_expired(job, control, deletions)
             is_done = step.is_done
-        if done.snapshots or done.files:
+        if done.snapshots or deletions.count:
             self._log.info(
-                "expired", job_id=job.job_id, table=job.table, snapshots=done.snapshots, deleted_files=done.files
+                "expired", job_id=job.job_id, table=job.table, snapshots=done.snapshots, deleted_files=deletions.count
             )
-        return done.describe()
+        return done.describe(deletions)
 
-    def _delete_expired(self, job: Job, store: ObjectStore, control: Control, done: _Done) -> None:
+    def _delete_expired(self, job: Job, control: Control, deletions: Deletions) -> None:
+        after = ""
         while not control.is_stopping:
             control.check()
-            paths = self._metastore.list_expired_files(job.table_uuid, _AT_ONCE)
+            paths = self._metastore.list_expired_files(job.table_uuid, _AT_ONCE, after)
             if not paths:
                 return
-            store.delete_many(paths)
-            self._metastore.forget_expired_files(job.table_uuid, paths)
-            done.files += len(paths)
-            self._metrics.deleted_files.labels(EXPIRE).inc(len(paths))
+            gone = deletions.delete(paths)
+            if gone:
+                self._metastore.forget_expired_files(job.table_uuid, gone)
+            after = paths[-1]

@@ -9,6 +9,7 @@ Why each step may be repeated, and what a crash leaves:
 2. Files are deleted before rows, so that a crash between them leaves a table that is still known, with its job.
 3. A writer that did not know of the drop may have written in between: hence the second deletion. It cannot commit.
 4. The end of the job forgets the table; a job that is gone is done.
+5. While a file is left that cannot be deleted, the table stays known, and the job is tried again in growing pauses.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lakelog.storage.objects.stores import Stores
 
 from ..executor import Control
 from ..metrics import Metrics
+from .deletions import Deletions, FilesLeft
 
 _PAGE: Final = 1000
 """Files that are deleted between two checks whether the job is still ours."""
@@ -51,30 +53,32 @@ class PurgeJobExecutor:
         dropped = self._metastore.begin_purge(job.job_id, job.epoch)
         _check_location(dropped)
         store = self._stores.open(dropped.location)
-        files = self._delete_files(store, control)
+        deletions = Deletions(store, job, self._metrics, self._log)
+        self._delete_files(store, control, deletions)
         rows = 0
         while not control.is_stopping:
             control.check()
             deleted = self._metastore.purge_rows(job.job_id, job.epoch)
             if not deleted:
-                files += self._delete_files(store, control)
+                self._delete_files(store, control, deletions)
                 break
             rows += deleted
-        self._log.info("purged", table=str(dropped.name), table_uuid=dropped.table_uuid, files=files, rows=rows)
-        return f"deleted {files} files of the dropped table and {rows} rows of what was known of it"
+        said = f"deleted {deletions.count} files of the dropped table and {rows} rows of what was known of it"
+        if deletions.left and not control.is_stopping:
+            raise FilesLeft(f"{said}, {deletions.describe_left()}")
+        self._log.info(
+            "purged", table=str(dropped.name), table_uuid=dropped.table_uuid, files=deletions.count, rows=rows
+        )
+        return said
 
-    def _delete_files(self, store: ObjectStore, control: Control) -> int:
-        count = 0
+    def _delete_files(self, store: ObjectStore, control: Control, deletions: Deletions) -> None:
         for page in store.list_pages(_PAGE):
             control.check()
             if control.is_stopping:
-                return count
-            store.delete_many([each.path for each in page])
-            count += len(page)
-            self._metrics.deleted_files.labels(PURGE).inc(len(page))
-            self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page))
+                return
+            gone = set(deletions.delete([each.path for each in page]))
+            self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page if each.path in gone))
         store.delete_empty_folders()
-        return count
 
 
 def _check_location(dropped: DroppedTable) -> None:

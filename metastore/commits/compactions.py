@@ -11,8 +11,9 @@ from lakelog.format.commit.request import BucketRef, Change, CommitRequest, Comp
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.snapshot import SnapshotKind
 
+from ..store.limits import MAX_INT32
 from ..store.transaction import Transaction
-from ..store.validation import MAX_INT32, check_number, invalid
+from ..store.validation import check_number, invalid
 from ..tables.partitions import PartitionRules
 
 MAX_GROUPS: Final = 1000
@@ -146,8 +147,6 @@ def _check_vector_files(group: CompactionGroup) -> None:
             "A group that adds deletion vectors does nothing else with its files, and leaves them at their levels: "
             "make a change of its own for what is rewritten, moved or emitted.",
         )
-    if len(group.deletion_vector_path) > 1024:
-        raise invalid("groups.deletion_vector_path", group.deletion_vector_path, "Give at most 1024 characters.")
 
 
 def _check_counts(change: Change) -> None:

@@ -41,6 +41,7 @@ from lakelog.format.commit.request import (
     brings_files,
 )
 from lakelog.format.commit.rules import Verdict, applied_results, check_commit, find_commit_time
+from lakelog.format.commit.totals import check_totals
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
@@ -210,6 +211,9 @@ async def _apply(
         head = state.facts.heads[change.table_uuid]
         removed = await _remove(transaction, change, head, partitions)
         after, snapshot = apply_change(request, rebased, head, removed, now_ms, ids.new_id())
+        # SUBTLE: what is removed is known only now, when it is marked. Refusing here gives the transaction up, and the
+        # gate repeats the group commit by commit.
+        check_totals(head, after)
         if snapshot is None:
             result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
         else:

@@ -78,8 +78,10 @@ class PendingChangelogs:
                 "changelogs", f"{len(request.changelogs)} snapshots", f"Give those of 1 to {MAX_SNAPSHOTS} at once."
             )
         ids = [each.snapshot_id for each in request.changelogs]
-        if sorted(set(ids)) != ids or ids[0] < 1:
+        if sorted(set(ids)) != ids:
             raise invalid("changelogs.snapshot_id", ids[:20], "Name each snapshot once, in rising order.")
+        for snapshot_id in (ids[0], ids[-1]):
+            check_number("changelogs.snapshot_id", snapshot_id, 1)
         if len(request.files) > self._limits.max_commit_files:
             raise invalid("changelogs.files", f"{len(request.files)} files", "Attach to fewer snapshots at once.")
         check_change(request.to_change())

@@ -99,6 +99,9 @@ class DueWork:
             self._next_check_s = self._clock.monotonic_s() + RECOVER_EVERY_S
         planned = 0
         for table_uuid in tuple(self._touched):
+            if table_uuid not in self._touched:
+                # Meanwhile a request had it planned.
+                continue
             # Before it is planned: a commit that comes meanwhile touches it again.
             del self._touched[table_uuid]
             try:

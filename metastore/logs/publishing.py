@@ -15,10 +15,11 @@ from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from lakelog.format.tables.snapshot import LogContent
 
 from ..jobs.leases import lease_lost
+from ..store.limits import MAX_INT64
 from ..store.logs import LogTopic
 from ..store.publishing import Published
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import MAX_INT64, check_number, check_text, check_uuid, invalid
+from ..store.validation import check_number, check_text, check_uuid, invalid
 from ..tables.dropped import explain_gone
 from .topic_life import put_beginning
 from .validation import MAX_LOG_PARTITIONS
@@ -276,8 +277,10 @@ def _check_report(report: PublishReport) -> None:
     if report.begins:
         _check_offsets("begins", report.begins)
     ids = [each.snapshot_id for each in report.snapshots]
-    if sorted(set(ids)) != ids or (ids and ids[0] < 1):
+    if sorted(set(ids)) != ids:
         raise invalid("snapshots.snapshot_id", ids[:20], "Name each snapshot once, in rising order, from 1.")
+    for snapshot_id in (*ids[:1], *ids[-1:]):
+        check_number("snapshots.snapshot_id", snapshot_id, 1)
     for each in report.snapshots:
         check_uuid("snapshots.snapshot_uuid", each.snapshot_uuid)
         _check_offsets("snapshots.offsets", each.offsets)
@@ -288,3 +291,4 @@ def _check_offsets(field: str, offsets: Sequence[int]) -> None:
         raise invalid(field, f"{len(offsets)} partitions", f"Give those of 1 to {MAX_LOG_PARTITIONS}.")
     if min(offsets) < 0:
         raise invalid(field, min(offsets), "Offsets begin with 0.")
+    check_number(field, max(offsets), 0)

@@ -9,12 +9,11 @@ from lakelog.format.commit.log_content import to_log_file
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import ChangelogState, LogContent, SnapshotKind
 
+from ..store.limits import MAX_ID
 from ..store.validation import check_number, invalid
 
 MAX_LOG_PARTITIONS: Final = 65_536
 """As many as a table may have buckets."""
-
-_MAX_OFFSET: Final = 2**63 - 1
 
 
 def check_logs(request: CommitRequest) -> None:
@@ -82,9 +81,10 @@ def _check_sent(change: Change) -> None:
     if len(sent) > MAX_LOG_PARTITIONS:
         raise invalid("sent_offsets", f"{len(sent)} partitions", f"Give at most {MAX_LOG_PARTITIONS}.")
     for partition, offset in sent.items():
-        if not 0 <= partition < MAX_LOG_PARTITIONS or not 0 < offset <= _MAX_OFFSET:
+        if not 0 <= partition < MAX_LOG_PARTITIONS or not 0 < offset <= MAX_ID:
             raise invalid(
                 "sent_offsets",
                 f"{offset} in partition {partition}",
-                f"Give partitions from 0 to {MAX_LOG_PARTITIONS - 1} and the offset after the last record, from 1.",
+                f"Give partitions from 0 to {MAX_LOG_PARTITIONS - 1} and the offset after the last record, from 1 to "
+                f"{MAX_ID}.",
             )

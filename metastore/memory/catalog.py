@@ -9,6 +9,7 @@ from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
+from ..store.limits import MAX_INT64
 from ..store.records import NewTable, TableRecord
 from ..store.transaction import CatalogTransaction
 from .journal import Journal
@@ -38,7 +39,7 @@ class MemoryCatalog(CatalogTransaction):
         for table in self._live():
             sizes[table.new.name.database].append(table.snapshots[-1].total_bytes if table.snapshots else 0)
         return [
-            DatabaseInfo(name, self._state.databases[name], len(found), sum(found))
+            DatabaseInfo(name, self._state.databases[name], len(found), min(sum(found), MAX_INT64))
             for name, found in sorted(sizes.items())
         ]
 

@@ -78,7 +78,9 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
         for offset in offsets:
             journal.pop(table.log_offsets, offset)
         expired_paths = self._find_unreferred(table, paths)
-        journal.set(table, "expired_paths", table.expired_paths | expired_paths.keys())
+        now_ms = self._clock.now_ms()
+        listed = {**dict.fromkeys(expired_paths, now_ms), **table.expired_paths}
+        journal.set(table, "expired_paths", listed)
         baseline = [
             key
             for key, ended in table.baseline.items()
@@ -89,12 +91,18 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
         is_done = max(len(gone), len(old), len(expired), len(offsets)) < limit
         return Cleared(len(expired_paths), sum(expired_paths.values()), is_done)
 
-    async def list_expired(self, table_id: int, limit: int) -> list[str]:
-        return sorted(self._table(table_id).expired_paths)[:limit]
+    async def list_expired(self, table_id: int, limit: int, after: str = "") -> list[str]:
+        return sorted(path for path in self._table(table_id).expired_paths if path > after)[:limit]
+
+    async def find_expired_age(self, table_id: int) -> int | None:
+        listed = self._table(table_id).expired_paths
+        return max(self._clock.now_ms() - max(listed.values()), 0) if listed else None
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
         table = self._table(table_id)
-        self._journal.set(table, "expired_paths", table.expired_paths - set(paths))
+        gone = set(paths)
+        left = {path: time_ms for path, time_ms in table.expired_paths.items() if path not in gone}
+        self._journal.set(table, "expired_paths", left)
 
     def _find_unreferred(self, table: StoredTable, paths: dict[str, int]) -> dict[str, int]:
         left = [stored.placed.file for stored in table.files.values()]

@@ -75,7 +75,8 @@ class StoredTable:
     expired: frozenset[int] = frozenset()
     leases: dict[str, SnapshotLease] = field(default_factory=dict)
     expiry: ExpiryState = field(default_factory=ExpiryState)
-    expired_paths: frozenset[str] = frozenset()
+    expired_paths: dict[str, int] = field(default_factory=dict)
+    """When each was listed, in milliseconds since the epoch."""
     published: Published | None = None
     log_offsets: dict[tuple[int, int], SnapshotOffsets] = field(default_factory=dict)
     """By the log's generation and the snapshot."""

@@ -16,9 +16,10 @@ from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, 
 from lakelog.format.tables.prune import ColumnBounds, may_match
 from lakelog.format.types.schema import TableSchema
 
+from ..store.limits import MAX_INT32
 from ..store.records import FileQuery
 from ..store.transaction import Transaction
-from ..store.validation import MAX_INT32, invalid
+from ..store.validation import invalid
 from ..tables.partitions import partition_types
 from .statistics import decode_column
 

@@ -28,7 +28,7 @@ from ..logs.files import check_log_request, load_log_files
 from ..metrics import Metrics
 from ..snapshots.retained import load_retained, load_tag, to_overtaken
 from ..snapshots.tags import check_tag_name
-from ..store.limits import Limits
+from ..store.limits import BOUNDS, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
 from ..tables.dropped import explain_gone
@@ -261,7 +261,7 @@ def _check_request(request: PlanRequest) -> None:
         case AtSnapshot(snapshot_id):
             check_number("snapshot_id", snapshot_id, 1)
         case AtTime(timestamp_ms):
-            check_number("timestamp_ms", timestamp_ms, -(2**63))
+            check_number("timestamp_ms", timestamp_ms, *BOUNDS["PlanRequest.timestamp_ms"])
         case AtTag(name):
             check_tag_name("tag", name)
         case InRange(after, until):

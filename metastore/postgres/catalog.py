@@ -25,7 +25,7 @@ _INSERT_DATABASE: Final = (
 _LOCK_DATABASE: Final = "SELECT name FROM database WHERE name = %s FOR UPDATE"
 
 _LIST_DATABASES: Final = """
-SELECT d.name, d.comment, count(t.table_id), coalesce(sum(h.total_bytes), 0)::bigint
+SELECT d.name, d.comment, count(t.table_id), least(coalesce(sum(h.total_bytes), 0), 9223372036854775807)::bigint
 FROM database d LEFT JOIN catalog_table t ON t.database = d.name AND t.dropped_at_ms IS NULL
 LEFT JOIN table_head h ON h.table_id = t.table_id
 GROUP BY d.name, d.comment ORDER BY d.name

@@ -98,7 +98,7 @@ _EXPIRED_SNAPSHOTS: Final = (
 )
 
 _MEASURE: Final = f"""
-SELECT count(*), coalesce(sum(size_bytes), 0)::bigint FROM (
+SELECT count(*), least(coalesce(sum(size_bytes), 0), 9223372036854775807)::bigint FROM (
     SELECT f.size_bytes {_EXPIRED_FILES} UNION ALL SELECT size_bytes {_EXPIRED_CHANGELOGS}) gone
 """
 
@@ -144,7 +144,12 @@ ON CONFLICT (table_id, path) DO NOTHING
 RETURNING path
 """
 
-_LIST_EXPIRED: Final = "SELECT path FROM expired_file WHERE table_id = %s LIMIT %s"
+_LIST_EXPIRED: Final = "SELECT path FROM expired_file WHERE table_id = %s AND path > %s ORDER BY path LIMIT %s"
+
+_EXPIRED_AGE: Final = f"""
+SELECT {NOW_MS} - max(expired_at_ms)
+FROM (SELECT expired_at_ms FROM expired_file WHERE table_id = %s LIMIT 1000) listed
+"""
 
 _FORGET_EXPIRED: Final = "DELETE FROM expired_file WHERE table_id = %s AND path = ANY(%s::text[])"
 
@@ -210,8 +215,12 @@ class PostgresRetention(RetentionTransaction):
         is_done = max(len(files), len(baseline), len(changelogs), len(gone), len(offsets)) < clearing.limit
         return Cleared(len(expired), sum(sizes[row[0]] for row in expired), is_done)
 
-    async def list_expired(self, table_id: int, limit: int) -> list[str]:
-        return [row[0] for row in await self._session.read(_LIST_EXPIRED, (str(table_id), str(limit)))]
+    async def list_expired(self, table_id: int, limit: int, after: str = "") -> list[str]:
+        return [row[0] for row in await self._session.read(_LIST_EXPIRED, (str(table_id), after, str(limit)))]
+
+    async def find_expired_age(self, table_id: int) -> int | None:
+        row = await self._session.read_one(_EXPIRED_AGE, (str(table_id),))
+        return None if row is None or row[0] is None else max(row[0], 0)
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
         await self._session.write(_FORGET_EXPIRED, (str(table_id), arrays.texts(paths)))

@@ -37,6 +37,7 @@ from lakelog.options.values import TableOptions
 from ..jobs.due_work import TableWork
 from ..jobs.requests import make_due
 from ..plans.packing import Packer
+from ..store.limits import BOUNDS, MAX_INT64
 from ..store.retention import Clearing, ExpiryState
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
@@ -55,6 +56,9 @@ bounds."""
 
 _SOON_MS: Final = 5_000
 """How soon an expiry that waits for other work is checked again."""
+
+_LONGEST_RETRY_MS: Final = 6 * 3_600_000
+"""How late a file that cannot be deleted is tried again at most."""
 
 _LEASED_RECHECK_MS: Final = 300_000
 """How late the end of a snapshot lease is found out if it ends without a notice."""
@@ -109,7 +113,7 @@ class Expiry:
         """
         check_uuid("table_uuid", table_uuid)
         if older_than_ms is not None:
-            check_number("older_than_ms", older_than_ms, -(2**63))
+            check_number("older_than_ms", older_than_ms, *BOUNDS["ExpireSnapshotsRequest.older_than_ms"])
         if retain_last is not None:
             check_number("retain_last", retain_last, 1, 2**31 - 1)
         requested = None if (older_than_ms, retain_last) == (None, None) else (older_than_ms, retain_last)
@@ -123,13 +127,20 @@ class Expiry:
             self._jobs_due()
         return step
 
-    async def list_expired_files(self, table_uuid: str, limit: int) -> list[str]:
-        """Paths of files that nothing refers to any more, and that are to be deleted; at most `limit`."""
+    async def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
+        """Paths of files that nothing refers to any more, and that are to be deleted; at most `limit`, rising.
+
+        Args:
+            table_uuid: The table.
+            limit: At most this many.
+            after: Only paths after this one.
+        """
         check_uuid("table_uuid", table_uuid)
         check_number("limit", limit, 1, MAX_EXPIRED)
+        check_text("after", after, 0, 1024)
 
         async def load(tx: Transaction) -> list[str]:
-            return await tx.list_expired((await find_head(tx, table_uuid)).table_id, limit)
+            return await tx.list_expired((await find_head(tx, table_uuid)).table_id, limit, after)
 
         return await run_transaction(self._store, load)
 
@@ -274,7 +285,8 @@ def _to_step(found: _Found, files: int, size_bytes: int, *, is_done: bool) -> Ex
         head.earliest_change_id,
         plan.earliest_change,
         files,
-        size_bytes,
+        # Over the history of a table there is no bound.
+        min(size_bytes, MAX_INT64),
         plan.held_by,
         found.named,
         is_done,
@@ -284,8 +296,22 @@ def _to_step(found: _Found, files: int, size_bytes: int, *, is_done: bool) -> Ex
 async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) -> int | None:
     """In how many milliseconds there is something to do; None: not before the table changes."""
     state = await tx.load_expiry(head.table_id)
-    if await tx.list_expired(head.table_id, 1) or state.cleared_until < _last_expired(head):
+    if state.cleared_until < _last_expired(head):
         return _SOON_MS
+    rests = [await _find_retry(tx, head), await _find_rest_of_snapshots(tx, head, options, state)]
+    return min((rest for rest in rests if rest is not None), default=None)
+
+
+async def _find_retry(tx: Transaction, head: TableHead) -> int | None:
+    """In how many milliseconds to try again to delete files: as long as they have been listed; None: there are none."""
+    age_ms = await tx.find_expired_age(head.table_id)
+    return None if age_ms is None else min(max(age_ms, _SOON_MS), _LONGEST_RETRY_MS)
+
+
+async def _find_rest_of_snapshots(
+    tx: Transaction, head: TableHead, options: TableOptions, state: ExpiryState
+) -> int | None:
+    """In how many milliseconds a snapshot expires; None: not before the table changes."""
     if state.kept and not (await load_named(tx, head)).issuperset(state.kept):
         return 0
     if options.get(WRITE_ONLY) or not head.latest_snapshot_id:

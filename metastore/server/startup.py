@@ -17,6 +17,7 @@ import pyarrow.fs
 from lakelog.clock import Clock
 from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
+from lakelog.format.tables.paths import MAX_LOCATION_BYTES
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import open_store
 
@@ -72,6 +73,7 @@ def check_warehouse(uri: str) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             _probe(pa.fs.LocalFileSystem(), str(folder))
         else:
+            _check_prefix(uri)
             _probe_store(open_store(f"{uri}/", read_s3_settings(os.environ)))
     except LakelogError as error:
         raise StartupFailure(
@@ -83,6 +85,18 @@ def check_warehouse(uri: str) -> None:
             f"The warehouse {uri} cannot be written to: {problem}. Check the path, its permissions and the credentials "
             "(--warehouse)."
         ) from error
+
+
+def _check_prefix(uri: str) -> None:
+    """Checks that keys of S3 have room for the longest paths, below the folder of a table."""
+    # A slash on each side of the table's uuid.
+    longest = MAX_LOCATION_BYTES - 34
+    prefix = urlsplit(uri).path.strip("/")
+    if len(prefix.encode()) > longest:
+        raise StartupFailure(
+            f"The warehouse {uri} has a prefix of {len(prefix.encode())} bytes, and {longest} are possible: keys in S3 "
+            "have 1024, and tables need the rest. Choose a shorter prefix (--warehouse)."
+        )
 
 
 def _probe(filesystem: pa.fs.FileSystem, folder: str) -> None:

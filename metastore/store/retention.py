@@ -100,8 +100,15 @@ class RetentionTransaction(Protocol):
         """Deletes entries, and queues the files that no entry refers to any more."""
         ...
 
-    async def list_expired(self, table_id: int, limit: int) -> list[str]:
-        """Paths of files that are to be deleted, at most `limit`, in any order."""
+    async def list_expired(self, table_id: int, limit: int, after: str = "") -> list[str]:
+        """Paths of files that are to be deleted, at most `limit`, rising by their bytes, those after `after`."""
+        ...
+
+    async def find_expired_age(self, table_id: int) -> int | None:
+        """For how many milliseconds the files that are to be deleted have been listed; None: there are none.
+
+        The age of the newest, where only some are listed; of very many files only some are looked at.
+        """
         ...
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:

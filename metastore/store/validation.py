@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import INVALID_PATH, InvalidArgument
 from lakelog.format.commit.request import (
     BucketRef,
     Change,
@@ -25,17 +25,26 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.paths import PATH_RULE, find_clash, is_path
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 
-from .limits import Limits
+from .limits import (
+    BOUNDS,
+    MAX_CHANGE_BYTES,
+    MAX_CHANGE_ROWS,
+    MAX_FILE_BYTES,
+    MAX_FILE_ROWS,
+    MAX_ID,
+    MAX_INT32,
+    MAX_INT64,
+    Limits,
+)
 
 MAX_COMMENT: Final = 4096
 MAX_PROPERTIES: Final = 128
 MAX_PROPERTIES_BYTES: Final = 64 * 1024
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_STATISTICS_BYTES: Final = 256 * 1024
-MAX_INT32: Final = 2**31 - 1
-MAX_INT64: Final = 2**63 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
@@ -94,8 +103,8 @@ def check_encodable(field: str, text: str) -> None:
         raise invalid(field, text, "Leave out surrogates without their partner: they are no characters.") from error
 
 
-def check_number(field: str, value: int, lowest: int, highest: int = MAX_INT64) -> None:
-    """Check that a number lies in a range, both ends included."""
+def check_number(field: str, value: int, lowest: int, highest: int = MAX_ID) -> None:
+    """Check that a number lies in a range, both ends included; by default it is an id or is counted as one."""
     if not lowest <= value <= highest:
         raise invalid(field, value, f"Give a number from {lowest} to {highest}.")
 
@@ -122,7 +131,7 @@ def check_properties(field: str, properties: Mapping[str, str]) -> None:
 def check_commit_request(request: CommitRequest, limits: Limits) -> None:
     """Check all parts of a commit that can be checked without its tables."""
     check_writer(request.writer)
-    check_number("identifier", request.identifier, 0)
+    check_number("identifier", request.identifier, 0, MAX_INT64)
     if request.previous_identifier is not None:
         check_number("previous_identifier", request.previous_identifier, -1, request.identifier - 1)
     check_number("epoch", request.epoch, 0)
@@ -169,8 +178,13 @@ def check_change(change: Change) -> None:
             )
         if len(change.unchanged_buckets) > MAX_INT32 // 10_000:
             raise invalid("unchanged_buckets", f"{len(change.unchanged_buckets)} buckets", "Give at most 214,748.")
+        for bucket in change.unchanged_buckets:
+            if not 0 <= bucket.bucket <= MAX_INT32:
+                check_number("unchanged_buckets.bucket", bucket.bucket, 0, MAX_INT32)
+            if len(bucket.partition) > MAX_PARTITION_BYTES:
+                _check_bytes("unchanged_buckets.partition", bucket.partition, MAX_PARTITION_BYTES)
     if change.watermark_ms is not None:
-        check_number("watermark_ms", change.watermark_ms, -MAX_INT64 - 1)
+        check_number("watermark_ms", change.watermark_ms, *BOUNDS["Change.watermark_ms"])
     _check_window(change)
     check_properties("properties", change.properties)
     files = (*change.add_files, *change.changelog_files) if change.changelog_files else change.add_files
@@ -179,6 +193,10 @@ def check_change(change: Change) -> None:
         raise invalid("path", path, "Name each file once in a commit.")
     for file in (*files, *change.log_files):
         _check_file(file)
+    _check_paths(change)
+    _check_sums("add_files", change.add_files)
+    _check_sums("changelog_files", change.changelog_files)
+    _check_sums("log_files", change.log_files)
     if change.kind is not SnapshotKind.COMPACT:
         _check_levels(change)
     _check_deletion_vectors(change)
@@ -202,6 +220,48 @@ def _check_window(change: Change) -> None:
         check_number("committed_after_ms", after, 0)
     if until is not None:
         check_number("committed_until_ms", until, 0 if after is None else after + 1)
+
+
+def _check_paths(change: Change) -> None:
+    """Checks that all of a change's files can be there at once, with those that hold deletion vectors."""
+    paths = [file.path for file in (*change.add_files, *change.changelog_files, *change.log_files)]
+    of_files = {file.deletion_vector_path for file in change.add_files}
+    of_groups = {group.deletion_vector_path for group in change.groups}
+    for field, vector_paths in (("deletion_vector_path", of_files), ("groups.deletion_vector_path", of_groups)):
+        for path in vector_paths:
+            if path:
+                check_path(field, path)
+                paths.append(path)
+    clash = find_clash(paths)
+    if clash is not None:
+        raise invalid(
+            "path",
+            clash[1],
+            f"'{clash[0][:200]}' is in the same commit, and not every store can hold both: one is a folder of the "
+            "other, or they differ in case only. Choose another name.",
+        )
+
+
+def check_path(field: str, path: str) -> None:
+    """Check that every store can hold a file of this path."""
+    if not is_path(path):
+        error = invalid(
+            field, path, f"A commit's files lie in the folder of its attempt, data/<attempt id>/. {PATH_RULE}."
+        )
+        raise InvalidArgument(error.message, reason=INVALID_PATH, metadata=error.metadata)
+
+
+def _check_sums(field: str, files: Sequence[DataFile]) -> None:
+    rows = sum([file.row_count for file in files])
+    if rows > MAX_CHANGE_ROWS:
+        raise invalid(
+            field, f"{rows} rows", f"Give files with at most {MAX_CHANGE_ROWS} rows together; count rows as written."
+        )
+    size_bytes = sum([file.size_bytes for file in files])
+    if size_bytes > MAX_CHANGE_BYTES:
+        raise invalid(
+            field, f"{size_bytes} bytes", f"Give files with at most {MAX_CHANGE_BYTES} bytes together, as stored."
+        )
 
 
 def _check_levels(change: Change) -> None:
@@ -229,8 +289,6 @@ def _check_deletion_vectors(change: Change) -> None:
     paths = {file.path for file in (*change.add_files, *change.changelog_files, *change.log_files)}
     for file in knowing:
         assert file.deletion_vector_path is not None, "they were chosen by it"
-        if len(file.deletion_vector_path) > 1024:
-            raise invalid("deletion_vector_path", file.deletion_vector_path, "Give at most 1024 characters.")
         if file.deletion_vector_path in paths:
             raise invalid(
                 "deletion_vector_path",
@@ -274,22 +332,30 @@ def _check_removal(change: Change) -> None:
 
 
 def _check_file(file: DataFile) -> None:
-    if not 1 <= len(file.path) <= 1024:
-        raise invalid("path", file.path, "Give 1 to 1024 characters.")
+    if not is_path(file.path):
+        check_path("path", file.path)
     if len(file.partition) > MAX_PARTITION_BYTES:
         _check_bytes("partition", file.partition, MAX_PARTITION_BYTES)
     if not 0 <= file.bucket <= MAX_INT32:
         check_number("bucket", file.bucket, 0, MAX_INT32)
+    if not 0 <= file.schema_id <= MAX_INT32:
+        check_number("schema_id", file.schema_id, 0, MAX_INT32)
     if not 0 <= file.level <= 127:
         check_number("level", file.level, 0, 127)
-    if not 0 <= file.delete_count <= file.row_count <= MAX_INT64:
+    if file.row_count > MAX_FILE_ROWS:
+        check_number("row_count", file.row_count, 0, MAX_FILE_ROWS)
+    if not 0 <= file.delete_count <= file.row_count:
         raise invalid(
             "delete_count",
             file.delete_count,
             f"File '{file.path[:200]}' has {file.row_count} rows; count at least 0 deletes and no more than rows.",
         )
-    if not 0 < file.size_bytes <= MAX_INT64:
-        raise invalid("size_bytes", file.size_bytes, f"Give the size of '{file.path[:200]}', which is not empty.")
+    if not 0 < file.size_bytes <= MAX_FILE_BYTES:
+        raise invalid(
+            "size_bytes",
+            file.size_bytes,
+            f"Give the size of '{file.path[:200]}', which is not empty, at most {MAX_FILE_BYTES} bytes.",
+        )
     if file.min_key is not None and file.max_key is not None and file.min_key > file.max_key:
         raise invalid("min_key", file.min_key, f"It is above max_key {file.max_key!r} of '{file.path[:200]}'.")
     for field, key in (("min_key", file.min_key), ("max_key", file.max_key)):

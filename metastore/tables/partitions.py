@@ -54,13 +54,7 @@ class PartitionRules:
             return
         schema = await self._schema(transaction, head)
         if isinstance(change.remove, RemovePartitionValues):
-            for column in change.remove.values:
-                if column not in schema.partition_by:
-                    raise invalid(
-                        "remove.partition_values",
-                        column,
-                        f"{head.name} has the partition columns {', '.join(schema.partition_by)}; use those.",
-                    )
+            _find_columns(head, schema, change.remove.values)
         types = partition_types(schema)
         for partition in unchecked:
             check_partition(partition, types, head.name)
@@ -95,10 +89,14 @@ class PartitionRules:
     async def matching(
         self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]
     ) -> tuple[bytes, ...]:
-        """The partitions that have these encoded values in the named columns."""
+        """The partitions that have these encoded values in the named columns.
+
+        Raises:
+            InvalidArgument: A column is not one of the table's partition columns.
+        """
         schema = await self._schema(transaction, head)
         types = partition_types(schema)
-        wanted = [(schema.partition_by.index(column), value) for column, value in values.items()]
+        wanted = list(zip(_find_columns(head, schema, values), values.values(), strict=True))
         matches = []
         for partition in known:
             parts = split_key(partition, types)
@@ -114,6 +112,18 @@ class PartitionRules:
             for schema in await transaction.list_schemas(head.table_id):
                 self._schemas[head.table_id, schema.schema_id] = schema
         return self._schemas[key]
+
+
+def _find_columns(head: TableHead, schema: TableSchema, columns: Iterable[str]) -> list[int]:
+    """The places of some columns among the table's partition columns."""
+    for column in columns:
+        if column not in schema.partition_by:
+            raise invalid(
+                "remove.partition_values",
+                column,
+                f"{head.name} has the partition columns {', '.join(schema.partition_by)}; use those.",
+            )
+    return [schema.partition_by.index(column) for column in columns]
 
 
 def partition_types(schema: TableSchema) -> tuple[pa.DataType, ...]:

@@ -13,7 +13,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.commit.facts import AttemptState, TableHead
 from lakelog.format.retention.partition_expiry import PartitionPage
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage, find_attempt
-from lakelog.storage.objects.store import is_path
+from lakelog.format.tables.paths import is_path
 
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid

@@ -16,6 +16,8 @@ _MOST_BYTES = 64 << 20
 _DEFAULT_MESSAGES = 64
 _MOST_MESSAGES = 256
 _MOST_TABLES = 1000
+_MOST = 2**62 - 1
+"""As the metastore takes of snapshots and epochs."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,11 @@ def _to_points(start: reader_pb2.SubscribeStart) -> tuple[ResumePoint, ...]:
             metadata={"field": "start.resume"},
         )
     for point in points:
-        if point.snapshot_id < 0 or point.received_rows < 0 or point.epoch < 0:
+        numbers = (point.snapshot_id, point.received_rows, point.epoch)
+        if min(numbers) < 0 or max(numbers) > _MOST:
+            kind = "a negative number" if min(numbers) < 0 else f"a number above {_MOST}"
             raise InvalidArgument(
-                f"start.resume has a negative number for table {point.table_uuid!r:.80}. Give back what was sent.",
+                f"start.resume has {kind} for table {point.table_uuid!r:.80}. Give back what was sent.",
                 metadata={"field": "start.resume"},
             )
     return points

@@ -65,9 +65,9 @@ class GrpcRetention:
         response = self._calls.read("ListOverdueSnapshots", lambda on: on.retention.ListOverdueSnapshots, request)
         return [from_proto_overdue(each) for each in response.overdue]
 
-    def list_expired_files(self, table_uuid: str, limit: int) -> list[str]:
-        """Files to delete."""
-        request = build(retention_pb2.ListExpiredFilesRequest, table_uuid=table_uuid, limit=limit)
+    def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
+        """Files to delete, rising."""
+        request = build(retention_pb2.ListExpiredFilesRequest, table_uuid=table_uuid, limit=limit, after=after)
         return list(self._calls.read("ListExpiredFiles", lambda on: on.retention.ListExpiredFiles, request).paths)
 
     def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:

@@ -50,8 +50,14 @@ class Retention(Protocol):
         """Snapshots of all tables that would have expired, but something needs them; the oldest first."""
         ...
 
-    def list_expired_files(self, table_uuid: str, limit: int) -> list[str]:
-        """Paths of files that nothing refers to any more, to delete from the store; at most `limit`."""
+    def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
+        """Paths of files that nothing refers to any more, to delete from the store; at most `limit`, rising.
+
+        Args:
+            table_uuid: The table.
+            limit: At most this many.
+            after: Only paths after this one.
+        """
         ...
 
     def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:

@@ -18,11 +18,10 @@ All of it runs while the table's head is locked; nothing in here reads a clock o
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.errors import INVALID_PATH, CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit.facts import (
     Attempt,
     AttemptState,
@@ -35,6 +34,8 @@ from lakelog.format.commit.facts import (
 from lakelog.format.commit.guards import check_guards, name_snapshot, table_gone, to_metadata
 from lakelog.format.commit.log_content import check_log
 from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, RemoveFiles, brings_files
+from lakelog.format.commit.totals import check_added
+from lakelog.format.tables.paths import PATH_RULE, is_path
 from lakelog.format.tables.snapshot import SnapshotKind
 
 MAX_LISTED: Final = 5
@@ -42,9 +43,6 @@ MAX_LISTED: Final = 5
 
 TIME_PASSED: Final = "TIME_PASSED"
 """The reason of a conflict over the commit time of a change; `time_ms` in its metadata is the time it would get."""
-
-_SEGMENT: Final = r"[A-Za-z0-9_=-][A-Za-z0-9_.=-]{0,199}"
-_PATH: Final = re.compile(rf"data/[0-9a-f]{{32}}/(?:{_SEGMENT}/){{0,8}}{_SEGMENT}")
 
 
 class Verdict(enum.Enum):
@@ -66,6 +64,7 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
         HistoryDiverged: The caller knows a later epoch or snapshot than exists.
         CommitConflict: An assumption of the request no longer holds; `metadata["retry"]` says whether to plan again.
         InvalidArgument: The request does not fit the table.
+        ResourceExhausted: The table would become too large.
     """
     missing = [change.table_uuid for change in request.changes if change.table_uuid not in facts.heads]
     if missing:
@@ -85,6 +84,8 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
         check_log(change, head)
         _check_base(change, head, (facts.changes or {}).get(change.table_uuid, ()))
         _check_files(change, head, (facts.files or {}).get(change.table_uuid, ()))
+        if change.remove is None and change.kind is not SnapshotKind.COMPACT:
+            check_added(head, change.add_files)
     return Verdict.APPLY
 
 
@@ -135,7 +136,7 @@ def check_compatible(change: Change, head: TableHead, attempt_id: str) -> None:
     last_bucket = max(change.bucket_count, 1) - 1
     prefix = f"data/{attempt_id}/"
     for file in (*change.add_files, *change.changelog_files, *change.log_files):
-        if not (file.path.startswith(prefix) and _PATH.fullmatch(file.path)):
+        if not (file.path.startswith(prefix) and is_path(file.path)):
             raise _misplaced_path(file.path, prefix)
         if not 0 <= file.bucket <= last_bucket:
             raise InvalidArgument(
@@ -163,15 +164,15 @@ def check_compatible(change: Change, head: TableHead, attempt_id: str) -> None:
     named = (file.deletion_vector_path for file in change.add_files)
     vector_files = (group.deletion_vector_path for group in change.groups)
     for path in {path for path in (*named, *vector_files) if path}:
-        if not (path.startswith(prefix) and _PATH.fullmatch(path)):
+        if not (path.startswith(prefix) and is_path(path)):
             raise _misplaced_path(path, prefix)
 
 
 def _misplaced_path(path: str, prefix: str) -> InvalidArgument:
     return InvalidArgument(
-        f"The path '{path[:300]}' is not allowed: a commit's files lie in the folder of its attempt, here '{prefix}', "
-        "and the rest has only letters, digits, '_', '-', '=', '.' and '/'.",
-        reason="INVALID_PATH",
+        f"The path '{path[:300]}' is not allowed: a commit's files lie in the folder of its attempt, here '{prefix}'. "
+        f"{PATH_RULE}.",
+        reason=INVALID_PATH,
         metadata={"field": "path", "value": path[:300]},
     )
 

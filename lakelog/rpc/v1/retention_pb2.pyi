@@ -385,19 +385,23 @@ class ListExpiredFilesRequest(_message.Message):
 
     TABLE_UUID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     limit: _builtins.int
     """At most this many, 1 to 10,000."""
+    after: _builtins.str
+    """Only paths after this one; empty: from the beginning. So files that cannot be deleted do not hide those behind them."""
     def __init__(
         self,
         *,
         table_uuid: _builtins.str = ...,
         limit: _builtins.int = ...,
+        after: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "limit", b"limit", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -412,7 +416,7 @@ class ListExpiredFilesResponse(_message.Message):
     PATHS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Relative to the table's location, in any order."""
+        """Relative to the table's location, rising by their bytes."""
 
     def __init__(
         self,

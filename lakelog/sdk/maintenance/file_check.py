@@ -37,8 +37,10 @@ from lakelog.format.retention.table_files import (
     find_reason,
     may_delete,
 )
+from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.storage.objects.deleting import delete_files
 from lakelog.storage.objects.store import ObjectStore, StoredObject
 
 MAX_REPORTED: Final = 10_000
@@ -62,6 +64,7 @@ class _Found:
     broken_files: int = 0
     deleted_files: int = 0
     deleted_bytes: int = 0
+    left_files: int = 0
     seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
     def add_broken(self, file: BrokenFile) -> None:
@@ -158,9 +161,11 @@ class _Check:
             open_ms = attempt.age_ms if attempt is not None and reason is OrphanReason.OPEN else None
             self._add_orphan(each, reason, open_ms, may_go)
         if self._repair and to_delete:
-            self._store.delete_many([each.path for each in to_delete])
-            found.deleted_files += len(to_delete)
-            found.deleted_bytes += sum(each.size_bytes for each in to_delete)
+            left = {each.path for each in delete_files(self._store, [each.path for each in to_delete])}
+            gone = [each for each in to_delete if each.path not in left]
+            found.left_files += len(left)
+            found.deleted_files += len(gone)
+            found.deleted_bytes += sum(each.size_bytes for each in gone)
         self._recheck(suspects)
 
     def find_missing(self, page_size: int) -> None:
@@ -192,6 +197,7 @@ class _Check:
             broken_files=found.broken_files,
             deleted_files=found.deleted_files,
             deleted_bytes=found.deleted_bytes,
+            left_files=found.left_files,
         )
 
     def _abort(self, old: Sequence[str], orphans: Sequence[StoredObject]) -> set[str]:
@@ -222,6 +228,11 @@ class _Check:
 
     def _recheck(self, suspects: Sequence[UsedFile]) -> None:
         """Checks again: an unlisted file may be new or expired since; a short one may have been just written."""
+        for each in suspects:
+            if not is_path(each.path):
+                # Earlier versions committed such paths; no store can have the file.
+                self.found.add_broken(BrokenFile(each.path, each.use, each.size_bytes, None))
+        suspects = [each for each in suspects if is_path(each.path)]
         sizes = {each.path: self._find_size(each.path) for each in suspects}
         broken = [each.path for each in suspects if _is_broken(each, sizes[each.path])]
         for start in range(0, len(broken), MAX_FILES_A_CALL):

@@ -64,6 +64,7 @@ class FileCheck:
         broken_files: The number of broken files, including those that are not listed.
         deleted_files: How many files this check has deleted.
         deleted_bytes: Their total size.
+        left_files: How many files this check was to delete and could not.
     """
 
     table: str
@@ -78,3 +79,4 @@ class FileCheck:
     broken_files: int = 0
     deleted_files: int = 0
     deleted_bytes: int = 0
+    left_files: int = 0

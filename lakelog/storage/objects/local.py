@@ -11,7 +11,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied, ResourceExhausted, Unavailable
+from lakelog.errors import (
+    AlreadyExists,
+    DataCorrupted,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 from lakelog.storage.objects.durable import synchronise
 from lakelog.storage.objects.store import StoredObject, check_path, check_prefix, to_pages
 
@@ -70,7 +78,7 @@ class LocalStore:
         with _translated(target):
             try:
                 target.unlink()
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return False
         return True
 
@@ -208,8 +216,13 @@ def _translated(target: Path) -> Iterator[None]:
 def translate_os_error(error: OSError, name: str) -> LakelogError:
     """Returns the lakelog error for an operating system's error on the file `name`."""
     metadata = {"path": name}
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        # Below a file, as in a missing folder, there is no file.
         return NotFound(f"File {name} does not exist.", reason="FILE_NOT_FOUND", metadata=metadata)
+    if isinstance(error, IsADirectoryError):
+        return DataCorrupted(
+            f"{name} is a folder, where a file was expected: look which program made it.", metadata=metadata
+        )
     if isinstance(error, FileExistsError):
         return AlreadyExists(f"File {name} exists already and is never overwritten.", metadata=metadata)
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:

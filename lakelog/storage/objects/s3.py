@@ -18,7 +18,15 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.errors import (
+    INVALID_PATH,
+    AlreadyExists,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 from lakelog.storage.objects.store import S3Settings, StoredObject, check_path, check_prefix, to_pages
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -26,6 +34,7 @@ _REQUEST_TIMEOUT_S: Final = 30.0
 """One request moves at most one part of an upload or one range of a read, some megabytes."""
 
 _DELETE_THREADS: Final = 8
+_LONGEST_KEY: Final = 1024
 _ERROR_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)")
 _DENIED: Final = frozenset(
     {"ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID", "EXPIRED_TOKEN"}
@@ -155,7 +164,15 @@ class S3Store:
             raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
 
     def _key(self, path: str) -> str:
-        return "/".join(part for part in (self._bucket, self._prefix, check_path(path)) if part)
+        check_path(path)
+        if len(self._prefix.encode()) + len(path) >= _LONGEST_KEY:
+            raise InvalidArgument(
+                f"Path {path[:200]!r} below the prefix {self._prefix[:200]!r} makes a key of more than {_LONGEST_KEY} "
+                "bytes, which S3 does not take.",
+                reason=INVALID_PATH,
+                metadata={"field": "path", "value": path[:200]},
+            )
+        return "/".join(part for part in (self._bucket, self._prefix, path) if part)
 
     @contextlib.contextmanager
     def _translated(self, key: str) -> Iterator[None]:

@@ -1,26 +1,21 @@
 """The object store of lakelog: whole objects under one location, made once and never changed.
 
-What belongs here: the protocol and the rules for paths. Implementations are `local.py`, `s3.py` and `memory.py`, and
-`stores.py` chooses one by location; one contract suite (`tests/contract/storage`) runs over all of them. They translate
-foreign errors, so callers see only those of `lakelog.errors`.
+What belongs here: the protocol; `lakelog.format.tables.paths` has the rule for paths. Implementations are `local.py`,
+`s3.py` and `memory.py`, and `stores.py` chooses one by location; one contract suite (`tests/contract/storage`) runs
+over all of them. They translate foreign errors, so callers see only those of `lakelog.errors`.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
-from lakelog.errors import InvalidArgument
-
-MAX_PATH_LENGTH: Final = 900
-"""S3 takes keys of 1024 bytes; the location's own prefix needs some of them."""
-
-_SEGMENT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,254}")
+from lakelog.errors import INVALID_PATH, InvalidArgument
+from lakelog.format.tables.paths import PATH_RULE, is_path
 
 
 @dataclass(frozen=True)
@@ -121,20 +116,15 @@ def check_path(path: str) -> str:
     """Checks that a path stays inside its location on every store, and returns it. Pure.
 
     Raises:
-        InvalidArgument: It is absolute, empty, too long, or has a part other than letters, digits and `_ . = -` that
-            begins with a letter, digit or `_`; so it can contain neither `..` nor a scheme.
+        InvalidArgument: `lakelog.format.tables.paths` refuses it.
     """
     if not is_path(path):
         raise InvalidArgument(
-            f"Path {path[:200]!r} is not a path inside a table: parts of letters, digits and _ . = - that begin with a "
-            f"letter, digit or _, joined by single slashes, at most {MAX_PATH_LENGTH} characters together."
+            f"Path {path[:200]!r} is not a path inside a table. {PATH_RULE}.",
+            reason=INVALID_PATH,
+            metadata={"field": "path", "value": path[:200]},
         )
     return path
-
-
-def is_path(path: str) -> bool:
-    """Whether `check_path` accepts a path. Pure."""
-    return len(path) <= MAX_PATH_LENGTH and all(_SEGMENT.fullmatch(segment) for segment in path.split("/"))
 
 
 def to_pages(found: Iterable[StoredObject], page_size: int) -> Iterator[list[StoredObject]]:

@@ -17,7 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakelog.errors import FILE_MISSING, DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.errors import (
+    FILE_MISSING,
+    INVALID_PATH,
+    DataCorrupted,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    ResourceExhausted,
+)
 from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
@@ -194,6 +202,11 @@ def translated(name: str) -> Iterator[None]:
         if "path" in error.metadata:
             raise
         raise _corrupted(name, error.message, error.reason) from error
+    except InvalidArgument as error:
+        if error.reason != INVALID_PATH:
+            raise
+        # Earlier versions committed such paths.
+        raise _corrupted(name, "no store takes a file of this path", INVALID_PATH) from error
     except LakelogError:
         raise
     except MemoryError as error:

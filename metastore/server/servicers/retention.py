@@ -71,7 +71,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
         self, request: retention_pb2.ListExpiredFilesRequest, context: Context
     ) -> retention_pb2.ListExpiredFilesResponse:
         """Lists files that are to be deleted."""
-        paths = await self._expiry.list_expired_files(request.table_uuid, request.limit)
+        paths = await self._expiry.list_expired_files(request.table_uuid, request.limit, request.after)
         return retention_pb2.ListExpiredFilesResponse(paths=paths)
 
     async def ForgetExpiredFiles(  # noqa: N802

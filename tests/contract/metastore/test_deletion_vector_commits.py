@@ -389,7 +389,7 @@ BAD = [
     (
         CompactionGroup(BUCKET, vector_files=(1,), deletion_vector_path="x" * 1025),
         "groups.deletion_vector_path",
-        "at most 1024",
+        "at most 900 characters",
     ),
     (CompactionGroup(BucketRef(b"", 0), vector_files=(1,)), "groups.vector_files", "add them in a change of its own"),
 ]

@@ -40,7 +40,7 @@ def test_deletion_vectors_hold_as_long_as_no_file_of_the_bucket_came_or_went(met
         look_up(5, 6, unchanged_buckets=())
     with pytest.raises(InvalidArgument, match="lie in the folder of its attempt"):
         look_up(5, 6, "../other")
-    with pytest.raises(InvalidArgument, match="at most 1024 characters"):
+    with pytest.raises(InvalidArgument, match="at most 900 characters"):
         look_up(5, 6, "x" * 1100)
 
 

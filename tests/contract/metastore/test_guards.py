@@ -271,3 +271,18 @@ def test_a_guard_stands_beside_what_a_changelog_assumes(metastore: Metastore) ->
     with pytest.raises(CommitConflict) as error:
         write(metastore, table, 1, if_unchanged=1, file={}, **fields)
     assert error.value.reason == CHANGED_SINCE
+
+
+def test_values_of_a_column_that_does_not_partition_the_table_are_refused(metastore: Metastore) -> None:
+    table = make_table(metastore, partitioned=True)
+    append(metastore, table, 1, partition=day("a"))
+    append(metastore, table, 2, partition=day("b"))
+    with pytest.raises(InvalidArgument, match="has the partition columns day; use those"):
+        write(
+            metastore,
+            table,
+            3,
+            kind=SnapshotKind.OVERWRITE,
+            remove=RemovePartitionValues({"v": b""}),
+            if_unchanged=1,
+        )

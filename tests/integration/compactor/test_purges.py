@@ -104,11 +104,11 @@ def test_who_dies_at_any_step_is_taken_over(
 
         return run
 
-    def half(self: Any, store: Any, control: Any) -> int:
+    def half(self: Any, store: Any, *more: Any) -> None:
         if step == "half of the files":
             store.delete_many([each.path for each in next(iter(store.list_pages(2)))])
             raise DiesError
-        return delete_files(self, store, control)
+        delete_files(self, store, *more)
 
     delete_files = PurgeJobExecutor._delete_files
     with monkeypatch.context() as fault:

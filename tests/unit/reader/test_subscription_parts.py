@@ -94,6 +94,8 @@ def test_what_is_asked_for_has_bounds_by_default() -> None:
         (start(max_messages=10_001), "max_messages=10001 is not possible"),
         (start(resume=[reader_pb2.ResumePoint()] * 2), "has 2 points for 1 tables"),
         (start(resume=[reader_pb2.ResumePoint(received_rows=-1)]), "negative number"),
+        (start(resume=[reader_pb2.ResumePoint(snapshot_id=2**62)]), "a number above 4611686018427387903"),
+        (start(resume=[reader_pb2.ResumePoint(epoch=2**63 - 1)]), "a number above 4611686018427387903"),
     ],
 )
 def test_what_cannot_be_is_named(message: reader_pb2.SubscribeRequest, problem: str) -> None:

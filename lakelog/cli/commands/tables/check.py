@@ -26,6 +26,7 @@ _FACTS: Final = (
     Column("broken_files", "Missing or broken", format_count),
     Column("deleted_files", "Deleted", format_count),
     Column("deleted_bytes", "Size deleted", format_bytes),
+    Column("left_files", "Could not be deleted", format_count),
 )
 _ORPHANS: Final = (
     Column("attempt", "ATTEMPT"),

@@ -1,0 +1,97 @@
+"""All methods of all services, by their descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from lakelog.rpc.v1 import (
+    catalog_pb2,
+    consumers_pb2,
+    dropped_pb2,
+    due_work_pb2,
+    jobs_pb2,
+    logs_pb2,
+    presence_pb2,
+    publishing_pb2,
+    reader_pb2,
+    retention_pb2,
+    snapshots_pb2,
+    table_files_pb2,
+    tags_pb2,
+)
+
+_OF_METASTORE: Final[tuple[Any, ...]] = (
+    catalog_pb2,
+    consumers_pb2,
+    dropped_pb2,
+    due_work_pb2,
+    jobs_pb2,
+    logs_pb2,
+    presence_pb2,
+    publishing_pb2,
+    retention_pb2,
+    snapshots_pb2,
+    table_files_pb2,
+    tags_pb2,
+)
+
+INTEGERS: Final = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)
+"""The kinds of all numbers of our messages."""
+
+
+def _find_methods(*files: Any) -> dict[str, MethodDescriptor]:
+    return {
+        f"/{service.full_name}/{method.name}": method
+        for file in files
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+
+METASTORE_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(*_OF_METASTORE)
+READER_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(reader_pb2)
+
+
+def make_message(of: Descriptor) -> Message:
+    """An empty message."""
+    message: Message = GetMessageClass(of)()
+    return message
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether a field is a map, which is a repeated message on the wire."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def list_fields(of: Descriptor) -> dict[str, FieldDescriptor]:
+    """The fields of a message and of all that it can contain, by `Message.field`; of a map `.key` and `.value`."""
+    return {
+        f"{message.name}.{field.name}{f'.{part.name}' if part is not field else ''}": part
+        for message in _walk(of, {})
+        for field in message.fields
+        for part in _parts(field)
+    }
+
+
+def _parts(field: FieldDescriptor) -> Iterator[FieldDescriptor]:
+    if is_map(field):
+        assert field.message_type is not None, "a map has an entry"
+        yield from field.message_type.fields
+    else:
+        yield field
+
+
+def _walk(of: Descriptor, seen: dict[str, Descriptor]) -> list[Descriptor]:
+    if of.full_name in seen:
+        return []
+    seen[of.full_name] = of
+    for field in of.fields:
+        for part in _parts(field):
+            if part.message_type is not None:
+                _walk(part.message_type, seen)
+    return list(seen.values())
