@@ -182,4 +182,4 @@ def test_any_process_that_went_away_while_waiting_is_given_nothing(migrated_url:
             call.result(5)
         time.sleep(0.3)
         commit_open(metastore, table)
-        assert lease(metastore, table, holder="b").epoch == 1
+        assert lease(metastore, table, holder="b").attempts == 1

@@ -183,9 +183,7 @@ def test_where_a_generation_begins_is_not_reported_after_a_part_of_it(metastore:
 
 
 def ids_with_ends(metastore: Metastore, table: TableInfo, **asked: int) -> list[tuple[int, int]]:
-    return [
-        (each.snapshot_id, each.offsets[0]) for each in metastore.list_log_offsets(table.table_uuid, **asked)
-    ]
+    return [(each.snapshot_id, each.offsets[0]) for each in metastore.list_log_offsets(table.table_uuid, **asked)]
 
 
 @pytest.fixture
