@@ -87,6 +87,9 @@ class CleaningJobExecutor:
                 break
             found = list(store.list_objects(f"data/{attempt_id}"))
             if found:
+                links = [each.path for each in found if each.is_link]
+                if links:
+                    self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
                 store.delete_many([each.path for each in found])
             count += len(found)
             self._metrics.deleted_files.labels(CLEAN).inc(len(found))

@@ -69,6 +69,9 @@ class PurgeJobExecutor:
             control.check()
             if control.is_stopping:
                 return count
+            links = [each.path for each in page if each.is_link]
+            if links:
+                self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
             store.delete_many([each.path for each in page])
             count += len(page)
             self._metrics.deleted_files.labels(PURGE).inc(len(page))
