@@ -138,7 +138,8 @@ def test_an_attempts_folder_that_is_a_link_is_listed_and_deleted_as_that_link(st
 
 def swap_folder_before_unlink(store: LocalStore, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone puts a link in the place of the folder after it was checked and opened, before the file is removed."""
-    unlink, swapped = os.unlink, []
+    unlink = os.unlink
+    swapped: list[Path] = []
 
     def swap(path: Any, *args: Any, **more: Any) -> None:
         if not swapped:
