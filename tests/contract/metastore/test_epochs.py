@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from lakelog.client.metastore.metastore import ConsumerPosition
 from lakelog.clock import SystemClock
 from lakelog.errors import Fenced, NotFound
 from lakelog.format.commit.epochs import EPOCH_STEP, EPOCH_UNKNOWN
@@ -19,6 +18,7 @@ from lakelog.format.commit.request import Fence
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.log.state import PublishReport, to_publisher_lease
+from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableInfo
 from metastore.memory import MemoryStore, catalog
 from metastore.postgres import consumers as postgres_consumers
@@ -155,7 +155,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def open_memory() -> World:
-    clock, stores, backups = HeldClock(), [], []
+    clock = HeldClock()
+    stores: list[MemoryStore] = []
+    backups: list[Any] = []
 
     async def open_store() -> Store:
         stores.append(MemoryStore(clock))
@@ -176,7 +178,7 @@ def open_postgres(url: str) -> World:
     def run(*statements: str) -> None:
         with psycopg.connect(libpq_url(url)) as connection:
             for statement in statements:
-                connection.execute(statement)  # type: ignore[call-overload]
+                connection.execute(statement)
 
     def list_tables() -> list[str]:
         with psycopg.connect(libpq_url(url)) as connection:
@@ -315,7 +317,7 @@ def test_commits_of_jobs_are_numbered_from_their_epochs_on(world: World) -> None
     assert max(epochs) + EPOCH_STEP < 1 << 53, "also whole numbers in JavaScript"
 
 
-def test_the_reason_of_an_unknown_epoch_tells_what_to_do(world: World) -> None:
+def test_the_error_about_an_unknown_epoch_names_the_remedy(world: World) -> None:
     table = make_tables(world)
     world.save()
     epoch = world.give("writer", table)
