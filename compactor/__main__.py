@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
+from lakelog.privacy.process import keep_private
+from lakelog.privacy.redaction import blot_out
 
 try:
     from lakelog.serving.logging_setup import set_up_logging
@@ -24,11 +26,12 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the service; returns the exit code (`compactor.exit_status`)."""
     leave_pandas_out()
     try:
+        keep_private(read_environment())
         config = parse_config(arguments, read_environment())
         log = set_up_logging(config.log_level)
         service, presence = make_service(config, log)
     except LakelogError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201
+        print(blot_out(error.message), file=sys.stderr)  # noqa: T201
         return ExitStatus(to_exit_status(error))
 
     on_signals(service.stop, lambda: service.is_stopping)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, Fence
 from lakelog.format.jobs.job import Job
 from lakelog.writes.attempt import CommitAttempt
 
-_COMMITS_A_JOB: Final = 1 << 20
-"""More than any job makes under one epoch; identifiers of later epochs are higher."""
-
 
 def first_identifier(job: Job) -> int:
-    """The first identifier for the commits of a job's holder. Pure."""
-    return job.epoch * _COMMITS_A_JOB
+    """The first identifier for the commits of a job's holder. Pure.
+
+    The `EPOCH_STEP` numbers from its epoch on are its own, which is more than any job needs under one epoch; those of
+    later epochs are higher.
+    """
+    return job.epoch
 
 
 def commit_for_job(attempt: CommitAttempt, job: Job, change: Change, number: int) -> ChangeResult:

@@ -42,6 +42,36 @@ class ConnectSettings:
     reader: str = ""
 
 
+class FromEnvironment(str):
+    """A secret from a variable of the environment. It pickles as the variable's name, never as its value.
+
+    So what is sent to other processes, for instance to Spark's executors or stored by a scheduler, contains no secret.
+    Those processes need the variable too.
+    """
+
+    variable: str
+
+    def __new__(cls, value: str, variable: str) -> FromEnvironment:
+        """The value of a variable."""
+        found = super().__new__(cls, value)
+        found.variable = variable
+        return found
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[object, ...]:
+        return (_read_again, (self.variable,))
+
+
+def _read_again(variable: str) -> FromEnvironment:
+    value = os.environ.get(variable)
+    if not value:
+        raise InvalidArgument(
+            f"{variable} is not set in this process. The catalog or store that was sent here took a secret from that "
+            "variable, and only its name was sent. Set it here too.",
+            metadata={"field": variable},
+        )
+    return FromEnvironment(value, variable)
+
+
 def read_connect_settings(
     environment: Mapping[str, str],
     *,
@@ -102,7 +132,7 @@ def read_connect_settings(
     use_tls = any((ca, cert, key)) if tls is None else tls
     if not use_tls:
         ca = cert = key = None
-    token = token or environment.get("LAKELOG_TOKEN") or None
+    token = token or _read_secret(environment, "LAKELOG_TOKEN")
     s3 = read_s3_settings(environment)
     reader = environment.get(READER_VARIABLE, "") if reader is None else reader
     return ConnectSettings(target, ca, cert, key, use_tls, token, s3, read_cache_folder(environment), reader)
@@ -119,7 +149,10 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
         found = (environment.get(variable) for variable in (f"LAKELOG_S3_{name}", *fallbacks))
         return next((value for value in found if value), None)
 
-    keys = (read("ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"), read("SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"))
+    def read_key(name: str) -> str | None:
+        return _read_secret(environment, f"LAKELOG_S3_{name}", f"AWS_{name}")
+
+    keys = (read_key("ACCESS_KEY_ID"), read_key("SECRET_ACCESS_KEY"))
     if (keys[0] is None) != (keys[1] is None):
         there, missing = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")[:: 1 if keys[0] else -1]
         raise InvalidArgument(
@@ -130,10 +163,18 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
     return S3Settings(
         endpoint=read("ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         region=read("REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
-        access_key_id=read("ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"),
-        secret_access_key=read("SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
-        session_token=read("SESSION_TOKEN", "AWS_SESSION_TOKEN"),
+        access_key_id=keys[0],
+        secret_access_key=keys[1],
+        session_token=read_key("SESSION_TOKEN"),
     )
+
+
+def _read_secret(environment: Mapping[str, str], *variables: str) -> FromEnvironment | None:
+    """The value of the first variable that is set. The id of a key goes with the key, so it counts as a secret too."""
+    for variable in variables:
+        if value := environment.get(variable):
+            return FromEnvironment(value, variable)
+    return None
 
 
 def read_cache_folder(environment: Mapping[str, str]) -> str | None:

@@ -86,7 +86,10 @@ class CommitConflict(LakelogError):
 
 
 class Fenced(LakelogError):
-    """A newer holder of the same identity exists: stop, and read again what was done before going on."""
+    """Another holder of the same identity exists, or the metastore was set back and does not know this one.
+
+    Stop, and read again what was done before going on.
+    """
 
     default_reason = "FENCED"
 

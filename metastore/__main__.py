@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from lakelog.errors import InvalidArgument
 from lakelog.extras import explain_missing
+from lakelog.privacy.process import keep_private
+from lakelog.privacy.redaction import blot_out
 
 try:
     from lakelog.without_pandas import leave_pandas_out
@@ -28,6 +31,7 @@ def main() -> int:
     """
     leave_pandas_out()
     try:
+        keep_private(read_environment())
         command = parse_command(sys.argv[1:], read_environment())
         set_up_logging(command.config.log_level)
         if isinstance(command.config, MigrateConfig):
@@ -35,8 +39,8 @@ def main() -> int:
             sys.stdout.write(f"the database is up to date (revision {revision})\n")
         else:
             asyncio.run(_serve_or_check(command.name, command.config))
-    except StartupFailure as error:
-        sys.stderr.write(f"metastore: {error}\n")
+    except (StartupFailure, InvalidArgument) as error:
+        sys.stderr.write(f"metastore: {blot_out(str(error))}\n")
         return CANNOT_START
     return 0
 

@@ -56,6 +56,7 @@ class DatabaseConfig:
             "Postgres: postgresql://user:password@host:port/database. Best given by its variable, which other users of "
             "the machine cannot read.",
         ),
+        is_secret=True,
     )
     wait_for_database_s: float = number(
         "wait-for-database",

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
+from lakelog.privacy.process import keep_private
+from lakelog.privacy.redaction import blot_out
 
 try:
     from lakelog.serving.logging_setup import set_up_logging
@@ -24,6 +26,7 @@ CANNOT_START = 2
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code."""
     try:
+        keep_private(read_environment())
         config = parse_config(arguments, read_environment())
         if isinstance(config, ServeConfig):
             # Users' functions, which `run` calls, may return values of pandas.
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             return check(config)
         return run(config, set_up_logging(config.log_level, service="reader"))
     except LakelogError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201
+        print(blot_out(error.message), file=sys.stderr)  # noqa: T201
         return CANNOT_START
     except ModuleNotFoundError as error:
         print(f"reader: {explain_missing(error, 'The reader', 'embedded')}", file=sys.stderr)  # noqa: T201

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
+from lakelog.privacy.process import keep_private
+from lakelog.privacy.redaction import blot_out
 
 try:
     from lakelog.serving.logging_setup import Logger, set_up_logging
@@ -32,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code (`writer.exit_status`)."""
     leave_pandas_out()
     try:
+        keep_private(read_environment())
         config = parse_config(arguments, read_environment())
         if isinstance(config, PublishConfig):
             return _publish(config)
@@ -54,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _report_error(error: LakelogError) -> ExitStatus:
-    print(error.message, file=sys.stderr)  # noqa: T201
+    print(blot_out(error.message), file=sys.stderr)  # noqa: T201
     return to_exit_status(error)
 
 

@@ -95,6 +95,9 @@ class CleaningJobExecutor:
             if control.is_stopping:
                 break
             found = list(store.list_objects(f"data/{attempt_id}"))
+            links = [each.path for each in found if each.is_link]
+            if links:
+                self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
             gone = set(deletions.delete([each.path for each in found]))
             self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found if each.path in gone))
             if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:

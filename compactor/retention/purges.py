@@ -76,6 +76,9 @@ class PurgeJobExecutor:
             control.check()
             if control.is_stopping:
                 return
+            links = [each.path for each in page if each.is_link]
+            if links:
+                self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
             gone = set(deletions.delete([each.path for each in page]))
             self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page if each.path in gone))
         store.delete_empty_folders()

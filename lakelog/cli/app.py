@@ -19,6 +19,7 @@ from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
 from lakelog.errors import InternalError, LakelogError
+from lakelog.privacy.redaction import blot_out, remember_secrets
 
 
 class _PipeClosedError(Exception):
@@ -119,6 +120,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         One of `ExitCode`; an error is already on the standard error.
     """
     invocation = invocation or Invocation()
+    remember_secrets(os.environ)
     try:
         try:
             result = app.main(args=list(arguments), prog_name="lakelog", obj=invocation, standalone_mode=False)
@@ -135,7 +137,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
     except click.UsageError as error:
         return _report_usage(error)
     except click.ClickException as error:
-        click.echo(f"Error: {error.format_message()}", err=True)
+        click.echo(blot_out(f"Error: {error.format_message()}"), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -162,7 +164,7 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
 
 def _report_error(invocation: Invocation, error: LakelogError) -> None:
     if invocation.verbose:
-        traceback.print_exc()
+        click.echo(blot_out(traceback.format_exc()), err=True, nl=False)
     click.echo(describe_error(error, as_json=invocation.output is OutputFormat.JSON), err=True)
 
 
@@ -170,7 +172,7 @@ def _report_usage(error: click.UsageError) -> int:
     path = error.ctx.command_path if error.ctx else "lakelog"
     message = error.format_message().removesuffix("?.").rstrip(".")
     end = "?" if error.format_message().endswith(("?", "?.")) else "."
-    click.echo(f"Error: {message.rstrip('?')}{end} See: {path} --help", err=True)
+    click.echo(blot_out(f"Error: {message.rstrip('?')}{end} See: {path} --help"), err=True)
     return ExitCode.USAGE
 
 

@@ -17,6 +17,7 @@ from lakelog.errors import (
     SnapshotExpired,
     Unavailable,
 )
+from lakelog.privacy.redaction import blot_out
 
 
 class ExitCode(enum.IntEnum):
@@ -59,15 +60,15 @@ def exit_code_of(error: LakelogError) -> ExitCode:
 
 
 def describe_error(error: LakelogError, *, as_json: bool) -> str:
-    """The text of an error for the standard error. Pure.
+    """The text of an error for the standard error, without secrets.
 
     Returns:
         The message after `Error: ` (per-column differences keep their lines), or one JSON object with the keys `kind`,
         `reason`, `message`, `metadata`, `exit_code`.
     """
     if not as_json:
-        return f"Error: {error.message}"
-    return json.dumps(
+        return blot_out(f"Error: {error.message}")
+    text = json.dumps(
         {
             "kind": type(error).__name__,
             "reason": error.reason,
@@ -77,3 +78,4 @@ def describe_error(error: LakelogError, *, as_json: bool) -> str:
         },
         ensure_ascii=False,
     )
+    return blot_out(text)

@@ -11,6 +11,7 @@ import click
 
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
+from lakelog.privacy.redaction import remember_secret
 
 if TYPE_CHECKING:
     from lakelog.cli.output.printer import Printer
@@ -93,6 +94,7 @@ def _connect(invocation: Invocation) -> Catalog:
     with silent_interrupts():
         import lakelog.sdk.catalog
 
+    remember_secret(invocation.token or "")
     return lakelog.connect(
         invocation.target,
         token=invocation.token,

@@ -23,6 +23,6 @@ def make_fresh_folder(folder: Path) -> Path:
                 f"The folder {folder} is not empty and was not made by a demo. Name another with --data, or remove it."
             )
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / _MARK).write_text("Made by `lakelog demo`, and removed by the next one.\n", encoding="utf-8")
     return folder

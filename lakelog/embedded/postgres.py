@@ -153,7 +153,7 @@ class EmbeddedPostgres:
         if self.is_running:
             return
         programs = find_postgres_programs()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         user = find_server_user()
         if user is not None:
             let_user_reach(programs / "postgres", user)

@@ -166,7 +166,10 @@ class EmbeddedStack:
             DataCorrupted: A jar of Kafka is not the expected one.
             AlreadyExists: Another living process uses the folder.
         """
-        (self.folder / "warehouse" if self._warehouse is None else self.folder).mkdir(parents=True, exist_ok=True)
+        # Tables, logs, passwords: nobody else's business, whatever umask the caller has.
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._warehouse is None:
+            (self.folder / "warehouse").mkdir(exist_ok=True)
         try:
             if self.postgres is not None:
                 self._add("postgres", self.postgres)

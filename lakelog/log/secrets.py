@@ -11,6 +11,7 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.options.declared.kafka_values import SECRET_PREFIX
+from lakelog.privacy.redaction import remember_secret
 
 SECRET_VARIABLE: Final = "LAKELOG_SECRET_"
 """The prefix of the variables; the secret's name follows it."""
@@ -59,6 +60,7 @@ class Secrets:
                 reason="UNKNOWN_SECRET",
                 metadata={"secret": name},
             )
+        remember_secret(found)
         return found
 
     def __repr__(self) -> str:

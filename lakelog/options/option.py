@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from lakelog.errors import InvalidArgument
 from lakelog.options.declared.kafka_values import SecretReference
 from lakelog.options.value_types import Duration, ValueType
+from lakelog.privacy.redaction import blot_out_forms
 
 T = TypeVar("T")
 
@@ -104,6 +105,9 @@ class Option(Generic[T]):
 
 def invalid_option(key: str, value: str, explanation: str) -> InvalidArgument:
     """An error about an option's value; the explanation consists of whole sentences and ends with the remedy."""
+    # A password may stand in the address of a broker.
+    value = blot_out_forms(value)
+    explanation = blot_out_forms(explanation)
     shown = value if len(value) <= MAX_SHOWN_LENGTH else value[: MAX_SHOWN_LENGTH - 3] + "..."
     return InvalidArgument(
         f"Option '{key}' = '{shown}' is not possible. {explanation}",

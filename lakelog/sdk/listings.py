@@ -8,10 +8,10 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.client.metastore.metastore import Metastore, SnapshotPage
-from lakelog.errors import DataCorrupted
+from lakelog.errors import DataCorrupted, NotFound
 from lakelog.format.keys.encoding import decode_key, decode_partition
 from lakelog.format.tables.plan import Plan
-from lakelog.format.tables.snapshot import LogContent, Snapshot
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.time_text import to_time_texts
 
@@ -59,14 +59,21 @@ def _leave_out_expired(snapshots: Sequence[Snapshot], page: SnapshotPage) -> lis
 def list_log_offsets(
     metastore: Metastore, table_uuid: str, snapshots: Sequence[Snapshot]
 ) -> dict[int, tuple[int, ...]]:
-    """Returns where some snapshots (rising) end in the external log, by snapshot; unknown ends are left out."""
-    if all(each.log is LogContent.NONE for each in snapshots):
-        # This also happens for a table with a log, when nothing is known yet.
-        return {}
+    """Returns where some snapshots (rising) end in the external log, by snapshot; unknown ends are left out.
+
+    Snapshots that bring nothing to the log do not tell whether the table has one: all may be compactions.
+    """
     found: dict[int, tuple[int, ...]] = {}
+    if not snapshots:
+        return found
     after, until = snapshots[0].snapshot_id - 1, snapshots[-1].snapshot_id
     while True:
-        page = metastore.list_log_offsets(table_uuid, after=after, until=until, limit=_PAGE)
+        try:
+            page = metastore.list_log_offsets(table_uuid, after=after, until=until, limit=_PAGE)
+        except NotFound as error:
+            if error.reason != "LOG_NOT_FOUND":
+                raise
+            return {}
         found.update((each.snapshot_id, each.offsets) for each in page)
         if len(page) < _PAGE:
             return found

@@ -45,7 +45,7 @@ class TokenEntry:
     """A caller, with the SHA-256 of the bearer token that identifies it."""
 
     caller: Caller
-    digest: bytes
+    digest: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
 
     Raises:
         InvalidArgument: A line is malformed, a token occurs twice, or the file lists no caller. Messages name the line
-            and show no token.
+            and show no word of it: with words in another order, any of them may be the token.
     """
     tokens: dict[bytes, TokenEntry] = {}
     certificates: dict[str, Role] = {}
@@ -136,13 +136,13 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
             raise _bad_line(path, number, "has a malformed name", "Use up to 128 of A-Z a-z 0-9 _ . @ -")
         role = next((role for role in Role if role.name.lower() == role_name), None)
         if role is None:
-            raise _bad_line(path, number, f"gives {name} an unknown role", "Use reader, writer or admin")
+            raise _bad_line(path, number, "gives an unknown role", "Use reader, writer or admin")
         if secret == "cert":
             certificates[name] = role
             continue
         if len(secret) < _MIN_TOKEN_CHARACTERS:
             remedy = f"Use at least {_MIN_TOKEN_CHARACTERS} random characters (openssl rand -hex 32)"
-            raise _bad_line(path, number, f"has a token for {name} that is too short", remedy)
+            raise _bad_line(path, number, "has a token that is too short", remedy)
         digest = hashlib.sha256(secret.encode()).digest()
         if digest in tokens:
             raise _bad_line(path, number, f"repeats the token of {tokens[digest].caller.name}", "Give each its own")

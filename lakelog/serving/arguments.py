@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from lakelog.errors import InvalidArgument
+from lakelog.privacy.redaction import blot_out
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
@@ -23,7 +24,7 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the process with exit code 2."""
         # Without the usage text, which would hide the error.
-        print(f"{self.prog}: {message} (see --help)", file=sys.stderr)  # noqa: T201
+        print(f"{self.prog}: {blot_out(_without_values(message))} (see --help)", file=sys.stderr)  # noqa: T201
         raise SystemExit(2)
 
 
@@ -120,4 +121,13 @@ class Values:
 
 def refusal(message: str) -> InvalidArgument:
     """The error for an argument that is not possible."""
-    return InvalidArgument(message, reason="ARGUMENT")
+    return InvalidArgument(blot_out(message), reason="ARGUMENT")
+
+
+def _without_values(message: str) -> str:
+    """Argparse's message about unknown arguments with their names only: what follows one may be a secret. Pure."""
+    what, colon, words = message.partition("unrecognized arguments: ")
+    if not colon:
+        return message
+    names = [word.partition("=")[0] for word in words.split(" ") if word.startswith("-")]
+    return f"{what}{colon}{' '.join(names) or 'values without a name'}"

@@ -10,6 +10,8 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import Processor
 
+from lakelog.privacy.redaction import blot_out
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 Logger = Any
@@ -34,16 +36,14 @@ def route_logging(
     stream: TextIO,
     *,
     chatty: Sequence[str],
-    last: Sequence[Processor] = (),
     to_line: Processor | None = None,
 ) -> None:
-    """Sends all logs of the process to a stream: lakelog's and those of libraries.
+    """Sends all logs of the process to a stream: lakelog's and those of libraries, without secrets.
 
     Args:
         level: One of `LEVELS`.
         stream: The stream for the lines.
         chatty: Libraries whose lines are only logged from the level warning on.
-        last: Processes each line before it is written.
         to_line: Formats the line; by default as JSON.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -51,8 +51,8 @@ def route_logging(
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
-    then: list[Processor] = [structlog.processors.format_exc_info, *last]
-    then.append(to_line or structlog.processors.JSONRenderer())
+    then: list[Processor] = [structlog.processors.format_exc_info]
+    then += [to_line or structlog.processors.JSONRenderer(), _blot_out_line]
     structlog.configure(
         processors=[*first, *then],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -71,3 +71,7 @@ def route_logging(
     root.setLevel(max(number, logging.INFO))
     for name in chatty:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _blot_out_line(_logger: Any, _method: str, line: Any) -> str:
+    return blot_out(str(line))

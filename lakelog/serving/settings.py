@@ -26,9 +26,9 @@ _READ: Final = "read"
 _AsWritten: Final = argparse.RawDescriptionHelpFormatter
 
 
-def setting(read: Callable[[Values], object], *arguments: Argument) -> Any:
-    """A field whose value `read` takes from the values of some arguments."""
-    return field(metadata={_ARGUMENTS: arguments, _READ: read})
+def setting(read: Callable[[Values], object], *arguments: Argument, is_secret: bool = False) -> Any:
+    """A field whose value `read` takes from the values of some arguments; `repr` leaves a secret one out."""
+    return field(metadata={_ARGUMENTS: arguments, _READ: read}, repr=not is_secret)
 
 
 def text(name: str, variable: str, what: str) -> Any:

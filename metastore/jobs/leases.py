@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakelog.errors import Fenced
+from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.jobs.work import LeaseGrant
 
@@ -52,9 +53,14 @@ class Leases:
 def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:
     """The error for a caller that acts under a lease that it does not hold."""
     who = f"'{holder}' holds it" if holder else "no one holds it"
+    is_unknown = epoch > current
+    why = (
+        f"is not the caller's, because {explain_unknown(epoch, current)}; {who}"
+        if is_unknown
+        else f"has epoch {current} by now and {who}; the caller's epoch is {epoch}"
+    )
     return Fenced(
-        f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and "
-        "acquire the lease again before going on.",
-        reason="LEASE_FENCED",
+        f"Lease '{name}' {why}. Stop this work, and acquire the lease again before going on.",
+        reason=EPOCH_UNKNOWN if is_unknown else "LEASE_FENCED",
         metadata={"lease": name, "epoch": str(epoch), "current_epoch": str(current), "holder": holder},
     )

@@ -9,7 +9,7 @@ from typing import Final
 from lakelog.errors import HistoryDiverged, NotFound
 from lakelog.format.commit.facts import AttemptState, TableHead
 from lakelog.format.commit.rebase import Rebased
-from lakelog.format.log.publishing import Progress, apply_report, move_beginning
+from lakelog.format.log.publishing import Progress, apply_report, carry_over, move_beginning
 from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets, to_publisher_lease
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from lakelog.format.tables.snapshot import LogContent
@@ -28,6 +28,8 @@ MAX_SNAPSHOTS: Final = 10_000
 MAX_ATTEMPTS: Final = 1000
 _DEFAULT_LIMIT: Final = 1000
 _MAX_PROBLEM: Final = 4096
+_PAGE: Final = 1000
+"""Snapshots that are looked at together to find ends that are carried over."""
 
 
 class Publishing:
@@ -146,6 +148,9 @@ class Publishing:
     ) -> list[SnapshotOffsets]:
         """Where snapshots after `after` up to `until` (0: no end) end in the log, rising; at most `limit` (0: 1000).
 
+        One that brings nothing to the log, such as a compaction or an overwrite, ends where the one before it does
+        (semantics 4.5), even if no publisher reported it.
+
         Raises:
             NotFound: The table was dropped, or has no log.
         """
@@ -156,8 +161,7 @@ class Publishing:
 
         async def find(tx: Transaction) -> list[SnapshotOffsets]:
             head, topic = await _find_log(tx, table_uuid)
-            last = until or MAX_INT64
-            return await tx.list_log_offsets(head.table_id, topic.generation, after, last, limit or _DEFAULT_LIMIT)
+            return await _list_ends(tx, head, topic, after, until or MAX_INT64, limit or _DEFAULT_LIMIT)
 
         return await run_transaction(self._store, find)
 
@@ -200,6 +204,29 @@ async def resolve_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Reba
     The heads are locked, so that no log is restarted before the commit.
     """
     return [await _resolve_sent(tx, each) if each.change.sent_offsets is not None else each for each in changes]
+
+
+async def _list_ends(
+    tx: Transaction, head: TableHead, topic: LogTopic, after: int, until: int, limit: int
+) -> list[SnapshotOffsets]:
+    """The reported ends, with those that are carried over between and behind them."""
+    reported = await tx.list_log_offsets(head.table_id, topic.generation, after, until, limit)
+    by_id = {each.snapshot_id: each for each in reported}
+    last = reported[-1].snapshot_id if reported else 0
+    if len(reported) == last - after and (len(reported) == limit or last == until):
+        return reported
+    before = await tx.find_log_offsets(head.table_id, topic.generation, after)
+    seen = after if before is None else before.snapshot_id
+    # Behind the last reported end only an unbroken run of snapshots without rows has one.
+    while sum(each <= seen for each in by_id) < limit and (seen < last or before is not None):
+        snapshots = await tx.list_snapshots(head.table_id, seen, until, _PAGE)
+        ends = carry_over(before, snapshots, by_id)
+        by_id.update((each.snapshot_id, each) for each in ends if each.snapshot_id > after)
+        if len(snapshots) < _PAGE:
+            break
+        seen = snapshots[-1].snapshot_id
+        before = ends[-1] if ends and ends[-1].snapshot_id == seen else None
+    return [by_id[each] for each in sorted(by_id)][:limit]
 
 
 async def _check_holder(tx: Transaction, report: PublishReport) -> None:

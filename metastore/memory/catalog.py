@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from lakelog.clock import Clock
+from lakelog.format.commit.epochs import EPOCH_STEP, make_epoch
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
@@ -19,10 +20,14 @@ from .state import State, StoredTable
 class MemoryCatalog(CatalogTransaction):
     """Databases, tables and schemas; see `metastore.store.transaction.CatalogTransaction`."""
 
-    def __init__(self, state: State, journal: Journal, clock: Clock) -> None:
+    def __init__(self, state: State, journal: Journal, clock: Clock, draws: Iterator[int]) -> None:
         self._state = state
         self._journal = journal
         self._clock = clock
+        self._draws = draws
+
+    def _make_epoch(self, last: int) -> int:
+        return make_epoch(last, self._clock.now_ms() * 1000, next(self._draws) % EPOCH_STEP)
 
     async def insert_database(self, name: str, comment: str) -> bool:
         if name in self._state.databases:

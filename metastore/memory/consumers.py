@@ -16,6 +16,9 @@ class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
     async def now_ms(self) -> int:
         return self._clock.now_ms()
 
+    async def make_epoch(self, last: int) -> int:
+        return self._make_epoch(last)
+
     async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
         return self._state.consumers.get((table_id, consumer_id))
 

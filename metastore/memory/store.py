@@ -7,6 +7,7 @@ holds here; effects of overlapping transactions show only in Postgres. Nothing s
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
@@ -60,6 +61,8 @@ class MemoryStore(Store):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._state = State()
+        # In place of random numbers: as those, no part of the state, so that setting it back repeats none.
+        self._draws = itertools.count()
         self._lock = asyncio.Lock()
         self._listeners: set[asyncio.Queue[frozenset[str] | None]] = set()
 
@@ -68,7 +71,7 @@ class MemoryStore(Store):
         async with self._lock:
             journal = Journal()
             try:
-                yield MemoryTransaction(self._state, journal, self._clock)
+                yield MemoryTransaction(self._state, journal, self._clock, self._draws)
             except BaseException:
                 journal.roll_back()
                 raise

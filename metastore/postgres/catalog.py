@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from lakelog.format.commit.epochs import EPOCH_STEP
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
@@ -17,6 +18,18 @@ from .connection.session import Row, Session, Statement
 NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 """Postgres's time in milliseconds; not the time at which the transaction began, which may have waited for a lock
 since."""
+
+_NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+
+def epoch_after(last: str) -> str:
+    """SQL of the epoch after the last one, as `lakelog.format.commit.epochs.make_epoch`.
+
+    Args:
+        last: SQL of the last epoch of that name; `0`: there was none.
+    """
+    return f"(greatest({last} + {EPOCH_STEP}, {_NOW_US}) + floor(random() * {EPOCH_STEP})::bigint)"
+
 
 _INSERT_DATABASE: Final = (
     "INSERT INTO database (name, comment) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING RETURNING name"

@@ -7,7 +7,7 @@ from typing import Final
 from lakelog.format.retention.consumer import Consumer
 
 from ..store.transaction import ConsumerTransaction
-from .catalog import NOW_MS
+from .catalog import NOW_MS, epoch_after
 from .connection.session import Session
 
 _COLUMNS: Final = """
@@ -39,6 +39,11 @@ class PostgresConsumers(ConsumerTransaction):
         rows = await self._session.read(f"SELECT {NOW_MS}")
         now: int = rows[0][0]
         return now
+
+    async def make_epoch(self, last: int) -> int:
+        rows = await self._session.read(f"SELECT {epoch_after('%s::bigint')}", (last,))
+        epoch: int = rows[0][0]
+        return epoch
 
     async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
         row = await self._session.read_one(_FIND, (table_id, consumer_id))

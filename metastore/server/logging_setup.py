@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import Any, Final
 
 from structlog.typing import EventDict
 
 from lakelog.serving.logging_setup import route_logging
-
-_URL_PASSWORD: Final = re.compile(r"(\w://[^/\s:@]*):[^@/\s]+@")
 
 _encode_json: Final = json.JSONEncoder(default=repr).encode
 """Made once: `json.dumps` makes an encoder for each line when it gets a `default`."""
@@ -39,18 +36,9 @@ def set_up_logging(level: str) -> None:
         level,
         stream,
         chatty=("alembic", "sqlalchemy", "psycopg", "grpc"),
-        last=(blot_out_passwords,),
         to_line=_to_json,
     )
 
 
 def _to_json(_logger: Any, _method: str, event: EventDict) -> str:
     return _encode_json(event)
-
-
-def blot_out_passwords(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Replaces passwords inside URLs, wherever they stand: the last defence, not the first."""
-    for key, value in event.items():
-        if isinstance(value, str) and "://" in value:
-            event[key] = _URL_PASSWORD.sub(r"\1:***@", value)
-    return event

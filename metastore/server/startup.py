@@ -18,6 +18,7 @@ from lakelog.clock import Clock
 from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.format.tables.paths import MAX_LOCATION_BYTES
+from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import open_store
 
@@ -181,7 +182,7 @@ def one_line(text: str) -> str:
 
 
 def _without_credentials(uri: str) -> str:
-    return re.sub(r"//[^/@]*@", "//***@", uri).partition("?")[0]
+    return blot_out_forms(re.sub(r"//[^/@]*@", "//***@", uri).partition("?")[0])
 
 
 def as_startup_failure(error: InvalidArgument) -> StartupFailure:

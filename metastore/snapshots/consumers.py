@@ -50,7 +50,8 @@ class Consumers:
                 found = await tx.find_consumer(head.table_id, table_uuid, consumer_id)
                 if found is None:
                     found = Consumer(consumer_id, table_uuid, 0, None, "", holder, 0)
-                opened.append(await self._put(tx, head, replace(found, epoch=found.epoch + 1, holder=holder)))
+                epoch = await tx.make_epoch(found.epoch)
+                opened.append(await self._put(tx, head, replace(found, epoch=epoch, holder=holder)))
             return opened
 
         return await run_transaction(self._store, open_all)
@@ -158,7 +159,8 @@ class Consumers:
                 )
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
             uuid = known[0].snapshot_uuid if known else ""
-            await self._put(tx, head, Consumer(consumer_id, table_uuid, found.epoch + 1, snapshot_id, uuid, "", 0))
+            epoch = await tx.make_epoch(found.epoch)
+            await self._put(tx, head, Consumer(consumer_id, table_uuid, epoch, snapshot_id, uuid, "", 0))
 
         await run_transaction(self._store, reset)
 
@@ -264,6 +266,8 @@ def _as_of(consumer: Consumer, expiration_ms: int, now_ms: int) -> Consumer:
 def _fenced(consumer_id: str, head: TableHead, epoch: int, found: Consumer | None) -> Fenced:
     if found is None:
         what = "was deleted"
+    elif epoch > found.epoch:
+        what = f"was opened by this reader before the metastore's database was set back (epoch {epoch})"
     elif found.holder:
         what = f"is read by '{found.holder}' by now"
     else:

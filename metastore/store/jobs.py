@@ -23,7 +23,7 @@ class JobTransaction(Protocol):
         *,
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due or whose lease has expired; its epoch and its attempts rise by one.
+        """Takes the first job that is due or whose lease has expired; it gets a new epoch, and one more attempt.
 
         With `changelogs_last` the jobs with the priority of changelogs come after all others. The flag says whether the
         lease had expired: the previous holder did not renew it in time.

@@ -185,7 +185,7 @@ class CommitTransaction(Protocol):
         ...
 
     async def raise_writer_epoch(self, writer: str) -> int:
-        """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
+        """Gives a writer a new epoch, once no commit that saw the old one is running, and returns it."""
         ...
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
@@ -269,7 +269,7 @@ class WorkTransaction(Protocol):
     """Leases and pipelines. Only the database's clock judges deadlines."""
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or expired; its epoch rises by one."""
+        """Takes a lease that is free or expired, under a new epoch."""
         ...
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
@@ -334,6 +334,10 @@ class ConsumerTransaction(Protocol):
 
     async def now_ms(self) -> int:
         """The store's time, in milliseconds since the epoch."""
+        ...
+
+    async def make_epoch(self, last: int) -> int:
+        """A new epoch after the last one (0: none is known), as `lakelog.format.commit.epochs` explains."""
         ...
 
     async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:

@@ -239,6 +239,25 @@ def test_4_5_offsets_are_the_next_to_read_and_stay_where_nothing_came(log_stage:
     assert any(gaps[p] + 1 > sum(each.partition == p for each in records) for p in gaps), "ends of transactions"
 
 
+def test_4_5_what_brings_nothing_has_the_offsets_of_the_snapshot_before(log_stage: LogStage) -> None:
+    name = make(log_stage, BUCKETS)
+    table = log_stage.table(name)
+    table.upsert(rows(BUCKETS, *(f"{k}|x" for k in range(12))))
+    log_stage.publish(name)
+    table.overwrite(rows(BUCKETS, "1|y"))
+    # No publisher has come by yet.
+    first, overwritten = table.snapshots().column("log_offsets").to_pylist()
+    assert first == overwritten
+    assert table.snapshots(limit=1).column("log_offsets").to_pylist() == [first]
+    log_stage.publish(name)
+    assert table.snapshots().column("log_offsets").to_pylist() == [first, first]
+    table.upsert(rows(BUCKETS, *(f"{k}|z" for k in range(12))))
+    assert table.snapshots().column("log_offsets").to_pylist() == [first, first, None]
+    log_stage.publish(name)
+    *_, last = table.snapshots().column("log_offsets").to_pylist()
+    assert all(after > before for before, after in zip(first, last, strict=True))
+
+
 def test_4_6_where_streams_begin_in_the_log(log_stage: LogStage) -> None:
     name = make(log_stage, KV)
     table = log_stage.table(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.privacy.process import keep_private
 
 
 @click.command(cls=LakelogCommand, connects=False, example=("lakelog demo --data ./lakelog-demo",))
@@ -38,6 +40,7 @@ def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     from lakelog.demo.story import Story
     from lakelog.embedded.stack import EmbeddedStack
 
+    keep_private(os.environ)
     console = Console(highlight=False)
     began_s = time.monotonic()
     folder = make_fresh_folder(data.absolute())

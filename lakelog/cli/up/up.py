@@ -28,6 +28,7 @@ from lakelog.cli.up.data_folder import DataFolder, remove_ready_file, wait_for_p
 from lakelog.cli.up.kafka_choice import DEFAULT_KAFKA_PORT, choose_kafka
 from lakelog.client.connection.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.privacy.process import keep_private
 
 if TYPE_CHECKING:
     from lakelog.embedded.stack import EmbeddedStack
@@ -157,6 +158,8 @@ def up(
         "LAKELOG_S3_ACCESS_KEY_ID": s3_access_key_id,
         "LAKELOG_S3_SECRET_ACCESS_KEY": s3_secret_access_key,
     }
+    # Before anything is made; services inherit it.
+    keep_private(os.environ)
     warehouse = _to_warehouse(warehouse)
     kafka_choice = choose_kafka(kafka, kafka_port, kafka_bootstrap_servers)
     files = find_pipeline_files(pipelines)

@@ -12,6 +12,7 @@ from typing import Final
 import grpc
 
 from lakelog.errors import InvalidArgument
+from lakelog.privacy.redaction import blot_out_forms
 
 DEFAULT_PORT: Final = 7450
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
@@ -77,8 +78,9 @@ def _is_ipv6(host: str) -> bool:
 
 def _refused(problem: str, text: str, remedy: str) -> InvalidArgument:
     # All that stands before an @ may be a password.
-    shown = ascii(re.sub(r"//[^/@]*@", "//***@", text)[:200])
-    return InvalidArgument(f"The target {shown} is {problem}. {remedy}.", metadata={"field": "target"})
+    shown = ascii(blot_out_forms(re.sub(r"//[^/@]*@", "//***@", text))[:200])
+    message = blot_out_forms(f"The target {shown} is {problem}. {remedy}.")
+    return InvalidArgument(message, metadata={"field": "target"})
 
 
 @dataclass(frozen=True)

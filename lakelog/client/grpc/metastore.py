@@ -61,8 +61,9 @@ class GrpcMetastore(
 ):
     """A metastore over the wire. Connects when first used.
 
-    Threads may share it. A forked child opens a connection of its own. It pickles as its parameters, the token
-    included, and connects again where it is unpickled; the TLS files must exist there under the same paths.
+    Threads may share it. A forked child opens a connection of its own. It pickles as its parameters, and
+    connects again where it is unpickled; the TLS files must exist there under the same paths. A token from the
+    environment pickles as its variable's name.
 
     Args:
         target: `host:port`.

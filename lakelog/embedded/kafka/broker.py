@@ -140,7 +140,7 @@ class EmbeddedKafka:
             return
         jars = find_kafka_jars(self._environment)
         java = java_home(self._environment) / "bin" / "java"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._acquire_lock()
         try:
             self._await_orphan()

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, NotFound
+from lakelog.errors import CommitConflict, Fenced, NotFound
+from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.commit.facts import Attempt, AttemptState, TableHead
 from lakelog.format.commit.request import Change
 from lakelog.format.commit.rules import Verdict, check_compatible
@@ -139,17 +140,16 @@ def check_holder(job: Job | None, job_id: int, epoch: int) -> Job:
 
     Raises:
         NotFound: There is no such job; its table was dropped.
-        Fenced: Another caller has it, or no one any more.
-        HistoryDiverged: The metastore has never given this epoch.
+        Fenced: Another caller has it, or no one any more; or the metastore does not know this epoch.
     """
     if job is None:
         raise job_not_found(job_id)
     metadata = {"job_id": str(job_id), "epoch": str(epoch), "current_epoch": str(job.epoch), "holder": job.holder}
     if epoch > job.epoch:
-        raise HistoryDiverged(
-            f"Job {job_id} is done under epoch {epoch}, but the metastore has given only {job.epoch}: it was restored "
-            "to an earlier state. Take the job again.",
-            reason="EPOCH_UNKNOWN",
+        raise Fenced(
+            f"Job {job_id} is no longer the caller's: {explain_unknown(epoch, job.epoch)}. Stop this work; the job is "
+            "given to someone again.",
+            reason=EPOCH_UNKNOWN,
             metadata=metadata,
         )
     if epoch < job.epoch or job.state is not JobState.LEASED:

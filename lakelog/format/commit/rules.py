@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.errors import INVALID_PATH, CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.commit.facts import (
     Attempt,
     AttemptState,
@@ -60,8 +61,8 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
 
     Raises:
         NotFound: A table does not exist (any more), or the attempt was never opened.
-        Fenced: The writer or a lease has a higher epoch.
-        HistoryDiverged: The caller knows a later epoch or snapshot than exists.
+        Fenced: The writer or a lease has another epoch.
+        HistoryDiverged: The caller knows a later snapshot than exists.
         CommitConflict: An assumption of the request no longer holds; `metadata["retry"]` says whether to plan again.
         InvalidArgument: The request does not fit the table.
         ResourceExhausted: The table would become too large.
@@ -206,10 +207,10 @@ def _check_writer_epoch(request: CommitRequest, epoch: int) -> None:
             metadata=metadata,
         )
     if request.epoch > epoch:
-        raise HistoryDiverged(
-            f"Writer '{request.writer}' commits with epoch {request.epoch}, but the metastore has given only {epoch}: "
-            "it was restored to an earlier state. Look at the table before going on.",
-            reason="EPOCH_UNKNOWN",
+        raise Fenced(
+            f"Writer '{request.writer}' may not commit: {explain_unknown(request.epoch, epoch)}. See where the writer "
+            "is (last_identifier), and take its name again with register_writer before going on.",
+            reason=EPOCH_UNKNOWN,
             metadata=metadata,
         )
 
@@ -226,10 +227,10 @@ def _check_fences(request: CommitRequest, epochs: Mapping[str, int]) -> None:
                 metadata=metadata,
             )
         if fence.epoch > current:
-            raise HistoryDiverged(
-                f"The commit of '{request.writer}' depends on lease '{fence.lease}' with epoch {fence.epoch}, but the "
-                f"metastore has given only {current}: it was restored to an earlier state. Acquire the lease again.",
-                reason="EPOCH_UNKNOWN",
+            raise Fenced(
+                f"The commit of '{request.writer}' depends on lease '{fence.lease}', but "
+                f"{explain_unknown(fence.epoch, current)}. Acquire the lease again.",
+                reason=EPOCH_UNKNOWN,
                 metadata=metadata,
             )
 

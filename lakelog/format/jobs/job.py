@@ -99,7 +99,7 @@ class Job:
     There is one for each table, kind and scope, which becomes due again and again.
 
     Args:
-        job_id: Never used twice.
+        job_id: Used once, unless the database is set back; epochs are not given twice even then.
         table_uuid: The table.
         table: Its name as `database.table`.
         kind: What is to be done, for instance `changelog`.
@@ -110,7 +110,7 @@ class Job:
         attempts: How often it was taken since its last success.
         reason: Why it failed last; empty after a success.
         outcome: What was done last; empty before.
-        epoch: Rises each time it is taken; a lower one is fenced.
+        epoch: Another one each time it is taken, and a higher one; all others are fenced.
         holder: The process that does it; empty if there is none.
         remaining_ms: While it is leased until its deadline, while it is due until its pause is over; 0: now.
         created_at_ms: When it first became due.

@@ -4,6 +4,7 @@
 2. A snapshot is identified by its id and its uuid. A publisher that reports another uuid publishes another history, and
    must stop.
 3. The start of a generation is final once anything of it is published: readers have begun there.
+4. A snapshot that brings nothing to the log ends where the one before it ends, whether or not a publisher said so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import zip_longest
 
 from lakelog.errors import HistoryDiverged
 from lakelog.format.log.state import PublishReport, SnapshotOffsets
+from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,35 @@ def move_beginning(
             metadata={"table": table, "snapshot_id": str(known.snapshot_id)},
         )
     return moved if any(moved) else ()
+
+
+def carry_over(
+    before: SnapshotOffsets | None, snapshots: Sequence[Snapshot], reported: Mapping[int, SnapshotOffsets]
+) -> list[SnapshotOffsets]:
+    """Returns where snapshots end in the log, as reported or carried over; those with an unknown end are left out.
+
+    The end of a snapshot with rows is never guessed: between the reported ends around it readers would miss rows, or
+    see them twice.
+
+    Args:
+        before: Where the snapshot before the first one ends; None: not known.
+        snapshots: In rising order. Over a gap nothing is carried.
+        reported: The reported ends, by snapshot.
+    """
+    found = []
+    for each in snapshots:
+        end = reported.get(each.snapshot_id)
+        if end is None and before is not None and _ends_with(before, each):
+            end = SnapshotOffsets(each.snapshot_id, each.snapshot_uuid, before.offsets)
+        if end is not None:
+            found.append(end)
+        before = end
+    return found
+
+
+def _ends_with(before: SnapshotOffsets, snapshot: Snapshot) -> bool:
+    """Whether a snapshot ends in the log where the one right before it does."""
+    return snapshot.log is LogContent.NONE and before.snapshot_id == snapshot.snapshot_id - 1
 
 
 def _never_back(before: tuple[int, ...], snapshots: Sequence[SnapshotOffsets]) -> list[SnapshotOffsets]:

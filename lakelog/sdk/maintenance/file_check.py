@@ -12,6 +12,7 @@ Rules that keep a file that is, or will be, part of the table (reliability C4):
    is old enough. A program that still writes to it is refused when it commits.
 3. Only expiry deletes the files that it has queued; it can queue and delete files while a check runs.
 4. Files of unknown attempts are deleted when they are old, by the clock of their store.
+5. Symbolic links are reported as orphans, and neither followed nor deleted.
 
 Memory: one page, 16 bytes for each file, and the reports on at most `MAX_REPORTED` attempts and missing files.
 """
@@ -153,7 +154,8 @@ class _Check:
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
             is_over = attempt is not None and attempt.attempt_id in aborted
-            may_go = may_delete(
+            # A link may be how an operator has put a folder elsewhere: people decide about it.
+            may_go = not each.is_link and may_delete(
                 reason, is_aborted=is_over, age_ms=now_ms - each.modified_ms, older_than_ms=self._older_than_ms
             )
             if may_go:

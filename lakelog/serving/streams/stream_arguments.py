@@ -83,9 +83,15 @@ def _read_spark_conf(values: Values) -> dict[str, str]:
     for item in [*filter(None, values.variable("spark-conf").split(";")), *(values.given("spark-conf") or ())]:
         key, equals, value = item.partition("=")
         if not equals or not key.startswith("spark."):
-            raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
+            raise refusal(f"--spark-conf {_show_name(item)}: write it as spark.some.setting=value.")
         found[key.strip()] = value
     return found
+
+
+def _show_name(item: str) -> str:
+    """The name of a setting of Spark that is written wrongly: what follows it may be a secret. Pure."""
+    name, equals, _ = item.partition("=")
+    return f"{name}=..." if equals else f"{name.split()[0]} ..." if len(name.split()) > 1 else name
 
 
 def _read_spark_master(values: Values, default: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -38,6 +39,9 @@ _POLL_INTERVAL_S: Final = 0.02
 _IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM; exec \"$@\"", "sh")
 """Ctrl-C in a terminal, and a SIGTERM to a whole process group, are for Python, which ends Java in good order: Java
 ends when its standard input does. Ignored signals stay ignored across exec."""
+
+_SECRET: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
+"""Settings that Spark's own UI hides, by their names."""
 
 running: list[subprocess.Popen[bytes]] = []
 """Java ends when its standard input does, so the process that started it holds it open for as long as it lives."""
@@ -70,7 +74,9 @@ class StartingJava:
         spark_home = find_spark_home()
         submit = [str(spark_home / "bin" / "spark-submit")]
         for key, value in conf.items():
-            submit += ["--conf", f"{key}={value}"]
+            # Everyone on the machine can read arguments. Secrets follow over the socket, when the session is made.
+            if not _SECRET.search(key):
+                submit += ["--conf", f"{key}={value}"]
         submit += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self._log_file = log_file
         self._folder = Path(tempfile.mkdtemp(prefix="lakelog-java-"))

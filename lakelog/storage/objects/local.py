@@ -21,6 +21,12 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.storage.objects.durable import synchronise
+from lakelog.storage.objects.local_folders import (
+    list_files,
+    remove_empty_folders,
+    remove_files,
+    remove_if_empty,
+)
 from lakelog.storage.objects.store import StoredObject, check_path, check_prefix, to_pages
 
 
@@ -70,52 +76,48 @@ class LocalStore:
                 # one more try is enough.
                 unsynced = _make_folders(target.parent)
                 _make_empty(target)
-            return LocalWriter(target, unsynced)
+            return LocalWriter(self._root, path, unsynced)
 
     def delete(self, path: str) -> bool:
         """Removes a file; its folders remain."""
-        target = self._resolve(path)
-        with _translated(target):
-            try:
-                target.unlink()
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-        return True
+        folder, _, name = check_path(path).rpartition("/")
+        with _translated(self._root / path):
+            return bool(remove_files(self._root, folder, [name]))
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes files, then the folders that are empty after this."""
+        """Removes files, then the folders that are empty after this.
+
+        What cannot be removed does not keep the other files; the first such error is raised at the end.
+        """
+        by_folder: dict[str, list[str]] = {}
         for path in paths:
-            self.delete(path)
-        for folder in {self._resolve(path).parent for path in paths}:
-            # Not empty, or gone already: another writer uses or removed it.
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            folder, _, name = check_path(path).rpartition("/")
+            by_folder.setdefault(folder, []).append(name)
+        refusals: list[LakelogError] = []
+        for folder, names in by_folder.items():
+            try:
+                with _translated(self._root / folder / names[0]):
+                    remove_files(self._root, folder, names)
+            except LakelogError as error:
+                refusals.append(error)
+            remove_if_empty(self._root, folder)
+        if refusals:
+            raise refusals[0]
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All files below the folder `prefix`, by path."""
-        start = self._root / check_prefix(prefix)
-        return iter(sorted(self._walk(start), key=lambda object_: object_.path))
+        """All files below the folder `prefix`, by path, and the links, which are not followed."""
+        with _translated(self._root / prefix):
+            return iter(sorted(list_files(self._root, check_prefix(prefix)), key=lambda object_: object_.path))
 
     def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
-        """All files in pages, folder by folder."""
-        return to_pages(self._walk(self._root), page_size)
+        """All files in pages, folder by folder, and the links, which are not followed."""
+        with _translated(self._root):
+            yield from to_pages(list_files(self._root, ""), page_size)
 
     def delete_empty_folders(self) -> None:
         """Removes the folders without files, the deepest first; one that gets a file meanwhile remains."""
         with _translated(self._root):
-            for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise_unless_missing):
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-
-    def _walk(self, start: Path) -> Iterator[StoredObject]:
-        with _translated(start):
-            for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
-                for name in names:
-                    file = Path(folder, name)
-                    with contextlib.suppress(FileNotFoundError):
-                        status = file.stat()
-                        relative = file.relative_to(self._root).as_posix()
-                        yield StoredObject(relative, status.st_size, status.st_mtime_ns // 1_000_000)
+            remove_empty_folders(self._root)
 
     def size(self, path: str) -> int:
         """A file's size in bytes."""
@@ -131,12 +133,15 @@ class LocalWriter:
     """A file during its write.
 
     Args:
-        target: The file, which exists and is empty.
+        root: The folder of the store.
+        path: The file below it, which exists and is empty.
         unsynced: Folders whose entries must become durable with it.
     """
 
-    def __init__(self, target: Path, unsynced: list[Path]) -> None:
-        self._target = target
+    def __init__(self, root: Path, path: str, unsynced: list[Path]) -> None:
+        self._root = root
+        self._path = path
+        self._target = target = root / path
         self._unsynced = unsynced
         self._ended = False
         self._sink = pa.OSFile(str(target), "wb")
@@ -168,10 +173,10 @@ class LocalWriter:
         self._ended = True
         with contextlib.suppress(OSError, pa.ArrowException):
             self._sink.close()
-        with contextlib.suppress(OSError):
-            self._target.unlink()
-        with contextlib.suppress(OSError):
-            self._target.parent.rmdir()
+        folder, _, name = self._path.rpartition("/")
+        with contextlib.suppress(OSError, LakelogError):
+            remove_files(self._root, folder, [name])
+        remove_if_empty(self._root, folder)
 
 
 def _make_empty(target: Path) -> None:
@@ -198,11 +203,6 @@ def _make_folders(folder: Path) -> list[Path]:
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
     return [folder, *(made.parent for made in missing)]
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
 
 
 @contextlib.contextmanager

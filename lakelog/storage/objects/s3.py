@@ -27,6 +27,7 @@ from lakelog.errors import (
     PermissionDenied,
     Unavailable,
 )
+from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.store import S3Settings, StoredObject, check_path, check_prefix, to_pages
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -78,7 +79,8 @@ class S3Store:
         settings = self._settings
         endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
         if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
-            raise InvalidArgument(f"S3 endpoint '{settings.endpoint}' is not http://host:port or https://host:port.")
+            shown = blot_out_forms(settings.endpoint or "")
+            raise InvalidArgument(f"S3 endpoint '{shown}' is not http://host:port or https://host:port.")
         return fs.S3FileSystem(
             access_key=settings.access_key_id,
             secret_key=settings.secret_access_key,

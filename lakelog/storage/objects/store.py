@@ -20,11 +20,19 @@ from lakelog.format.tables.paths import PATH_RULE, is_path
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object that a listing found: its path relative to the location, its size, and when it was last written."""
+    """An object that a listing found.
+
+    Args:
+        path: Relative to the location.
+        size_bytes: Its size.
+        modified_ms: When it was last written.
+        is_link: It is a symbolic link, to a file or a folder. No listing follows it, and deleting removes it alone.
+    """
 
     path: str
     size_bytes: int
     modified_ms: int
+    is_link: bool = False
 
 
 class ObjectWriter(Protocol):
@@ -48,7 +56,8 @@ class ObjectStore(Protocol):
     """Objects under one location. All methods block and may be called from several threads; stores pickle.
 
     Paths are relative to the location (`check_path`). Every method raises InvalidArgument for any other path,
-    PermissionDenied if the store refuses, and Unavailable if it cannot be reached.
+    PermissionDenied if the store refuses, and Unavailable if it cannot be reached. Listings and deletes never leave the
+    location: a symbolic link on the way is PermissionDenied too.
     """
 
     @property

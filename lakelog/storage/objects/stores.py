@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakelog.errors import InvalidArgument
+from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.store import ObjectStore, S3Settings
 
 _STORE_SETTINGS: Final = ("endpoint", "region")
@@ -59,7 +60,8 @@ def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
         from lakelog.storage.objects.local import LocalStore
 
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise InvalidArgument(f"Location '{location}' is not a local folder; write it as file:///absolute/folder/.")
+            shown = blot_out_forms(location)
+            raise InvalidArgument(f"Location '{shown}' is not a local folder; write it as file:///absolute/folder/.")
         return LocalStore(unquote(parts.path))
     if parts.scheme == "s3":
         from lakelog.storage.objects.s3 import S3Store
@@ -70,7 +72,8 @@ def open_store(location: str, s3: S3Settings | None = None) -> ObjectStore:
             )
         return S3Store(parts.netloc, parts.path.strip("/"), _merge_settings(parts.query, s3 or S3Settings()))
     raise InvalidArgument(
-        f"Location '{location}' has the scheme '{parts.scheme}'; lakelog stores files under file:/// or s3://."
+        f"Location '{blot_out_forms(location)}' has the scheme '{parts.scheme}'; lakelog stores files under file:/// "
+        "or s3://."
     )
 
 

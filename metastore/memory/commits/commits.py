@@ -209,7 +209,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], table_uuids=tuple(table_uuids)))
 
     async def raise_writer_epoch(self, writer: str) -> int:
-        epoch = self._state.epochs.get(writer, 0) + 1
+        epoch = self._make_epoch(self._state.epochs.get(writer, 0))
         self._journal.put(self._state.epochs, writer, epoch)
         return epoch
 

@@ -62,7 +62,7 @@ class MemoryJobs(MemoryCatalog):
             first.job,
             state=JobState.LEASED,
             attempts=first.job.attempts + 1,
-            epoch=first.job.epoch + 1,
+            epoch=self._make_epoch(first.job.epoch),
             holder=holder,
             updated_at_ms=now_ms,
         )

@@ -19,7 +19,7 @@ class MemoryWork(MemoryCatalog, WorkTransaction):
         lease = self._state.leases.get(name)
         if lease is not None and lease.deadline_ms > now_ms:
             return LeaseGrant(False, lease.epoch, lease.holder, lease.deadline_ms - now_ms)
-        epoch = 1 if lease is None else lease.epoch + 1
+        epoch = self._make_epoch(0 if lease is None else lease.epoch)
         self._journal.put(self._state.leases, name, StoredLease(epoch, holder, now_ms + duration_ms))
         return LeaseGrant(True, epoch, holder, duration_ms)
 

@@ -27,7 +27,7 @@ from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
-from ..catalog import NOW_MS
+from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
 from .group_records import attachment_statements, group_statements
@@ -143,8 +143,9 @@ FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS n(attempt_id, sta
 _SET_ATTEMPT_TABLES: Final = "UPDATE attempt SET table_uuids = %s::uuid[] WHERE attempt_id = %s"
 _SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
 
-_RAISE_EPOCH: Final = """
-INSERT INTO writer (writer, epoch) VALUES (%s, 1) ON CONFLICT (writer) DO UPDATE SET epoch = writer.epoch + 1
+_RAISE_EPOCH: Final = f"""
+INSERT INTO writer (writer, epoch) VALUES (%s, {epoch_after("0")})
+ON CONFLICT (writer) DO UPDATE SET epoch = {epoch_after("writer.epoch")}
 RETURNING epoch
 """
 
@@ -278,7 +279,7 @@ class PostgresCommits:
         await self._session.write(_SET_ATTEMPT_TABLES, (arrays.words(table_uuids), attempt_id))
 
     async def raise_writer_epoch(self, writer: str) -> int:
-        """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
+        """Gives a writer a new epoch, once no commit that saw the old one is running, and returns it."""
         lock = Statement(_LOCK_WRITER, (str(_writer_key(writer)),))
         _, rows = await self._session.write_all([lock, Statement(_RAISE_EPOCH, (writer,))])
         epoch: int = rows[0][0]

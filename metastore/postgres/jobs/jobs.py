@@ -19,7 +19,7 @@ from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
 from ...store.transaction import TransactionAborted
-from ..catalog import NOW_MS
+from ..catalog import NOW_MS, epoch_after
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
@@ -71,8 +71,8 @@ WITH busy AS ({_BUSY}), first AS (
         j.job_id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
 )
-UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = epoch + 1, holder = %s, due_at = {_DUE_AT},
-    updated_at_ms = {NOW_MS}
+UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = {epoch_after("epoch")}, holder = %s,
+    due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
 FROM first WHERE job.job_id = first.job_id
 RETURNING job.job_id, first.state = 'leased', job.kind, job.table_id
 """

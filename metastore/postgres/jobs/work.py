@@ -7,7 +7,7 @@ from typing import Final
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
 from ...store.transaction import WorkTransaction
-from ..catalog import NOW_MS
+from ..catalog import NOW_MS, epoch_after
 from ..connection.session import Session
 
 _REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_timestamp()) * 1000)::bigint)"
@@ -15,8 +15,8 @@ _REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_t
 _DEADLINE: Final = "clock_timestamp() + %s * interval '1 millisecond'"
 
 _ACQUIRE: Final = f"""
-INSERT INTO lease (name, epoch, holder, deadline) VALUES (%s, 1, %s, {_DEADLINE})
-ON CONFLICT (name) DO UPDATE SET epoch = lease.epoch + 1, holder = excluded.holder, deadline = {_DEADLINE}
+INSERT INTO lease (name, epoch, holder, deadline) VALUES (%s, {epoch_after("0")}, %s, {_DEADLINE})
+ON CONFLICT (name) DO UPDATE SET epoch = {epoch_after("lease.epoch")}, holder = excluded.holder, deadline = {_DEADLINE}
 WHERE lease.deadline <= clock_timestamp()
 RETURNING epoch, holder
 """

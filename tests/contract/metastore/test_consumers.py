@@ -34,16 +34,17 @@ def position(table: TableInfo, epoch: int, snapshot_id: int, uuid: str = "") -> 
 def test_a_consumer_goes_on_where_it_was(metastore: Metastore) -> None:
     table = make_history(metastore)
     (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
-    assert (opened.epoch, opened.snapshot_id, opened.holder, opened.is_expired) == (1, None, "host-1", False)
+    assert (opened.snapshot_id, opened.holder, opened.is_expired) == (None, "host-1", False)
     assert opened.expires_at_ms == opened.used_at_ms + 7 * 86_400_000
     uuid = uuid_of(metastore, table, 2)
     for _ in range(2):
-        metastore.advance_consumer("etl", [position(table, 1, 2, uuid)])
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 2, uuid)])
     (listed,) = metastore.list_consumers(table.table_uuid)
     assert (listed.consumer_id, listed.table_uuid, listed.snapshot_id) == ("etl", table.table_uuid, 2)
     assert (listed.snapshot_uuid, listed.holder) == (uuid, "host-1")
     (again,) = metastore.open_consumer("etl", [table.table_uuid], "host-2")
-    assert (again.epoch, again.snapshot_id, again.snapshot_uuid, again.holder) == (2, 2, uuid, "host-2")
+    assert (again.snapshot_id, again.snapshot_uuid, again.holder) == (2, uuid, "host-2")
+    assert again.epoch > opened.epoch
     # Another table's consumer of the same name is another one.
     other = make_history(metastore)
     assert metastore.list_consumers(other.table_uuid) == []
@@ -51,16 +52,16 @@ def test_a_consumer_goes_on_where_it_was(metastore: Metastore) -> None:
 
 def test_who_opened_it_before_is_fenced(metastore: Metastore) -> None:
     table = make_history(metastore)
-    metastore.open_consumer("etl", [table.table_uuid], "old")
-    metastore.open_consumer("etl", [table.table_uuid], "new")
+    (old,) = metastore.open_consumer("etl", [table.table_uuid], "old")
+    (new,) = metastore.open_consumer("etl", [table.table_uuid], "new")
     with pytest.raises(
         Fenced, match=r"(?s)Consumer 'etl' of table shop\..* is read by 'new' by now.*another consumer id"
     ):
-        metastore.advance_consumer("etl", [position(table, 1, 1)])
-    metastore.advance_consumer("etl", [position(table, 2, 1)])
+        metastore.advance_consumer("etl", [position(table, old.epoch, 1)])
+    metastore.advance_consumer("etl", [position(table, new.epoch, 1)])
     metastore.reset_consumer(table.table_uuid, "etl", 0)
     with pytest.raises(Fenced, match="was reset"):
-        metastore.advance_consumer("etl", [position(table, 2, 2)])
+        metastore.advance_consumer("etl", [position(table, new.epoch, 2)])
     metastore.delete_consumer(table.table_uuid, "etl")
     with pytest.raises(Fenced, match="was deleted"):
         metastore.advance_consumer("etl", [position(table, 3, 2)])
@@ -70,24 +71,24 @@ def test_positions_of_several_tables_move_together_or_not_at_all(metastore: Meta
     first, second = make_history(metastore), make_history(metastore)
     opened = metastore.open_consumer("both", [second.table_uuid, first.table_uuid], "")
     assert [each.table_uuid for each in opened] == [second.table_uuid, first.table_uuid]
-    metastore.advance_consumer("both", [position(first, 1, 1), position(second, 1, 3)])
+    metastore.advance_consumer("both", [position(first, opened[1].epoch, 1), position(second, opened[0].epoch, 3)])
     metastore.open_consumer("both", [second.table_uuid], "another")
     with pytest.raises(Fenced):
-        metastore.advance_consumer("both", [position(first, 1, 2), position(second, 1, 3)])
+        metastore.advance_consumer("both", [position(first, opened[1].epoch, 2), position(second, opened[0].epoch, 3)])
     assert metastore.list_consumers(first.table_uuid)[0].snapshot_id == 1
 
 
 def test_a_position_is_one_that_the_table_has_and_does_not_go_back(metastore: Metastore) -> None:
     table = make_history(metastore)
-    metastore.open_consumer("etl", [table.table_uuid], "")
-    metastore.advance_consumer("etl", [position(table, 1, 0)])
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "")
+    metastore.advance_consumer("etl", [position(table, opened.epoch, 0)])
     with pytest.raises(InvalidArgument, match=r"snapshot_id is 4\. The newest snapshot of table shop\..* is 3"):
-        metastore.advance_consumer("etl", [position(table, 1, 4)])
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 4)])
     with pytest.raises(HistoryDiverged, match=r"Snapshot 3 of table .* is not the one that the reader has seen"):
-        metastore.advance_consumer("etl", [position(table, 1, 3, uuid_of(metastore, table, 2))])
-    metastore.advance_consumer("etl", [position(table, 1, 2)])
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 3, uuid_of(metastore, table, 2))])
+    metastore.advance_consumer("etl", [position(table, opened.epoch, 2)])
     with pytest.raises(InvalidArgument, match=r"is at 2 by now and never goes back by itself; reset it"):
-        metastore.advance_consumer("etl", [position(table, 1, 1)])
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 1)])
 
 
 def test_a_reset_goes_back_and_forth(metastore: Metastore) -> None:
@@ -95,13 +96,14 @@ def test_a_reset_goes_back_and_forth(metastore: Metastore) -> None:
     for snapshot_id in (2, 9):
         with pytest.raises(NotFound, match=r"has no consumer 'new'; it has none\."):
             metastore.reset_consumer(table.table_uuid, "new", snapshot_id)
-    metastore.open_consumer("new", [table.table_uuid], "")
+    (first,) = metastore.open_consumer("new", [table.table_uuid], "")
     metastore.reset_consumer(table.table_uuid, "new", 2)
     (made,) = metastore.list_consumers(table.table_uuid)
     assert (made.snapshot_id, made.snapshot_uuid, made.holder) == (2, uuid_of(metastore, table, 2), "")
     metastore.reset_consumer(table.table_uuid, "new", 0)
     (opened,) = metastore.open_consumer("new", [table.table_uuid], "")
-    assert (opened.snapshot_id, opened.snapshot_uuid, opened.epoch) == (0, "", 4)
+    assert (opened.snapshot_id, opened.snapshot_uuid) == (0, "")
+    assert opened.epoch > made.epoch > first.epoch
     with pytest.raises(InvalidArgument, match=r"cannot be set to snapshot 4: the newest of table shop\..* is 3"):
         metastore.reset_consumer(table.table_uuid, "new", 4)
 
@@ -132,7 +134,7 @@ def test_an_unused_consumer_expires_and_its_position_is_remembered(metastore: Me
     expire_soon(metastore, table)
     (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
     assert opened.expires_at_ms == opened.used_at_ms + 400
-    metastore.advance_consumer("etl", [position(table, 1, 2)])
+    metastore.advance_consumer("etl", [position(table, opened.epoch, 2)])
     assert [lease.snapshot_id for lease in metastore.list_snapshot_leases(table.table_uuid)] == [2]
     assert expire(metastore, table) == 2, "it keeps what it still needs"
     time.sleep(0.5)
@@ -141,13 +143,14 @@ def test_an_unused_consumer_expires_and_its_position_is_remembered(metastore: Me
     assert metastore.list_snapshot_leases(table.table_uuid) == [], "it keeps nothing any more"
     # While nothing has gone it goes on where it was, and keeps what it needs again.
     (again,) = metastore.open_consumer("etl", [table.table_uuid], "host-2")
-    assert (again.epoch, again.snapshot_id, again.is_expired) == (2, 2, False)
+    assert (again.snapshot_id, again.is_expired) == (2, False)
+    assert again.epoch > opened.epoch
     assert expire(metastore, table) == 2
     time.sleep(0.5)
     assert expire(metastore, table) == 5
     # What comes next has gone: its position tells so to whoever subscribes, and it keeps nothing by that.
     (late,) = metastore.open_consumer("etl", [table.table_uuid], "host-3")
-    assert (late.epoch, late.snapshot_id) == (3, 2)
+    assert late.snapshot_id == 2
     append(metastore, table, identifier=5)
     assert expire(metastore, table) == 6
     metastore.reset_consumer(table.table_uuid, "etl", 6)
@@ -159,35 +162,35 @@ def test_an_unused_consumer_expires_and_its_position_is_remembered(metastore: Me
 def test_a_reader_that_is_there_keeps_its_consumer_though_nothing_moves(metastore: Metastore) -> None:
     table = make_history(metastore)
     expire_soon(metastore, table)
-    metastore.open_consumer("etl", [table.table_uuid], "host-1")
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
     metastore.open_consumer("left", [table.table_uuid], "host-2")
     for _ in range(5):
         time.sleep(0.2)
-        metastore.renew_consumer("etl", {table.table_uuid: 1}, "host-1")
+        metastore.renew_consumer("etl", {table.table_uuid: opened.epoch}, "host-1")
     found = {each.consumer_id: each.is_expired for each in metastore.list_consumers(table.table_uuid)}
     assert found == {"etl": False, "left": True}
 
 
 def test_who_has_closed_does_not_read(metastore: Metastore) -> None:
     table, other = make_history(metastore), make_history(metastore)
-    metastore.open_consumer("etl", [table.table_uuid, other.table_uuid], "host-1")
-    epochs = {table.table_uuid: 1, other.table_uuid: 1}
+    first = metastore.open_consumer("etl", [table.table_uuid, other.table_uuid], "host-1")
+    epochs = {each.table_uuid: each.epoch for each in first}
     for holder in ("", "", "host-9"):
         metastore.renew_consumer("etl", epochs, holder)
         assert [each.holder for each in metastore.list_consumers(other.table_uuid)] == [holder]
-    metastore.open_consumer("etl", [other.table_uuid], "host-2")
+    (second,) = metastore.open_consumer("etl", [other.table_uuid], "host-2")
     with pytest.raises(Fenced, match="is read by 'host-2' by now"):
         metastore.renew_consumer("etl", epochs, "")
     found = [metastore.list_consumers(each.table_uuid)[0].holder for each in (table, other)]
     assert found == ["host-9", "host-2"], "all or none, and nobody closes for another"
-    metastore.renew_consumer("etl", {other.table_uuid: 2}, "")
+    metastore.renew_consumer("etl", {other.table_uuid: second.epoch}, "")
     with pytest.raises(Fenced, match="opened by another that has closed since"):
-        metastore.advance_consumer("etl", [position(other, 1, 1)])
+        metastore.advance_consumer("etl", [position(other, first[1].epoch, 1)])
 
 
 def test_who_was_not_heard_of_for_long_does_not_read(metastore: Metastore, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_history(metastore)
-    metastore.open_consumer("etl", [table.table_uuid], "host-1")
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
 
     def find() -> tuple[str, bool]:
         (found,) = metastore.list_consumers(table.table_uuid)
@@ -198,7 +201,7 @@ def test_who_was_not_heard_of_for_long_does_not_read(metastore: Metastore, monke
     time.sleep(0.25)
     assert find() == ("", False), "killed, it could not say that it goes"
     monkeypatch.setattr(consumers, "_SILENT_MS", 60_000)
-    metastore.renew_consumer("etl", {table.table_uuid: 1}, "host-1")
+    metastore.renew_consumer("etl", {table.table_uuid: opened.epoch}, "host-1")
     assert find() == ("host-1", False)
 
 
@@ -209,8 +212,8 @@ def test_a_consumer_that_is_used_while_snapshots_expire_keeps_what_it_needs_or_l
     for number in range(5):
         table = make_history(metastore, 4)
         expire_soon(metastore, table)
-        metastore.open_consumer("etl", [table.table_uuid], "")
-        metastore.advance_consumer("etl", [position(table, 1, 1)])
+        (opened,) = metastore.open_consumer("etl", [table.table_uuid], "")
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 1)])
         time.sleep(0.4 - number * 0.004)
         expiring = threading.Thread(target=expire, args=(metastore, table))
         expiring.start()

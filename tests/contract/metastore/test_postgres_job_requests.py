@@ -106,5 +106,5 @@ def ask_for_much(migrated_url: str, *, protected: bool) -> list[Job]:
             done = [epoch for (job_id, epoch) in begun if job_id == job.job_id and epoch > job.epoch]
             assert any(begun[job.job_id, epoch] > before_s for epoch in done)
             if strategy == FULL:
-                assert strategies[job.job_id, job.epoch + 1] == FULL
+                assert strategies[job.job_id, min(done)] == FULL
     return lost

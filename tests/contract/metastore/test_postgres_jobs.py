@@ -117,7 +117,7 @@ def test_a_job_is_taken_by_one_no_matter_who_asks_at_the_same_time(migrated_url:
             taken = [job for call in calls for job in call.result()]
     once = sorted(job.table_uuid for job in taken) == sorted(table.table_uuid for table in tables)
     assert once is protected
-    assert ({job.epoch for job in taken} == {1}) is protected
+    assert ({job.attempts for job in taken} == {1}) is protected
 
 
 def test_commits_attachments_and_takeovers_never_wait_for_each_other_in_a_circle(
@@ -182,4 +182,4 @@ def test_any_process_that_went_away_while_waiting_is_given_nothing(migrated_url:
             call.result(5)
         time.sleep(0.3)
         commit_open(metastore, table)
-        assert lease(metastore, table, holder="b").epoch == 1
+        assert lease(metastore, table, holder="b").attempts == 1

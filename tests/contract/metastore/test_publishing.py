@@ -12,9 +12,11 @@ from lakelog.format.commit.facts import AttemptState
 from lakelog.format.commit.rebase import Rebased
 from lakelog.format.log.state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.logs import publishing
 from metastore.retention import snapshot_leases
+from tests.contract.metastore.expiring import file_ids
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
 from tests.support.metastore.making import append, make_table, rewrite, snapshot_ids
 
@@ -178,6 +180,75 @@ def test_where_a_generation_begins_is_not_reported_after_a_part_of_it(metastore:
     # At the topic's own beginning it does.
     metastore.report_published(PublishReport(table.table_uuid, 1, publisher.epoch, begins=(0, 0, 0, 0)))
     assert metastore.find_log_offsets(table.table_uuid) is None
+
+
+def ids_with_ends(metastore: Metastore, table: TableInfo, **asked: int) -> list[tuple[int, int]]:
+    return [(each.snapshot_id, each.offsets[0]) for each in metastore.list_log_offsets(table.table_uuid, **asked)]
+
+
+@pytest.fixture
+def quiet(metastore: Metastore) -> tuple[TableInfo, Reporter]:
+    """Rows in the snapshots 1, 4 and 7 alone; 2, 3, 5, 6 and 8 bring nothing to the log; 1 and 4 are published."""
+    table = make_log_table(metastore)
+    for identifier in range(1, 9):
+        if identifier in (1, 4, 7):
+            commit_segments(metastore, table, identifier)
+        else:
+            live = file_ids(metastore, table)
+            kind = SnapshotKind.OVERWRITE if identifier in (3, 6) else SnapshotKind.COMPACT
+            rewrite(metastore, table, identifier, *live, kind=kind)
+    publisher = Reporter(metastore, table)
+    publisher.report(publisher.ends(1, 10), publisher.ends(4, 40))
+    return table, publisher
+
+
+def test_snapshots_that_bring_nothing_end_where_the_one_before_does(
+    metastore: Metastore, quiet: tuple[TableInfo, Reporter]
+) -> None:
+    table, publisher = quiet
+    known = [(1, 10), (2, 10), (3, 10), (4, 40), (5, 40), (6, 40)]
+    assert ids_with_ends(metastore, table) == known, "8 is behind rows that are not published yet"
+    for after in range(7):
+        assert ids_with_ends(metastore, table, after=after) == known[after:]
+        assert ids_with_ends(metastore, table, after=after, limit=1) == known[after:][:1]
+        assert ids_with_ends(metastore, table, until=after + 1) == known[: after + 1]
+    for each in metastore.list_log_offsets(table.table_uuid):
+        assert each.snapshot_uuid == publisher.ends(each.snapshot_id).snapshot_uuid
+    publisher.report(publisher.ends(5, 40), publisher.ends(6, 40), publisher.ends(7, 70))
+    assert ids_with_ends(metastore, table) == [*known, (7, 70), (8, 70)]
+
+
+def test_no_end_is_carried_over_rows_with_an_unknown_end(
+    metastore: Metastore, quiet: tuple[TableInfo, Reporter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, publisher = quiet
+    # The publisher died between its transaction and the report of 7.
+    commit_segments(metastore, table, 9)
+    publisher.report(publisher.ends(9, 90))
+    assert [each for each, _ in ids_with_ends(metastore, table)] == [1, 2, 3, 4, 5, 6, 9]
+    # Pages of any size give the same.
+    for size in (1, 2, 3):
+        monkeypatch.setattr(publishing, "_PAGE", size)
+        assert [each for each, _ in ids_with_ends(metastore, table)] == [1, 2, 3, 4, 5, 6, 9]
+        assert ids_with_ends(metastore, table, after=5, limit=2) == [(6, 40), (9, 90)]
+
+
+def test_control_without_carrying_over_only_reported_ends_are_known(
+    metastore: Metastore, quiet: tuple[TableInfo, Reporter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "carry_over", lambda *_: [])
+    assert ids_with_ends(metastore, quiet[0]) == [(1, 10), (4, 40)]
+
+
+def test_nothing_before_a_log_has_an_end_in_it(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    publisher.publish(1, 2)
+    metastore.restart_log(table.table_uuid)
+    live = file_ids(metastore, table)
+    rewrite(metastore, table, 6, *live)
+    assert ids_with_ends(metastore, table) == []
+    metastore.report_published(PublishReport(table.table_uuid, 2, publisher.epoch, begins=(3, 0, 0, 0)))
+    assert ids_with_ends(metastore, table) == [(5, 3), (6, 3)]
 
 
 def test_a_table_without_a_log_has_no_publisher(metastore: Metastore) -> None:

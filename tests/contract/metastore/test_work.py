@@ -15,9 +15,10 @@ REPORT = Pipeline("flights", "shop.flights", "/in", "running", 7, "120 of 365 fi
 
 
 def test_a_lease_is_held_by_one(metastore: Metastore) -> None:
-    assert metastore.acquire_lease("job", "a", 60_000) == LeaseGrant(True, 1, "a", 60_000)
+    granted = metastore.acquire_lease("job", "a", 60_000)
+    assert granted == LeaseGrant(True, granted.epoch, "a", 60_000)
     refused = metastore.acquire_lease("job", "b", 60_000)
-    assert (refused.acquired, refused.epoch, refused.holder) == (False, 1, "a")
+    assert (refused.acquired, refused.epoch, refused.holder) == (False, granted.epoch, "a")
     assert 50_000 < refused.remaining_ms <= 60_000
     # Nor again by its holder, who may be a process that was started anew.
     assert not metastore.acquire_lease("job", "a", 60_000).acquired
@@ -25,34 +26,43 @@ def test_a_lease_is_held_by_one(metastore: Metastore) -> None:
 
 
 def test_a_lease_that_is_given_back_or_over_is_free(metastore: Metastore) -> None:
-    metastore.acquire_lease("job", "a", 60_000)
-    metastore.release_lease("job", 1)
-    metastore.release_lease("job", 1)
+    first = metastore.acquire_lease("job", "a", 60_000).epoch
+    metastore.release_lease("job", first)
+    metastore.release_lease("job", first)
     metastore.release_lease("never", 1)
-    assert metastore.acquire_lease("job", "b", 1000) == LeaseGrant(True, 2, "b", 1000)
-    metastore.release_lease("job", 1)
+    second = metastore.acquire_lease("job", "b", 1000)
+    assert second == LeaseGrant(True, second.epoch, "b", 1000)
+    assert second.epoch > first
+    metastore.release_lease("job", first)
     assert not metastore.acquire_lease("job", "c", 1000).acquired
     time.sleep(1.1)
-    assert metastore.acquire_lease("job", "c", 1000) == LeaseGrant(True, 3, "c", 1000)
+    third = metastore.acquire_lease("job", "c", 1000)
+    assert third == LeaseGrant(True, third.epoch, "c", 1000)
+    assert third.epoch > second.epoch
 
 
 def test_only_its_holder_renews_a_lease(metastore: Metastore) -> None:
-    metastore.acquire_lease("job", "a", 1000)
-    assert metastore.renew_lease("job", 1, 60_000) == 60_000
+    old = metastore.acquire_lease("job", "z", 60_000).epoch
+    metastore.release_lease("job", old)
+    epoch = metastore.acquire_lease("job", "a", 1000).epoch
+    assert metastore.renew_lease("job", epoch, 60_000) == 60_000
     assert metastore.acquire_lease("job", "b", 1000).remaining_ms > 50_000
-    with pytest.raises(Fenced, match=r"Lease 'job' has epoch 1 by now and 'a' holds it; the caller's epoch is 2"):
-        metastore.renew_lease("job", 2, 60_000)
-    metastore.release_lease("job", 1)
+    lost = f"Lease 'job' has epoch {epoch} by now and 'a' holds it; the caller's epoch is {old}"
+    with pytest.raises(Fenced, match=lost):
+        metastore.renew_lease("job", old, 60_000)
+    with pytest.raises(Fenced, match=f"does not know epoch {epoch + 1}, and has given only {epoch}"):
+        metastore.renew_lease("job", epoch + 1, 60_000)
+    metastore.release_lease("job", epoch)
     with pytest.raises(Fenced, match="no one holds it"):
-        metastore.renew_lease("job", 1, 60_000)
-    with pytest.raises(Fenced, match="has epoch 0"):
+        metastore.renew_lease("job", epoch, 60_000)
+    with pytest.raises(Fenced, match="has given none"):
         metastore.renew_lease("never", 1, 60_000)
 
 
 def test_a_lease_that_is_over_but_not_taken_may_be_renewed(metastore: Metastore) -> None:
-    metastore.acquire_lease("job", "a", 1000)
+    epoch = metastore.acquire_lease("job", "a", 1000).epoch
     time.sleep(1.1)
-    assert metastore.renew_lease("job", 1, 60_000) == 60_000
+    assert metastore.renew_lease("job", epoch, 60_000) == 60_000
 
 
 def test_pipelines_report_under_their_lease(metastore: Metastore) -> None:
@@ -67,8 +77,8 @@ def test_pipelines_report_under_their_lease(metastore: Metastore) -> None:
     metastore.release_lease("pipeline/flights", lease.epoch)
     (found,) = metastore.list_pipelines()
     assert (found.state, found.last_error, found.lag, found.holder) == ("failed", "żółć 'x'", None, "")
-    metastore.acquire_lease("pipeline/flights", "host-2", 60_000)
-    with pytest.raises(Fenced, match="has epoch 2"):
+    newer = metastore.acquire_lease("pipeline/flights", "host-2", 60_000)
+    with pytest.raises(Fenced, match=f"has epoch {newer.epoch}"):
         metastore.report_pipeline(REPORT, lease.epoch)
     assert metastore.list_pipelines()[0].state == "failed"
 
@@ -83,4 +93,4 @@ def test_a_pipeline_that_ended_is_forgotten_and_its_epoch_is_not(metastore: Meta
     metastore.release_lease("pipeline/flights", lease.epoch)
     metastore.forget_pipeline("flights")
     assert metastore.list_pipelines() == []
-    assert metastore.acquire_lease("pipeline/flights", "host-2", 60_000).epoch == lease.epoch + 1
+    assert metastore.acquire_lease("pipeline/flights", "host-2", 60_000).epoch > lease.epoch

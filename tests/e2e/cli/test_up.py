@@ -39,6 +39,13 @@ def metastore_pid(up: Up) -> int:
     return pid
 
 
+def test_no_one_else_on_the_machine_can_read_anything(up: Up) -> None:
+    folders = [up.data, up.data / "logs", up.data / "postgres"]
+    found = [up.ready_file, *folders, *(path for folder in folders for path in folder.iterdir())]
+    assert {path.name for path in found} >= {"logs", "warehouse", "metastore.log", "password", "data", "up.lock"}
+    assert not [path for path in found if path.stat().st_mode & 0o077]
+
+
 def test_what_is_committed_in_small_pieces_is_compacted_without_anybody_asking(up: Up) -> None:
     assert up.run("database", "create", "pieces").returncode == 0
     with lakelog.connect(up.target) as catalog:

@@ -212,7 +212,8 @@ def test_what_is_asked_for_while_it_is_done_is_waited_for_until_it_was_done_agai
         assert not waiting.done()
         with working(catalog.metastore, lambda job: "with it") as taken:
             assert waiting.result(20).buckets[0].outcome == "with it"
-    assert [each.epoch for each in taken] == [2]
+    assert len(taken) == 1
+    assert taken[0].epoch > job.epoch
 
 
 def test_without_a_compactor_the_wait_ends_and_says_what_to_start(catalog: Catalog) -> None:

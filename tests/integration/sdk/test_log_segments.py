@@ -280,6 +280,18 @@ def test_snapshots_show_where_they_end_in_the_log(catalog: Catalog) -> None:
     ]
     metastore.report_published(PublishReport(table.uuid, 1, epoch, tuple(ends[:2])))
     assert table.snapshots().column("log_offsets").to_pylist() == [[1, 7], [2, 7], None]
+    table.overwrite(pa.table({"day": [1], "k": [9], "v": [4]}))
+    assert table.snapshots().column("log_offsets").to_pylist() == [[1, 7], [2, 7], None, None]
     unpublished = catalog.sql("SELECT id FROM shop.orders$snapshots WHERE log_offsets IS NULL").rows
     assert unpublished is not None
-    assert unpublished.column("id").to_pylist() == [3]
+    assert unpublished.column("id").to_pylist() == [3, 4]
+    metastore.report_published(PublishReport(table.uuid, 1, epoch, tuple(ends[2:])))
+    assert table.snapshots().column("log_offsets").to_pylist() == [[1, 7], [2, 7], [3, 7], [3, 7]]
+    # Not one of those listed brings rows.
+    assert table.snapshots(limit=1).column("log_offsets").to_pylist() == [[3, 7]]
+
+
+def test_a_table_without_a_log_shows_no_ends(catalog: Catalog) -> None:
+    table = make(catalog, {})
+    table.upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+    assert table.snapshots().column("log_offsets").to_pylist() == [None]

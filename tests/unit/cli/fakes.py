@@ -17,6 +17,7 @@ from lakelog.client.metastore.metastore import SnapshotPage, WatchEvent
 from lakelog.errors import AlreadyExists, NotFound
 from lakelog.format.jobs.job import Job
 from lakelog.format.jobs.work import Pipeline
+from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
@@ -103,6 +104,9 @@ class FakeMetastore:
         found = found[-limit:] if newest else found[:limit]
         ids = [s.snapshot_id for s in self.snapshots] or [0]
         return SnapshotPage(tuple(found), ids[-1], ids[0], ids[0])
+
+    def list_log_offsets(self, table_uuid: str, **_: int) -> list[SnapshotOffsets]:
+        raise NotFound(f"Table {table_uuid} has no log.", reason="LOG_NOT_FOUND")
 
     def list_pipelines(self) -> list[Pipeline]:
         return self.pipelines

@@ -66,7 +66,7 @@ def test_arguments_win_over_variables() -> None:
         (["--lease-seconds", "0.5"], "--lease-seconds=0.5 must be a number from 1 to 3600"),
         (["--patience-seconds", "nan"], "--patience-seconds=nan"),
         (["--metrics-port", "70000"], "--metrics-port=70000"),
-        (["--spark-conf", "memory=1g"], "--spark-conf memory=1g: write it as spark.some.setting=value"),
+        (["--spark-conf", "memory=1g"], "--spark-conf memory=...: write it as spark.some.setting=value"),
         (["--log-level", "loud"], "--log-level=loud must be one of debug"),
     ],
 )

@@ -125,7 +125,7 @@ def test_arguments_win_over_variables() -> None:
         (["serve", "--insecure-dev", "--token-file", "/nowhere"], "token file /nowhere cannot be read"),
         (["serve", "--insecure-dev", "--tls-cert", "a", "--tls-key", "b"], "exclude each other"),
         (["run", "s.yaml", "--lease-seconds", "x"], "--lease-seconds=x must be a number"),
-        (["run", "s.yaml", "--spark-conf", "x=y"], "--spark-conf x=y"),
+        (["run", "s.yaml", "--spark-conf", "x=y"], "--spark-conf x=...: write it as"),
     ],
 )
 def test_arguments_that_cannot_be(arguments: list[str], problem: str) -> None:

@@ -73,6 +73,14 @@ def test_java_is_started_without_running_fork_handlers(spark_home: Path) -> None
     assert java.process.returncode == 0
 
 
+def test_no_secret_is_among_the_arguments_of_java(spark_home: Path) -> None:
+    secrets = ("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "spark.authenticate.secret")
+    more = ("spark.ssl.keyPassword", "spark.hadoop.fs.s3a.session.token")
+    java = start_java({"spark.driver.memory": "2g", **dict.fromkeys((*secrets, *more), "canary")})
+    assert (spark_home / "arguments").read_text().split() == ["--conf", "spark.driver.memory=2g", "pyspark-shell"]
+    java.process.communicate()
+
+
 def test_control_a_start_with_a_function_before_exec_runs_them() -> None:
     # In a process of its own: in one with gRPC or Spark at work, such a child may hang in their handlers.
     program = """
