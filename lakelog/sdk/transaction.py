@@ -65,8 +65,11 @@ class Transaction:
         self._commit_metadata = commit_metadata
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
         self._epoch = writes.epoch_of(self._writer_name)
+        self._begun_at_s = context.clock.monotonic_s()
         self._table_writes: dict[str, TableWrite] = {}
-        self._attempt = CommitAttempt(context.metastore, self._writer_name)
+        self._attempt = CommitAttempt(
+            context.metastore, self._writer_name, identifier=identity.identifier, epoch=self._epoch
+        )
         self._ended = False
         self._failure: BaseException | None = None
         self.result: TransactionResult | None = None
@@ -181,7 +184,7 @@ class Transaction:
             self.abandon()
             raise
         self.result = self._read_answer(self._commit_lookups())
-        self._ended = True
+        self._end()
         return self.result
 
     def _commit_lookups(self) -> CommitResult:
@@ -205,9 +208,14 @@ class Transaction:
         """Aborts the transaction: nothing becomes visible, and the files written are deleted. Idempotent."""
         if self._ended:
             return
-        self._ended = True
+        self._end()
         if self._attempt.is_open:
             self._give_up()
+
+    def _end(self) -> None:
+        self._ended = True
+        for write in self._table_writes.values():
+            write.stop_sending()
 
     def _check_open(self) -> None:
         if self._ended:
@@ -390,5 +398,6 @@ class TransactionTable:
                 batch = static.fill_in(batch)
             table, kinds = write.take(batch, source, fill_missing)
             attempt_id = self._transaction._attempt.attempt_id
-            write.send_uncommitted(self._transaction._writes.uncommitted_senders, attempt_id, table, kinds)
+            age_s = self._transaction._context.clock.monotonic_s() - self._transaction._begun_at_s
+            write.send_uncommitted(self._transaction._writes.uncommitted_senders, attempt_id, age_s, table, kinds)
             write.open_writer(attempt_id).write(table, kinds)

@@ -51,7 +51,7 @@ from lakelog.errors import Effect, LakelogError
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.objects.store import ObjectStore
-from lakelog.writes.attempts_ahead import AttemptsAhead
+from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
 
 T = TypeVar("T")
 
@@ -95,11 +95,22 @@ class CommitAttempt:
         metastore: Opens, commits and aborts attempts.
         writer: The writer name that is stored with the attempt when it is opened.
         attempt_id: The id of an open attempt; empty: `join` or `take_ahead` opens one.
+        identifier: The writer's number of the commit, which is stored with it; None: not known, or the name is used
+            once.
+        epoch: With `identifier`: the writer's epoch.
     """
 
-    def __init__(self, metastore: Metastore, writer: str, attempt_id: str = "") -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        writer: str,
+        attempt_id: str = "",
+        *,
+        identifier: int | None = None,
+        epoch: int = 0,
+    ) -> None:
         self._metastore = metastore
-        self._writer = writer
+        self._purpose = CommitPurpose(writer, identifier, epoch)
         self._state = _State.OPEN
         self._stores: list[tuple[ObjectStore, Callable[[], Sequence[str]] | None]] = []
         self.attempt_id = attempt_id
@@ -121,7 +132,14 @@ class CommitAttempt:
         Raises:
             NotFound: The table was dropped.
         """
-        staged = self._metastore.stage_attempt([table_uuid], self._writer, attempt_id=self.attempt_id)
+        purpose = self._purpose
+        staged = self._metastore.stage_attempt(
+            [table_uuid],
+            purpose.writer,
+            attempt_id=self.attempt_id,
+            identifier=None if self.attempt_id else purpose.identifier,
+            epoch=purpose.epoch,
+        )
         self.attempt_id = staged.attempt_id
         return staged.tables[0]
 
@@ -132,7 +150,7 @@ class CommitAttempt:
             NotFound: The table was dropped.
         """
         assert not self.attempt_id, "an attempt that is open lets further tables join"
-        opened = ahead.take(table_uuid, self._writer)
+        opened = ahead.take(table_uuid, self._purpose)
         self.attempt_id = opened.attempt_id
         return opened.info
 

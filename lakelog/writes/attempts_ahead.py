@@ -11,16 +11,18 @@ Invariants:
    sees a state that is at most as old as for a write that takes so long. The commit checks again what would matter
    (reliability C4, C5).
 3. A caller that writes once opens one attempt: only a batch that was used up in time is followed by a larger one.
+4. An attempt that was opened for a commit of a named writer is used for no other commit: the metastore aborts it once
+   that commit is applied.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from lakelog.arguments import MAX_NUMBER
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.format.tables.table import TableInfo
@@ -34,6 +36,26 @@ _MAX_AHEAD: Final = 8
 
 
 @dataclass(frozen=True)
+class CommitPurpose:
+    """What an attempt is for.
+
+    Args:
+        writer: The writer's name.
+        identifier: The writer's number of the commit; None: the name is used once, so there is no other attempt at it.
+        epoch: The writer's epoch.
+    """
+
+    writer: str
+    identifier: int | None = None
+    epoch: int = 0
+
+    @property
+    def count_from_here(self) -> int:
+        """How many numbers there are from this one on, at most as many as attempts are opened ahead."""
+        return _MAX_AHEAD if self.identifier is None else min(_MAX_AHEAD, MAX_NUMBER - self.identifier + 1)
+
+
+@dataclass(frozen=True)
 class OpenAttempt:
     """An attempt for one write.
 
@@ -41,20 +63,29 @@ class OpenAttempt:
         attempt_id: Its id.
         info: The table as it was when the attempt was opened.
         opened_at_s: When it was asked for, on the monotonic clock.
+        identifier: The number of the commit that it is for; None: any commit.
     """
 
     attempt_id: str
     info: TableInfo
     opened_at_s: float
+    identifier: int | None = None
+
+
+class _Key(NamedTuple):
+    table_uuid: str
+    writer: str
+    """Empty: attempts that are good for any name that is used once."""
+    epoch: int
 
 
 @dataclass
 class _Ahead:
-    """One table's attempts, the oldest first; and how many the last call for it opened, and when."""
+    """Attempts for one table and writer, the oldest first; how many the last call opened, and when."""
 
     count: int
     opened_at_s: float
-    attempts: deque[OpenAttempt] = field(default_factory=deque)
+    attempts: list[OpenAttempt] = field(default_factory=list)
 
 
 class AttemptsAhead:
@@ -70,31 +101,48 @@ class AttemptsAhead:
         self._clock = clock
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._ahead: dict[str, _Ahead] = {}
+        self._ahead: dict[_Key, _Ahead] = {}
 
-    def take(self, table_uuid: str, writer: str) -> OpenAttempt:
+    def take(self, table_uuid: str, purpose: CommitPurpose) -> OpenAttempt:
         """Returns an open attempt for one write that adds rows; calls the metastore if none is left.
+
+        Commits of a named writer are taken to be numbered one after the other: attempts for the next ones are opened
+        ahead.
 
         Args:
             table_uuid: The table, the only one of the attempt so far.
-            writer: The writer name that is stored with newly opened attempts.
+            purpose: What it is for. Its writer's name is stored with newly opened attempts.
 
         Raises:
             NotFound: The table was dropped; if an attempt is left, only the commit reports it.
         """
         with self._mine():
             now_s = self._clock.monotonic_s()
-            ahead = self._ahead.setdefault(table_uuid, _Ahead(0, now_s))
-            while ahead.attempts:
-                attempt = ahead.attempts.popleft()
-                if now_s - attempt.opened_at_s < _USABLE_S:
+            key = _Key(table_uuid, "" if purpose.identifier is None else purpose.writer, purpose.epoch)
+            ahead = self._ahead.get(key)
+            if ahead is None:
+                self._drop_unusable(now_s)
+                ahead = self._ahead[key] = _Ahead(0, now_s)
+            ahead.attempts = [each for each in ahead.attempts if now_s - each.opened_at_s < _USABLE_S]
+            for attempt in ahead.attempts:
+                if attempt.identifier == purpose.identifier:
+                    ahead.attempts.remove(attempt)
                     return attempt
-            in_time = now_s - ahead.opened_at_s < _USABLE_S
-            count = max(1, min(2 * ahead.count, _MAX_AHEAD)) if in_time else 1
+            # Those that are left are for other numbers: this writer's do not follow each other.
+            is_used_up = not ahead.attempts and now_s - ahead.opened_at_s < _USABLE_S
+            count = max(1, min(2 * ahead.count, purpose.count_from_here)) if is_used_up else 1
             ahead.count, ahead.opened_at_s = count, now_s
-        staged = self._metastore.stage_attempt([table_uuid], writer, count=count)
+        staged = self._metastore.stage_attempt(
+            [table_uuid], purpose.writer, count=count, identifier=purpose.identifier, epoch=purpose.epoch
+        )
         first, *further = [
-            OpenAttempt(attempt_id, staged.tables[0], now_s) for attempt_id in (staged.attempt_id, *staged.further_ids)
+            OpenAttempt(
+                attempt_id,
+                staged.tables[0],
+                now_s,
+                None if purpose.identifier is None else purpose.identifier + place,
+            )
+            for place, attempt_id in enumerate((staged.attempt_id, *staged.further_ids))
         ]
         with self._mine():
             ahead.attempts.extend(further)
@@ -103,7 +151,13 @@ class AttemptsAhead:
     def forget(self, table_uuid: str) -> None:
         """Drops a table's open attempts: the table changed, or a commit failed. The orphan collector finds them."""
         with self._mine():
-            self._ahead.pop(table_uuid, None)
+            for key in [key for key in self._ahead if key.table_uuid == table_uuid]:
+                del self._ahead[key]
+
+    def _drop_unusable(self, now_s: float) -> None:
+        """Or a catalog that writes under ever new names would remember all of them."""
+        for key in [key for key, ahead in self._ahead.items() if now_s - ahead.opened_at_s >= _USABLE_S]:
+            del self._ahead[key]
 
     def _mine(self) -> threading.Lock:
         if self._pid != os.getpid():

@@ -99,16 +99,29 @@ class TableWrite:
         return table, kinds
 
     def send_uncommitted(
-        self, senders: UncommittedSenders, attempt_id: str, table: pa.Table, kinds: Kinds | None
+        self, senders: UncommittedSenders, attempt_id: str, age_s: float, table: pa.Table, kinds: Kinds | None
     ) -> None:
-        """Sends rows before their commit, if the table is set so; never fails."""
+        """Sends rows before their commit, if the table is set so; never fails.
+
+        Args:
+            senders: Those of the catalog.
+            attempt_id: The attempt.
+            age_s: How long ago it was opened.
+            table: The rows.
+            kinds: Their kinds; None: all are inserts.
+        """
         if self.log is LogContent.NONE:
             return
         if not self.has_begun:
-            self.uncommitted = senders.begin(self.info, attempt_id)
+            self.uncommitted = senders.begin(self.info, attempt_id, age_s)
             self.has_begun = True
         if self.uncommitted is not None:
             self.uncommitted.send(table, kinds)
+
+    def stop_sending(self) -> None:
+        """Its attempt is over, or left alone; idempotent."""
+        if self.uncommitted is not None:
+            self.uncommitted.close()
 
     @cached_property
     def _log_rows(self) -> LogRows | None:

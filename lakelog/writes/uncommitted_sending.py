@@ -7,7 +7,8 @@ write fail or wait for long. So:
    sent, and the publisher sends them after the commit.
 2. Records carry the attempt, not a snapshot: readers ask the metastore what became of it. Records of an aborted attempt
    stay in the topic, and readers take them back.
-3. A commit says that all was sent only if brokers have acknowledged each record, and for which generation of the log.
+3. A writer says that it is alive for as long as it may commit, so that readers take back what a dead one has sent.
+4. A commit says that all was sent only if brokers have acknowledged each record, and for which generation of the log.
    So records in a topic that is gone are never taken for published.
 """
 
@@ -29,6 +30,7 @@ import pyarrow as pa
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
+from lakelog.format.log.heartbeat import HEARTBEAT_S
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import RowKind
@@ -40,6 +42,7 @@ from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.table_codec import make_codec
 from lakelog.options.values import TableOptions
 from lakelog.storage.write.routing import Routing, route_rows, to_routing
+from lakelog.writes.heartbeats import Heartbeat, Heartbeats
 from lakelog.writes.ordered_work import OrderedWork
 
 log = logging.getLogger(__name__)
@@ -166,14 +169,21 @@ class UncommittedSenders:
         self._metastore = metastore
         self._open_log = open_log
         self._clock = clock
+        self._heartbeats = Heartbeats(metastore)
         self._pid = os.getpid()
         self._channels: dict[str, UncommittedChannel] = {}
         self._of_parent: dict[str, UncommittedChannel] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def begin(self, info: TableInfo, attempt_id: str) -> UncommittedRows | None:
-        """Begins to send an attempt's rows; None: they are never sent before their commit."""
+    def begin(self, info: TableInfo, attempt_id: str, age_s: float = 0.0) -> UncommittedRows | None:
+        """Begins to send an attempt's rows; None: they are never sent before their commit.
+
+        Args:
+            info: The table.
+            attempt_id: The attempt.
+            age_s: How long ago it was opened.
+        """
         settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
         if settings is None or not settings.is_eventual:
             return None
@@ -187,17 +197,20 @@ class UncommittedSenders:
                     str(info.name), lambda: self._metastore.get_log(table_uuid), self._open_log, self._clock
                 )
                 self._channels[table_uuid] = channel
-        return (
-            UncommittedRows(channel, RowForm.of(info, settings), UncommittedPlace(attempt_id))
-            if channel.is_open
-            else None
-        )
+        if not channel.is_open:
+            return None
+        if age_s > HEARTBEAT_S:
+            # Before its first rows, or readers would take their writer for dead.
+            channel.call(lambda: self._heartbeats.renew([attempt_id]))
+        heartbeat = self._heartbeats.begin(attempt_id)
+        return UncommittedRows(channel, RowForm.of(info, settings), UncommittedPlace(attempt_id), heartbeat)
 
     def close(self) -> None:
         """Ends all connections; does not wait. Nothing is sent before its commit afterwards. Idempotent."""
         with self._mine():
             self._is_closed = True
             channels, self._channels = self._channels, {}
+        self._heartbeats.close()
         for each in channels.values():
             each.close()
 
@@ -218,12 +231,16 @@ class UncommittedRows:
         channel: Sends them.
         form: How they become records.
         place: Their attempt, and their place in it.
+        heartbeat: Says that their writer is alive; None: another process says it.
     """
 
-    def __init__(self, channel: UncommittedChannel, form: RowForm, place: UncommittedPlace) -> None:
+    def __init__(
+        self, channel: UncommittedChannel, form: RowForm, place: UncommittedPlace, heartbeat: Heartbeat | None = None
+    ) -> None:
         self._channel = channel
         self._form = form
         self._place = place
+        self._heartbeat = heartbeat
         self._count = 0
         self._is_whole = True
         self._failures: Final = channel.failures
@@ -242,6 +259,11 @@ class UncommittedRows:
     def finish(self) -> SentUncommitted | None:
         """Waits briefly until all rows are in the topic; None: some may be missing, so all count as not sent."""
         return self._channel.flush(self._failures) if self._is_whole and self._count else None
+
+    def close(self) -> None:
+        """Their attempt is over, or left alone; idempotent, and does not wait."""
+        if self._heartbeat is not None:
+            self._heartbeat.end()
 
 
 class UncommittedChannel:
@@ -293,6 +315,10 @@ class UncommittedChannel:
             self._pending_bytes += size_bytes
         self._thread.submit(lambda: self._send(work, size_bytes))
         return True
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Queues work before all that is submitted later; does not wait, and its errors are lost."""
+        self._thread.submit(work)
 
     def flush(self, failures: int) -> SentUncommitted | None:
         """Waits for acknowledgements of all that was sent since the given failure count; None: not all arrived."""

@@ -74,12 +74,19 @@ class GroupState:
         records: What the accepted commits write.
         verdicts: About the requests so far, in their order.
         new_snapshots: By table uuid, in rising order.
+        rivals: The ids of the attempts that are for a commit, by its writer and identifier.
     """
 
     facts: GroupFacts
     records: GroupRecords = field(default_factory=GroupRecords)
     verdicts: list[Accepted | LakelogError] = field(default_factory=list)
     new_snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)
+    rivals: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for attempt in self.facts.attempts.values():
+            if attempt.identifier is not None:
+                self.rivals.setdefault((attempt.writer, attempt.identifier), []).append(attempt.attempt_id)
 
 
 async def decide(
@@ -240,6 +247,7 @@ async def _apply(
         if snapshot.changelog is ChangelogState.PENDING:
             state.records.jobs[table_id, CHANGELOG, ""] = DueJob(table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)
         state.new_snapshots.setdefault(table_uuid, []).append(snapshot)
+    _abort_rivals(request, state)
     attempt = state.facts.attempts.get(request.attempt_id)
     if attempt is not None:
         end = _end_attempt(request, changes)
@@ -247,6 +255,21 @@ async def _apply(
         state.records.attempts[attempt.attempt_id] = end
     is_empty = all(result.snapshot_id is None for result in results)
     return Accepted(CommitResult(request.attempt_id, tuple(results)), "empty" if is_empty else "applied")
+
+
+def _abort_rivals(request: CommitRequest, state: GroupState) -> None:
+    """Aborts other attempts for the same commit: repeating it gets this result, so they are never committed.
+
+    One that has none of the commit's tables is for another commit that happens to have the same number.
+    """
+    tables = set(request.table_uuids)
+    for attempt_id in state.rivals.get((request.writer, request.identifier), ()):
+        rival = state.facts.attempts[attempt_id]
+        if attempt_id == request.attempt_id or rival.state is not AttemptState.OPEN:
+            continue
+        if tables.intersection(rival.table_uuids):
+            state.facts.attempts[attempt_id] = replace(rival, state=AttemptState.ABORTED)
+            state.records.attempts[attempt_id] = AttemptState.ABORTED
 
 
 def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:

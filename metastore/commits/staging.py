@@ -16,7 +16,7 @@ from lakelog.format.tables.table import TableInfo
 
 from ..store.limits import Limits
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import check_number, check_table_uuids, check_uuid, check_writer, invalid
+from ..store.validation import MAX_INT64, check_number, check_table_uuids, check_uuid, check_writer, invalid
 from ..tables.dropped import explain_gone
 
 _MAX_SHARED: Final = 256
@@ -29,7 +29,6 @@ _MAX_COUNT: Final = 16
 @dataclass(eq=False)
 class _Waiting:
     attempts: tuple[Attempt, ...]
-    writer: str
     opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -50,7 +49,14 @@ class Staging:
         self._running: asyncio.Task[None] | None = None
 
     async def stage_attempt(
-        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+        self,
+        table_uuids: Sequence[str],
+        writer: str,
+        *,
+        attempt_id: str = "",
+        count: int = 1,
+        identifier: int | None = None,
+        epoch: int = 0,
     ) -> StagedAttempt:
         """Opens an attempt. This is not idempotent: an attempt that is never committed costs a clean-up.
 
@@ -59,17 +65,25 @@ class Staging:
             writer: The writer's name.
             attempt_id: An open attempt that the tables join instead, which is idempotent.
             count: How many attempts to open, each of them for a commit of its own.
+            identifier: The writer's number of the commit that the attempt is for; of several attempts that of the
+                first, and the others are for the numbers after it. None: not known yet.
+            epoch: With `identifier`: the writer's epoch.
 
         Raises:
             NotFound: A table or the attempt does not exist.
-            CommitConflict: The attempt has ended.
+            CommitConflict: The attempt has ended, but not because its commit was applied by another one.
             ResourceExhausted: Too many wait.
         """
         check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
         check_writer(writer)
         check_number("count", count, 1, _MAX_COUNT)
+        check_number("epoch", epoch, 0)
+        if identifier is not None:
+            check_number("identifier", identifier, 0, MAX_INT64 - (count - 1))
         if attempt_id:
             check_uuid("attempt_id", attempt_id)
+            if identifier is not None:
+                raise invalid("identifier", identifier, "Say it when the attempt is opened.")
             if count > 1:
                 raise invalid("count", count, "Leave it out where tables join an attempt that is open.")
             return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
@@ -81,8 +95,11 @@ class Staging:
                 metadata={"limit": str(self._limits.max_waiting_commits)},
             )
         named = tuple(table_uuids)
-        attempts = tuple([Attempt(self._ids.new_id(), AttemptState.OPEN, named) for _ in range(count)])
-        waiting = _Waiting(attempts, writer)
+        numbers = [None] * count if identifier is None else range(identifier, identifier + count)
+        attempts = tuple(
+            [Attempt(self._ids.new_id(), AttemptState.OPEN, named, writer, number, epoch) for number in numbers]
+        )
+        waiting = _Waiting(attempts)
         self._waiting.append(waiting)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run(), name="staging")
@@ -96,7 +113,7 @@ class Staging:
         attempt = await tx.lock_attempt(attempt_id)
         if attempt is None:
             raise attempt_not_found(attempt_id)
-        if attempt.state is not AttemptState.OPEN:
+        if attempt.state is not AttemptState.OPEN and not await _is_answered(tx, attempt):
             raise CommitConflict(
                 f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
                 "files again.",
@@ -144,9 +161,19 @@ async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttem
             answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))
             opened.append(waiting)
     if opened:
-        attempts = [(attempt, waiting.writer) for waiting in opened for attempt in waiting.attempts]
-        await tx.insert_attempts([attempt for attempt, _ in attempts], [writer for _, writer in attempts])
+        await tx.insert_attempts([attempt for waiting in opened for attempt in waiting.attempts])
     return answers
+
+
+async def _is_answered(tx: Transaction, attempt: Attempt) -> bool:
+    """Whether an attempt was aborted since its commit is over: then the commit itself says what became of it."""
+    if attempt.state is not AttemptState.ABORTED or attempt.identifier is None:
+        return False
+    for table_uuid in attempt.table_uuids:
+        found = await tx.find_sent_attempts(table_uuid, [attempt.attempt_id])
+        if any(each.is_over for each in found.values()):
+            return True
+    return False
 
 
 async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableInfo]:

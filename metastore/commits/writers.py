@@ -43,9 +43,15 @@ class Writers:
         await run_transaction(self._store, abandon)
 
     async def register_writer(self, writer: str) -> int:
-        """Takes a writer's identity and returns its new epoch."""
+        """Takes a writer's identity and returns its new epoch; attempts with a lower one are aborted."""
         check_writer(writer)
-        return await run_transaction(self._store, lambda tx: tx.raise_writer_epoch(writer))
+
+        async def register(tx: Transaction) -> int:
+            epoch = await tx.raise_writer_epoch(writer)
+            await tx.abort_fenced_attempts(writer, epoch)
+            return epoch
+
+        return await run_transaction(self._store, register)
 
     async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
         """The last commit of a writer to a table."""

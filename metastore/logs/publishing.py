@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import HistoryDiverged, NotFound
-from lakelog.format.commit.facts import AttemptState, TableHead
+from lakelog.format.commit.facts import AttemptState, SentAttempt, TableHead
 from lakelog.format.commit.rebase import Rebased
+from lakelog.format.log.heartbeat import MAX_ATTEMPTS, SILENT_MS
 from lakelog.format.log.publishing import Progress, apply_report, carry_over, move_beginning
 from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets, to_publisher_lease
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
@@ -17,7 +18,7 @@ from lakelog.format.tables.snapshot import LogContent
 from ..jobs.leases import lease_lost
 from ..store.limits import MAX_INT64
 from ..store.logs import LogTopic
-from ..store.publishing import Published
+from ..store.publishing import AttemptSeen, Published
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
 from ..tables.dropped import explain_gone
@@ -25,11 +26,11 @@ from .topic_life import put_beginning
 from .validation import MAX_LOG_PARTITIONS
 
 MAX_SNAPSHOTS: Final = 10_000
-MAX_ATTEMPTS: Final = 1000
 _DEFAULT_LIMIT: Final = 1000
 _MAX_PROBLEM: Final = 4096
 _PAGE: Final = 1000
 """Snapshots that are looked at together to find ends that are carried over."""
+_GIVEN_UP: Final = SentAttempt(AttemptState.ABORTED)
 
 
 class Publishing:
@@ -165,26 +166,46 @@ class Publishing:
 
         return await run_transaction(self._store, find)
 
-    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        """The states of a table's attempts; an attempt that is no longer known was given up.
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
+        """What became of a table's attempts; an attempt that is no longer known was given up.
 
         Raises:
             NotFound: The table was dropped.
         """
         check_uuid("table_uuid", table_uuid)
-        if not 1 <= len(attempt_ids) <= MAX_ATTEMPTS:
-            raise invalid("attempt_ids", f"{len(attempt_ids)} attempts", f"Ask for 1 to {MAX_ATTEMPTS} at once.")
-        for attempt_id in attempt_ids:
-            check_uuid("attempt_ids", attempt_id)
+        _check_attempts(attempt_ids)
 
-        async def find(tx: Transaction) -> dict[str, AttemptState]:
+        async def find(tx: Transaction) -> dict[str, SentAttempt]:
             if table_uuid not in await tx.find_heads([table_uuid]):
                 raise await explain_gone(tx, table_uuid)
-            found = await tx.find_attempts(table_uuid, attempt_ids)
-            known = {each.attempt_id: each.state for each in found}
-            return {each: known.get(each, AttemptState.ABORTED) for each in attempt_ids}
+            found = await tx.find_sent_attempts(table_uuid, attempt_ids)
+            return {each: _judge(found[each]) if each in found else _GIVEN_UP for each in attempt_ids}
 
         return await run_transaction(self._store, find)
+
+    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Says that the writers of attempts are alive. Idempotent.
+
+        Returns:
+            The attempts that are still open.
+        """
+        _check_attempts(attempt_ids)
+        return await run_transaction(self._store, lambda tx: tx.renew_attempts(attempt_ids))
+
+
+def _check_attempts(attempt_ids: Sequence[str]) -> None:
+    if not 1 <= len(attempt_ids) <= MAX_ATTEMPTS:
+        raise invalid("attempt_ids", f"{len(attempt_ids)} attempts", f"Give 1 to {MAX_ATTEMPTS} at once.")
+    for attempt_id in attempt_ids:
+        check_uuid("attempt_ids", attempt_id)
+
+
+def _judge(seen: AttemptSeen) -> SentAttempt:
+    if seen.state is not AttemptState.OPEN:
+        return SentAttempt(seen.state, opened_ms=seen.opened_ms)
+    if seen.is_over:
+        return _GIVEN_UP
+    return SentAttempt(AttemptState.OPEN, seen.quiet_ms > SILENT_MS, seen.opened_ms)
 
 
 async def load_publisher_leases(tx: Transaction, head: TableHead) -> list[SnapshotLease]:

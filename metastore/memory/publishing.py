@@ -5,15 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakelog.format.commit.facts import AttemptState
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent
 
-from ..store.publishing import Published, PublishTransaction
+from ..store.publishing import AttemptSeen, Published, PublishTransaction
 from .catalog import MemoryCatalog
 
 
 class MemoryPublishing(MemoryCatalog, PublishTransaction):
     """See `metastore.store.publishing.PublishTransaction`."""
+
+    async def find_sent_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptSeen]:
+        state, now_ms = self._state, self._clock.now_ms()
+        tables = [table for table in self._live() if table.new.table_uuid == table_uuid]
+        found = {}
+        for attempt_id in attempt_ids:
+            attempt = state.attempts.get(attempt_id)
+            if attempt is None or table_uuid not in attempt.table_uuids:
+                continue
+            opened_ms = state.attempt_times[attempt_id]
+            is_applied = any((attempt.writer, attempt.identifier) in table.results for table in tables)
+            is_fenced = attempt.identifier is not None and attempt.epoch < state.epochs.get(attempt.writer, 0)
+            quiet_ms = now_ms - max(opened_ms, state.attempt_renewals.get(attempt_id, 0))
+            found[attempt_id] = AttemptSeen(attempt.state, opened_ms, quiet_ms, is_applied or is_fenced)
+        return found
+
+    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Notes that writers were heard of."""
+        known = [self._state.attempts[each] for each in attempt_ids if each in self._state.attempts]
+        renewed = [each.attempt_id for each in known if each.state is AttemptState.OPEN]
+        for each in renewed:
+            self._journal.put(self._state.attempt_renewals, each, self._clock.now_ms())
+        return renewed
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
         table = self._table(table_id)

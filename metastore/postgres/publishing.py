@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lakelog.format.commit.facts import AttemptState
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent
 
-from ..store.publishing import Published, PublishTransaction
+from ..store.publishing import AttemptSeen, Published, PublishTransaction
 from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session
@@ -62,6 +63,29 @@ _LIST_OLDEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id LIMIT %s"
 _FIND_NEWEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id DESC LIMIT 1"
 
 _FIND_HOLDER: Final = "SELECT holder FROM lease WHERE name = %s AND deadline > clock_timestamp()"
+
+# SUBTLE: LIMIT 1 keeps the lookup of each result separate, by all columns of its index.
+_FIND_ATTEMPTS: Final = """
+SELECT replace(a.attempt_id::text, '-', ''), a.state, (extract(epoch FROM a.opened_at) * 1000)::bigint,
+    (extract(epoch FROM clock_timestamp() - greatest(a.opened_at, a.heard_at)) * 1000)::bigint,
+    r.done IS NOT NULL OR coalesce(a.epoch < w.epoch, false)
+FROM attempt a
+LEFT JOIN table_head h ON h.table_uuid = %s
+LEFT JOIN writer w ON w.writer = a.writer
+LEFT JOIN LATERAL (
+    SELECT 1 AS done FROM commit_result
+    WHERE table_id = h.table_id AND writer = a.writer AND identifier = a.identifier AND a.state <> 'committed' LIMIT 1
+) r ON true
+WHERE a.attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(a.table_uuids)
+"""
+
+# In one order, so that transactions that lock several never deadlock.
+_RENEW: Final = """
+UPDATE attempt SET heard_at = clock_timestamp() WHERE attempt_id IN (
+    SELECT attempt_id FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'open'
+    ORDER BY attempt_id FOR UPDATE)
+RETURNING replace(attempt_id::text, '-', '')
+"""
 
 
 class PostgresPublishing(PublishTransaction):
@@ -126,6 +150,14 @@ class PostgresPublishing(PublishTransaction):
     ) -> list[SnapshotOffsets]:
         values = tuple(map(str, (table_id, generation, after, until, limit)))
         return [_offsets(row) for row in await self._session.read(_LIST_OLDEST, values)]
+
+    async def find_sent_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptSeen]:
+        rows = await self._session.read(_FIND_ATTEMPTS, (table_uuid, arrays.words(attempt_ids), table_uuid))
+        return {attempt_id: AttemptSeen(AttemptState(state), *rest) for attempt_id, state, *rest in rows}
+
+    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Notes that writers were heard of."""
+        return [row[0] for row in await self._session.write(_RENEW, (arrays.words(attempt_ids),))]
 
     async def find_lease_holder(self, name: str) -> str:
         row = await self._session.read_one(_FIND_HOLDER, (name,))

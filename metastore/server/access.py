@@ -94,6 +94,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_PUBLISHING}FindLogOffsets": Role.READER,
     f"{_PUBLISHING}ListLogOffsets": Role.READER,
     f"{_PUBLISHING}FindAttempts": Role.READER,
+    f"{_PUBLISHING}RenewAttempts": Role.WRITER,
     f"{_TAGS}CreateTag": Role.WRITER,
     f"{_TAGS}ListTags": Role.READER,
     f"{_TAGS}DeleteTag": Role.WRITER,

@@ -39,6 +39,8 @@ def describe_request(request: Message) -> dict[str, Any]:
     """The objects that a request acts on. Pure and cheap: it runs for every mutation."""
     fields: dict[str, Any] = {}
     for name in _logged_fields(request.DESCRIPTOR):
+        if request.DESCRIPTOR.fields_by_name[name].has_presence and not request.HasField(name):
+            continue
         value = getattr(request, name)
         if value or value == 0:
             fields[name] = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value

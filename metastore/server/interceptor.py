@@ -57,7 +57,9 @@ _UNLIMITED: Final = frozenset(
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Each service calls it every few seconds: it would flood the log of mutations.
-_ROUTINE: Final = frozenset({"/lakelog.rpc.v1.PresenceService/ReportPresence"})
+_ROUTINE: Final = frozenset(
+    {"/lakelog.rpc.v1.PresenceService/ReportPresence", "/lakelog.rpc.v1.PublishService/RenewAttempts"}
+)
 # Commits continue by themselves when their caller is gone, so they need no task of their own, which would cost 30 us.
 _GOES_ON_BY_ITSELF: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Commit"})
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lakelog.format.commit.facts import AttemptState
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent
 
@@ -33,8 +34,34 @@ class Published:
     reported_at_ms: int = 0
 
 
+@dataclass(frozen=True)
+class AttemptSeen:
+    """An attempt as those who read a log must know it.
+
+    Args:
+        state: Its state.
+        opened_ms: When it was opened, in milliseconds since the epoch.
+        quiet_ms: How long ago it was renewed, or opened if it never was.
+        is_over: It is for a commit that was applied, or its writer has a higher epoch: unless it is committed, it never
+            will be.
+    """
+
+    state: AttemptState
+    opened_ms: int
+    quiet_ms: int
+    is_over: bool
+
+
 class PublishTransaction(Protocol):
-    """What commits bring to logs, and how far the logs are published."""
+    """What commits bring to logs, and how far the logs are published. The database's clock measures."""
+
+    async def find_sent_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptSeen]:
+        """Those of the attempts that were opened for the table, by their ids."""
+        ...
+
+    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Notes that the writers of those of the attempts that are open were heard of now; returns these."""
+        ...
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
         """Changes what the commits to a table, whose head is locked, must bring to its log."""

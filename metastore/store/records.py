@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from lakelog.format.commit.facts import (
     Attempt,
@@ -56,6 +57,11 @@ class NewTable:
     comment: str
 
 
+MAX_RIVALS: Final = 100
+"""Open attempts for one commit, by other tries of its writer, that the commit aborts; further ones wait for the
+clean-up."""
+
+
 @dataclass(frozen=True)
 class ResultKey:
     """What identifies a commit to one table."""
@@ -86,7 +92,8 @@ class GroupFacts:
         results: Of those keys that were committed before.
         last_identifiers: The highest one committed, by table uuid and writer.
         epochs: By writer.
-        attempts: By attempt id.
+        attempts: By attempt id: those of the keys, and open ones for the same writers' identifiers, at most
+            `MAX_RIVALS` for each.
         leases: Epochs by lease name.
     """
 

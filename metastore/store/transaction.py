@@ -168,8 +168,8 @@ class CommitTransaction(Protocol):
         """Writes what a group of commits decided. The last call of a transaction: it may be sent with the commit."""
         ...
 
-    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
-        """Opens attempts, each for the writer at the same place."""
+    async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Opens attempts."""
         ...
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
@@ -186,6 +186,10 @@ class CommitTransaction(Protocol):
 
     async def raise_writer_epoch(self, writer: str) -> int:
         """Gives a writer a new epoch, once no commit that saw the old one is running, and returns it."""
+        ...
+
+    async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
+        """Aborts the writer's open attempts that are for commits with a lower epoch."""
         ...
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:

@@ -232,7 +232,14 @@ class GrpcMetastore(
     # Commits
 
     def stage_attempt(
-        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+        self,
+        table_uuids: Sequence[str],
+        writer: str,
+        *,
+        attempt_id: str = "",
+        count: int = 1,
+        identifier: int | None = None,
+        epoch: int = 0,
     ) -> StagedAttempt:
         """Opens or widens attempts. Repeated: an attempt that no one knows of costs only a later clean-up."""
         request = build(
@@ -241,6 +248,8 @@ class GrpcMetastore(
             writer=writer,
             attempt_id=attempt_id,
             count=0 if count == 1 else count,
+            identifier=identifier,
+            epoch=epoch,
         )
         response = self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request)
         return StagedAttempt(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakelog.client.connection.calls import Calls
-from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.facts import AttemptState, SentAttempt
 from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets
 from lakelog.rpc.log import from_proto_offsets, from_proto_publish_state, to_proto_report
 from lakelog.rpc.messages import build
@@ -43,10 +43,20 @@ class GrpcPublishing:
         response = self._calls.read("ListLogOffsets", lambda on: on.publishing.ListLogOffsets, request)
         return [from_proto_offsets(each) for each in response.snapshots]
 
-    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        """The states of attempts."""
+    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
+        """What became of attempts."""
         request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
         response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
-        found = dict.fromkeys(attempt_ids, AttemptState.ABORTED)
-        found.update(dict.fromkeys(response.open_ids, AttemptState.OPEN))
-        return found | dict.fromkeys(response.committed_ids, AttemptState.COMMITTED)
+        found = dict.fromkeys(attempt_ids, SentAttempt(AttemptState.ABORTED))
+        silent = set(response.silent_ids)
+        # An older metastore says no times.
+        times = response.opened_ms or [0] * len(response.open_ids)
+        for attempt_id, opened_ms in zip(response.open_ids, times, strict=True):
+            found[attempt_id] = SentAttempt(AttemptState.OPEN, attempt_id in silent, opened_ms)
+        return found | dict.fromkeys(response.committed_ids, SentAttempt(AttemptState.COMMITTED))
+
+    def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Says that the writers of attempts are alive. Repeated: idempotent."""
+        request = build(publishing_pb2.RenewAttemptsRequest, attempt_ids=attempt_ids)
+        response = self._calls.mutate("RenewAttempts", lambda on: on.publishing.RenewAttempts, request)
+        return list(response.open_ids)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.client.metastore.topic_logs import TopicLogs
-from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.facts import SentAttempt
 from lakelog.format.log.state import PublishReport, PublishState, SnapshotOffsets
 
 
@@ -35,8 +35,8 @@ class Logs(TopicLogs, Protocol):
         """
         ...
 
-    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        """The states of attempts at a table. They decide about records that were sent before their commit.
+    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
+        """What became of attempts at a table. It decides about records that were sent before their commit.
 
         Args:
             table_uuid: The table.
@@ -45,6 +45,14 @@ class Logs(TopicLogs, Protocol):
         Returns:
             OPEN: it can still be committed. COMMITTED: the snapshot with this `Snapshot.attempt_id` is its commit,
             while that snapshot is retained. ABORTED: it was given up and will never be committed.
+        """
+        ...
+
+    def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Says that the writers of 1 to 1000 attempts are alive, which have sent rows before their commit. Idempotent.
+
+        Returns:
+            The attempts that are still open.
         """
         ...
 

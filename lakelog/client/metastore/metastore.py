@@ -169,9 +169,27 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def stage_attempt(
-        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+        self,
+        table_uuids: Sequence[str],
+        writer: str,
+        *,
+        attempt_id: str = "",
+        count: int = 1,
+        identifier: int | None = None,
+        epoch: int = 0,
     ) -> StagedAttempt:
-        """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead."""
+        """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead.
+
+        Args:
+            table_uuids: The tables that the attempts will write to.
+            writer: The writer's name.
+            attempt_id: An open attempt; empty: a new one.
+            count: How many; at most 16.
+            identifier: The writer's number of the commit that the attempt is for; of several attempts that of the
+                first, and the others are for the numbers after it. Once another attempt has applied this commit, the
+                attempt is aborted. None: not known yet.
+            epoch: With `identifier`: the writer's epoch. Once a higher one is given, the attempt is aborted.
+        """
         ...
 
     def abandon_attempt(self, attempt_id: str) -> None:

@@ -28,11 +28,32 @@ class Attempt:
         attempt_id: 32 hexadecimal digits.
         state: Its state.
         table_uuids: The tables it was opened for.
+        writer: The writer that opened it.
+        identifier: The writer's number of the commit that it is for; None: its writer did not say.
+        epoch: With `identifier`: the writer's epoch.
     """
 
     attempt_id: str
     state: AttemptState
     table_uuids: tuple[str, ...]
+    writer: str = ""
+    identifier: int | None = None
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class SentAttempt:
+    """An attempt whose rows may have been sent to a log before its commit.
+
+    Args:
+        state: Its state. Also ABORTED if its commit was applied by another attempt, or its writer has a higher epoch.
+        is_silent: It is open, and its writer has not been heard of for some seconds; perhaps it is dead.
+        opened_ms: When it was opened, in milliseconds since the epoch, by the metastore's clock; 0: not known.
+    """
+
+    state: AttemptState
+    is_silent: bool = False
+    opened_ms: int = 0
 
 
 @dataclass(frozen=True)

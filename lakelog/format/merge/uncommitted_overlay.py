@@ -6,10 +6,14 @@ row *shown* last, and the *wanted* row. The wanted row is the row of the base, w
 shown, merged with the rows of the open attempts after it as their commits would merge them. After each event the
 difference is emitted.
 
+What is committed wins over what is older and is not: once a snapshot has decided a key, rows of the key from attempts
+that were opened before are left to their commits. So an attempt that died hides nothing that was committed after it,
+whether or not one knows that it is dead.
+
 Invariants:
 
 1. For a key that is not kept here, the shown row is its row in the base.
-2. A key is kept for as long as an open attempt has a row of it.
+2. A key is kept for as long as an open attempt has a row of it that is not left to its commit.
 3. The shown row is the wanted row after the last event. So repeated rows emit nothing, rows of an aborted attempt are
    taken back, and of two writers of a key the result of their commits is shown in the end.
 
@@ -23,9 +27,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.format.keys.ordering import single_array
 from lakelog.format.merge.changelog import ChangelogRules, find_difference
 from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, MergeRun, find_deleted_rows
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
@@ -49,16 +55,21 @@ class UncommittedRows:
     Args:
         attempt_id: The attempt.
         rows: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), in the order of the attempt.
+        opened_ms: When the attempt was opened, by the clock of the commits; 0: not known, so before any commit.
+        are_late: Which of the rows may have been sent before the last snapshot that was shown; None: none.
     """
 
     attempt_id: str
     rows: pa.Table
+    opened_ms: int = 0
+    are_late: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass
 class _Pending:
     rows: pa.Table
     sent_at_ms: int
+    opened_ms: int
 
 
 class UncommittedOverlay:
@@ -123,34 +134,56 @@ class UncommittedOverlay:
         self._base = _tidy(pa.concat_tables([self._base, records]))
         self._emitted = _tidy(pa.concat_tables([self._emitted, self._visible([MergeRun(records)])]))
         for each in uncommitted:
-            rows = _coerce(each.rows, self._sent_schema)
-            known = self._pending.setdefault(each.attempt_id, _Pending(self._sent_schema.empty_table(), now_ms))
-            known.rows = _tidy(pa.concat_tables([known.rows, rows]))
-        self._keys = self._find_keys()
-        return self._emit_changes(_find_keys([each.rows for each in uncommitted]))
+            empty = _Pending(self._sent_schema.empty_table(), now_ms, each.opened_ms)
+            known = self._pending.setdefault(each.attempt_id, empty)
+            known.rows = _tidy(pa.concat_tables([known.rows, self._leave_late(each)]))
+        return self._update(_find_keys([each.rows for each in uncommitted]))
 
     def drop(self, attempt_ids: Collection[str]) -> pa.Table:
         """Takes back what aborted attempts have sent; returns the changes to show, as `add`."""
-        return self._remove(attempt_ids, pa.array([], _KEY.type))
+        return self._update(self._pop(attempt_ids))
 
-    def resolve(self, attempt_id: str, touched: pa.Array, found: pa.Table) -> pa.Table:
+    def resolve(self, attempt_id: str, touched: pa.Array, found: pa.Table, committed_at_ms: int) -> pa.Table:
         """Makes a snapshot the base.
 
         Args:
             attempt_id: The attempt of its commit; one that has sent nothing early is not known here.
             touched: Which of `keys` it wrote; additional ones do no harm.
             found: The records that decide these keys in it (`base_schema`), including deletes.
+            committed_at_ms: When it was committed.
 
         Returns:
             The changes to show for the kept keys, as `add`; its changelog has those of other keys.
         """
-        left = self._base.filter(pc.invert(_is_in(self._base, touched)))
-        self._base = _tidy(pa.concat_tables([left, _coerce(found, self.base_schema)]))
-        return self._remove([attempt_id], touched)
+        is_touched = _is_in(self._base, touched)
+        records = _coerce(found, self.base_schema)
+        before = self._base.filter(is_touched)
+        gone = before.filter(pc.invert(_is_in(before, _find_keys([records]))))
+        self._base = _tidy(pa.concat_tables([self._base.filter(pc.invert(is_touched)), records]))
+        own = self._pop([attempt_id])
+        for pending in self._pending.values():
+            newer = _find_newer(records, pending.opened_ms)
+            if gone.num_rows and committed_at_ms > pending.opened_ms:
+                newer = single_array(pa.chunked_array([newer, *gone.column(KEY_COLUMN).chunks], _KEY.type))
+            if len(newer):
+                pending.rows = pending.rows.filter(pc.invert(_is_in(pending.rows, newer)))
+        return self._update(pc.unique(pa.chunked_array([touched, own], _KEY.type)))
 
-    def _remove(self, attempt_ids: Collection[str], touched: pa.Array) -> pa.Table:
-        removed = [self._pending.pop(each).rows for each in attempt_ids if each in self._pending]
-        changes = self._emit_changes(pc.unique(pa.chunked_array([touched, _find_keys(removed)], _KEY.type)))
+    def _leave_late(self, uncommitted: UncommittedRows) -> pa.Table:
+        """The rows without those that may be older than what was committed after the attempt was opened."""
+        rows = _coerce(uncommitted.rows, self._sent_schema)
+        if uncommitted.are_late is None or not uncommitted.are_late.any():
+            return rows
+        is_older = _is_in(rows, _find_newer(self._base, uncommitted.opened_ms))
+        return rows.filter(pc.invert(pc.and_(is_older, pa.array(uncommitted.are_late))))
+
+    def _pop(self, attempt_ids: Collection[str]) -> pa.Array:
+        """Forgets attempts, and returns their keys."""
+        return _find_keys([self._pending.pop(each).rows for each in attempt_ids if each in self._pending])
+
+    def _update(self, keys: pa.Array) -> pa.Table:
+        """Returns the changes of some keys, and forgets those that no open attempt has."""
+        changes = self._emit_changes(keys)
         self._keys = self._find_keys()
         self._base = self._base.filter(_is_in(self._base, self._keys))
         self._emitted = self._emitted.filter(_is_in(self._emitted, self._keys))
@@ -202,6 +235,12 @@ def _find_keys(tables: Sequence[pa.Table]) -> pa.Array:
     """The keys of some rows, each once."""
     chunks = [chunk for table in tables for chunk in table.column(KEY_COLUMN).chunks]
     return pc.unique(pa.chunked_array(chunks, _KEY.type))
+
+
+def _find_newer(records: pa.Table, opened_ms: int) -> pa.Array:
+    """The keys of the records that were committed after an attempt was opened."""
+    is_newer = pc.fill_null(pc.greater(records.column(COMMIT_TIMESTAMP_COLUMN), opened_ms), True)
+    return single_array(records.column(KEY_COLUMN).filter(is_newer))
 
 
 def _is_in(rows: pa.Table, keys: pa.Array) -> pa.ChunkedArray:

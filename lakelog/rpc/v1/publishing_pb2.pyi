@@ -54,6 +54,8 @@ class FindAttemptsResponse(_message.Message):
 
     OPEN_IDS_FIELD_NUMBER: _builtins.int
     COMMITTED_IDS_FIELD_NUMBER: _builtins.int
+    SILENT_IDS_FIELD_NUMBER: _builtins.int
+    OPENED_MS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Those of the attempts that may still be committed."""
@@ -62,19 +64,77 @@ class FindAttemptsResponse(_message.Message):
     def committed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Those that are committed: a snapshot of the table has the id, unless it has expired."""
 
+    @_builtins.property
+    def silent_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of open_ids whose writers have not been heard of for some seconds, and may be dead."""
+
+    @_builtins.property
+    def opened_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each of open_ids, when it was opened: milliseconds since the epoch."""
+
     def __init__(
         self,
         *,
         open_ids: _abc.Iterable[_builtins.str] | None = ...,
         committed_ids: _abc.Iterable[_builtins.str] | None = ...,
+        silent_ids: _abc.Iterable[_builtins.str] | None = ...,
+        opened_ms: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_ids", b"committed_ids", "open_ids", b"open_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_ids", b"committed_ids", "open_ids", b"open_ids", "opened_ms", b"opened_ms", "silent_ids", b"silent_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FindAttemptsResponse: _TypeAlias = FindAttemptsResponse  # noqa: Y015
+
+@_typing.final
+class RenewAttemptsRequest(_message.Message):
+    """Says that writers are alive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """1 to 1000."""
+
+    def __init__(
+        self,
+        *,
+        attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_ids", b"attempt_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewAttemptsRequest: _TypeAlias = RenewAttemptsRequest  # noqa: Y015
+
+@_typing.final
+class RenewAttemptsResponse(_message.Message):
+    """Answers RenewAttempts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPEN_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def open_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of the attempts that are still open."""
+
+    def __init__(
+        self,
+        *,
+        open_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_ids", b"open_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewAttemptsResponse: _TypeAlias = RenewAttemptsResponse  # noqa: Y015
 
 @_typing.final
 class SnapshotOffsets(_message.Message):

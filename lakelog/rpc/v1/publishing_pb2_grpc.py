@@ -61,6 +61,11 @@ class PublishServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.FromString,
                 _registered_method=True)
+        self.RenewAttempts = channel.unary_unary(
+                '/lakelog.rpc.v1.PublishService/RenewAttempts',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsResponse.FromString,
+                _registered_method=True)
 
 
 class PublishServiceServicer:
@@ -104,6 +109,14 @@ class PublishServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RenewAttempts(self, request, context):
+        """Says that the writers of attempts which have sent records before their commit are alive. Idempotent. It keeps no attempt from being
+        aborted; without it, readers of such records take them back after some seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PublishServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -131,6 +144,11 @@ def add_PublishServiceServicer_to_server(servicer, server):
                     servicer.FindAttempts,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.SerializeToString,
+            ),
+            'RenewAttempts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewAttempts,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -270,6 +288,33 @@ class PublishService:
             '/lakelog.rpc.v1.PublishService/FindAttempts',
             lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewAttempts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.PublishService/RenewAttempts',
+            lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_publishing__pb2.RenewAttemptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

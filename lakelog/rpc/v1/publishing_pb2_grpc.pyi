@@ -47,6 +47,10 @@ class PublishServiceStub:
     """Returns where each of some snapshots ends in the log."""
     FindAttempts: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]
     """Returns the states of attempts, which identify records that were sent before their commit."""
+    RenewAttempts: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.RenewAttemptsRequest, _publishing_pb2.RenewAttemptsResponse]
+    """Says that the writers of attempts which have sent records before their commit are alive. Idempotent. It keeps no attempt from being
+    aborted; without it, readers of such records take them back after some seconds.
+    """
 
 @_typing.type_check_only
 class PublishServiceAsyncStub(PublishServiceStub):
@@ -67,6 +71,10 @@ class PublishServiceAsyncStub(PublishServiceStub):
     """Returns where each of some snapshots ends in the log."""
     FindAttempts: _aio.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]  # type: ignore[assignment]
     """Returns the states of attempts, which identify records that were sent before their commit."""
+    RenewAttempts: _aio.UnaryUnaryMultiCallable[_publishing_pb2.RenewAttemptsRequest, _publishing_pb2.RenewAttemptsResponse]  # type: ignore[assignment]
+    """Says that the writers of attempts which have sent records before their commit are alive. Idempotent. It keeps no attempt from being
+    aborted; without it, readers of such records take them back after some seconds.
+    """
 
 class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
     """What publishers report about tables with `log.system` = `kafka`, and what readers of a log request. The truth is the position in the log
@@ -114,5 +122,15 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.FindAttemptsResponse, _abc.Awaitable[_publishing_pb2.FindAttemptsResponse]]:
         """Returns the states of attempts, which identify records that were sent before their commit."""
+
+    @_abc_1.abstractmethod
+    def RenewAttempts(
+        self,
+        request: _publishing_pb2.RenewAttemptsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_publishing_pb2.RenewAttemptsResponse, _abc.Awaitable[_publishing_pb2.RenewAttemptsResponse]]:
+        """Says that the writers of attempts which have sent records before their commit are alive. Idempotent. It keeps no attempt from being
+        aborted; without it, readers of such records take them back after some seconds.
+        """
 
 def add_PublishServiceServicer_to_server(servicer: PublishServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -29,6 +29,8 @@ class StageAttemptRequest(_message.Message):
     WRITER_FIELD_NUMBER: _builtins.int
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    IDENTIFIER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     writer: _builtins.str
     """The writer's name."""
     attempt_id: _builtins.str
@@ -37,6 +39,12 @@ class StageAttemptRequest(_message.Message):
     """How many attempts to open, at most 16, for a writer that will soon need more; a commit takes one of them. Absent and zero: one. Not
     together with attempt_id.
     """
+    identifier: _builtins.int
+    """The writer's number of the commit that the attempt is for; of several attempts that of the first, and the others are for the numbers after
+    it. Once the commit is applied by another attempt, this one is aborted. Absent: not known yet. Not together with attempt_id.
+    """
+    epoch: _builtins.int
+    """With identifier: the writer's epoch. Once a higher one is given, the attempt is aborted."""
     @_builtins.property
     def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tables that the attempt will write to, at least one."""
@@ -48,12 +56,16 @@ class StageAttemptRequest(_message.Message):
         writer: _builtins.str = ...,
         attempt_id: _builtins.str = ...,
         count: _builtins.int = ...,
+        identifier: _builtins.int | None = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_identifier", b"_identifier", "identifier", b"identifier"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "count", b"count", "table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_identifier", b"_identifier", "attempt_id", b"attempt_id", "count", b"count", "epoch", b"epoch", "identifier", b"identifier", "table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__identifier: _TypeAlias = _typing.Literal["identifier"]  # noqa: Y015
+    _WhichOneofArgType__identifier: _TypeAlias = _typing.Literal["_identifier", b"_identifier"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__identifier) -> _WhichOneofReturnType__identifier | None: ...
 
 Global___StageAttemptRequest: _TypeAlias = StageAttemptRequest  # noqa: Y015
 

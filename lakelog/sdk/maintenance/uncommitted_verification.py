@@ -8,10 +8,10 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.facts import AttemptState
+from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.log.tally import LogFindings, SnapshotRows
 from lakelog.log.uncommitted_tally import UncommittedFindings, UncommittedTally
 
-_ATTEMPTS_A_QUESTION: Final = 1000
 _EXAMPLES: Final = 5
 
 
@@ -66,8 +66,9 @@ def add_uncommitted(
     """Combines both counts; asks the metastore about attempts that became no snapshot here."""
     states: dict[str, AttemptState] = {}
     asked = list(uncommitted.others)
-    for first in range(0, len(asked), _ATTEMPTS_A_QUESTION):
-        states |= metastore.find_attempts(table_uuid, asked[first : first + _ATTEMPTS_A_QUESTION])
+    for first in range(0, len(asked), MAX_ATTEMPTS):
+        found_attempts = metastore.find_attempts(table_uuid, asked[first : first + MAX_ATTEMPTS])
+        states |= {attempt: each.state for attempt, each in found_attempts.items()}
 
     def count(state: AttemptState) -> int:
         return sum(records for attempt, records in uncommitted.others.items() if states[attempt] is state)

@@ -121,10 +121,18 @@ def plan_copies(info: TableInfo, options: TableOptions, overwrite: Overwrite | N
     return plan_input_copies(options, find_producer(options, replaces=replaces), log)
 
 
-def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
-    """Opens an attempt; a writer without a name gets a unique one."""
+def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None, identifier: int | None = None) -> Attempt:
+    """Opens an attempt; a writer without a name gets a unique one.
+
+    Args:
+        metastore: Opens it.
+        info: The table.
+        writer: The writer's name.
+        identifier: The writer's number of the commit; None: not known, or without a name.
+    """
     name = writer or f"spark-{RandomIds().new_id()}"
-    return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
+    staged = metastore.stage_attempt([info.table_uuid], name, identifier=identifier)
+    return Attempt(info, staged.attempt_id, name)
 
 
 def commit_attempt(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,7 @@ from lakelog.storage.write.routing import to_routing
 from lakelog.storage.write.row_normalizer import KindSource, check_keys_to_delete
 from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
+from lakelog.writes.heartbeats import Heartbeats
 from lakelog.writes.log_rows import plan_log_rows
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -131,18 +132,22 @@ def write(
     applied = find_applied(metastore, info, parameters)
     if applied is not None:
         return applied
-    attempt = open_attempt(metastore, info, parameters.writer)
+    attempt = open_attempt(metastore, info, parameters.writer, parameters.identifier)
     producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
-    try:
-        base = load_base(metastore, info) if producer == "lookup" else None
-        uncommitted = None if overwrite is not None else plan_uncommitted(metastore, info)
-        written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills)
-    except BaseException:
-        abandon_attempt(metastore, attempt)
-        raise
-    execute = changelog_executor(spark, to_lookup_task(attempt))
-    merge = None if _comes_by_bucket(info) else file_merger(spark, info.location)
-    return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
+    with ExitStack() as in_use:
+        try:
+            base = load_base(metastore, info) if producer == "lookup" else None
+            uncommitted = None if overwrite is not None else plan_uncommitted(metastore, info)
+            if uncommitted is not None:
+                # Its tasks send, but do not call the metastore.
+                in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
+            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills)
+        except BaseException:
+            abandon_attempt(metastore, attempt)
+            raise
+        execute = changelog_executor(spark, to_lookup_task(attempt))
+        merge = None if _comes_by_bucket(info) else file_merger(spark, info.location)
+        return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
 
 
 def _run(

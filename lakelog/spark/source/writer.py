@@ -250,8 +250,17 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         # It is pickled for the tasks: so this is planning, and their files need an attempt.
         if self._attempt is None:
-            self._attempt = open_attempt(self._target.metastore, self._target.info, self._identity.writer)
+            self._attempt = self._open_attempt()
         return dict(self.__dict__)
+
+    def _open_attempt(self) -> Attempt:
+        """An attempt for the next batch: its number is not known here, but batches are numbered without gaps.
+
+        If it is the last batch once more, the attempt is aborted with the commit of the next one at the latest.
+        """
+        metastore, info, writer = self._target.metastore, self._target.info, self._identity.writer
+        last = metastore.get_writer_progress(writer, info.table_uuid).last_identifier
+        return open_attempt(metastore, info, writer, 0 if last is None else last + 1)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of a task. Runs on executors."""

@@ -22,7 +22,7 @@ from lakelog.format.commit.request import BucketRef, RemoveEverything, RemoveFil
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 
-from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords
+from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords
 from ...store.transaction import CommitTransaction
 from ..jobs.jobs import MemoryJobs
 from ..state import StoredFile, StoredResult, StoredTable
@@ -51,13 +51,20 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
                 results[key] = stored.result
             if key.writer in table.last_identifiers:
                 last_identifiers[key.table_uuid, key.writer] = table.last_identifiers[key.writer]
+        wanted: dict[tuple[str, int | None], int] = {(key.writer, key.identifier): 0 for key in keys.results}
+        rivals = {}
+        for attempt in state.attempts.values():
+            commit = (attempt.writer, attempt.identifier)
+            if attempt.state is AttemptState.OPEN and wanted.get(commit, MAX_RIVALS) < MAX_RIVALS:
+                wanted[commit] += 1
+                rivals[attempt.attempt_id] = attempt
         return GroupFacts(
             now_ms=self._clock.now_ms(),
             heads=heads,
             results=results,
             last_identifiers=last_identifiers,
             epochs={writer: state.epochs[writer] for writer in keys.writers if writer in state.epochs},
-            attempts={name: state.attempts[name] for name in keys.attempts if name in state.attempts},
+            attempts=rivals | {name: state.attempts[name] for name in keys.attempts if name in state.attempts},
             leases={name: epoch for name in keys.leases if (epoch := self._lease_epoch(name)) is not None},
         )
 
@@ -189,10 +196,9 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
             self._journal.append(table.changelog_files, file)
         await self.set_attempt(attachment.attempt_id, AttemptState.COMMITTED)
 
-    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
-        for attempt, writer in zip(attempts, writers, strict=True):
+    async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
             self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
-            self._journal.put(self._state.attempt_writers, attempt.attempt_id, writer)
             self._journal.put(self._state.attempt_times, attempt.attempt_id, self._clock.now_ms())
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
@@ -212,6 +218,12 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         epoch = self._make_epoch(self._state.epochs.get(writer, 0))
         self._journal.put(self._state.epochs, writer, epoch)
         return epoch
+
+    async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
+        for each in list(self._state.attempts.values()):
+            is_known = each.writer == writer and each.identifier is not None
+            if is_known and each.state is AttemptState.OPEN and each.epoch < epoch:
+                await self.set_attempt(each.attempt_id, AttemptState.ABORTED)
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         table = self._table(table_id)

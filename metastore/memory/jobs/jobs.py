@@ -81,11 +81,9 @@ class MemoryJobs(MemoryCatalog):
 
     async def abort_attempts(self, writer: str) -> list[str]:
         """Aborts the open attempts of a writer."""
-        attempts, writers = self._state.attempts, self._state.attempt_writers
+        attempts = self._state.attempts
         found = [
-            each.attempt_id
-            for each in attempts.values()
-            if each.state is AttemptState.OPEN and writers.get(each.attempt_id) == writer
+            each.attempt_id for each in attempts.values() if each.state is AttemptState.OPEN and each.writer == writer
         ]
         for attempt_id in found:
             self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], state=AttemptState.ABORTED))

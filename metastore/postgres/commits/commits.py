@@ -26,7 +26,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
-from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
 from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
@@ -71,9 +71,20 @@ LEFT JOIN LATERAL (
 ) last ON true
 """
 
-_LOCK_ATTEMPTS: Final = """
-SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', '')
-FROM attempt WHERE attempt_id = ANY(%s::uuid[]) ORDER BY attempt_id FOR UPDATE
+# Those that are named, and open ones for the same commits. All in one order, so that groups never deadlock.
+# SUBTLE: LIMIT keeps the lookup of each commit separate, by the index of open attempts; see _FIND_RESULTS.
+_LOCK_ATTEMPTS: Final = f"""
+SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', ''), writer, identifier,
+    coalesce(epoch, 0)
+FROM attempt WHERE attempt_id = ANY(ARRAY(
+    SELECT unnest(%s::uuid[])
+    UNION ALL
+    SELECT s.attempt_id FROM unnest(%s::text[], %s::bigint[]) AS k(writer, identifier)
+    CROSS JOIN LATERAL (
+        SELECT attempt_id FROM attempt
+        WHERE writer = k.writer COLLATE "C" AND identifier = k.identifier AND state = 'open' LIMIT {MAX_RIVALS}
+    ) s
+)) ORDER BY attempt_id FOR UPDATE
 """
 
 _LOCK_LEASES: Final = "SELECT name, epoch FROM lease WHERE name = ANY(%s::text[]) ORDER BY name FOR SHARE"
@@ -135,9 +146,10 @@ _MARK_ALL: Final = _MARK_REMOVED.format(condition="removed_snapshot IS NULL")
 
 # The tables of an attempt come as the text of an array, since unnest would make one list of all.
 _INSERT_ATTEMPTS: Final = """
-INSERT INTO attempt (attempt_id, state, table_uuids, writer)
-SELECT attempt_id, state, tables::uuid[], writer
-FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS n(attempt_id, state, tables, writer)
+INSERT INTO attempt (attempt_id, state, table_uuids, writer, identifier, epoch)
+SELECT attempt_id, state, tables::uuid[], writer, identifier, epoch
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
+    AS n(attempt_id, state, tables, writer, identifier, epoch)
 """
 
 _SET_ATTEMPT_TABLES: Final = "UPDATE attempt SET table_uuids = %s::uuid[] WHERE attempt_id = %s"
@@ -147,6 +159,14 @@ _RAISE_EPOCH: Final = f"""
 INSERT INTO writer (writer, epoch) VALUES (%s, {epoch_after("0")})
 ON CONFLICT (writer) DO UPDATE SET epoch = {epoch_after("writer.epoch")}
 RETURNING epoch
+"""
+
+# In one order, so that transactions that lock several never deadlock.
+_ABORT_FENCED: Final = """
+UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
+    SELECT attempt_id FROM attempt
+    WHERE writer = %s AND identifier IS NOT NULL AND epoch < %s::bigint AND state = 'open'
+    ORDER BY attempt_id FOR UPDATE)
 """
 
 _FIND_PROGRESS: Final = """
@@ -194,11 +214,11 @@ class PostgresCommits:
             # Before the attempts: a new holder of a job aborts the job's attempts while it holds the job.
             statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
             statements.append(Statement(_LOCK_JOBS, (arrays.integers(_job_ids(keys.leases)),)))
-        if keys.attempts:
-            statements.append(Statement(self.lock_attempts_sql, (arrays.words(keys.attempts),)))
+        commits = list(dict.fromkeys((key.writer, key.identifier) for key in results))
+        statements.append(Statement(self.lock_attempts_sql, _attempt_keys(keys.attempts, commits)))
         head_rows, _, result_rows, *rest = await self._session.write_all(statements)
         lease_rows = [*rest.pop(0), *rest.pop(0)] if keys.leases else []
-        attempt_rows = rest.pop(0) if keys.attempts else []
+        attempt_rows = rest.pop(0)
         found: dict[ResultKey, RecordedResult] = {}
         last: dict[tuple[str, str], int] = {}
         epochs: dict[str, int] = {}
@@ -255,19 +275,21 @@ class PostgresCommits:
         """Records changelogs, in the round trip of COMMIT."""
         self._session.put_off(attachment_statements(attachment))
 
-    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
-        """Opens attempts, each for the writer at the same place."""
+    async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Opens attempts."""
         parameters = (
             arrays.words([attempt.attempt_id for attempt in attempts]),
             arrays.words([attempt.state.value for attempt in attempts]),
             arrays.texts([arrays.words(attempt.table_uuids) for attempt in attempts]),
-            arrays.texts(writers),
+            arrays.texts([attempt.writer for attempt in attempts]),
+            arrays.integers([attempt.identifier for attempt in attempts]),
+            arrays.integers([None if attempt.identifier is None else attempt.epoch for attempt in attempts]),
         )
         self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
         """Locks an attempt against changes."""
-        rows = await self._session.write(self.lock_attempts_sql, (arrays.words([attempt_id]),))
+        rows = await self._session.write(self.lock_attempts_sql, _attempt_keys([attempt_id], []))
         return _attempt(rows[0]) if rows else None
 
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
@@ -284,6 +306,10 @@ class PostgresCommits:
         _, rows = await self._session.write_all([lock, Statement(_RAISE_EPOCH, (writer,))])
         epoch: int = rows[0][0]
         return epoch
+
+    async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
+        """Aborts open attempts for commits with a lower epoch."""
+        await self._session.write(_ABORT_FENCED, (writer, str(epoch)))
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """The last commit of a writer to a table."""
@@ -334,8 +360,17 @@ def _file_facts(row: Row) -> FileFacts:
 
 
 def _attempt(row: Row) -> Attempt:
-    attempt_id, state, table_uuids = row
-    return Attempt(attempt_id, AttemptState(state), tuple(table_uuids.strip("{}").split(",")))
+    attempt_id, state, table_uuids, *purpose = row
+    return Attempt(attempt_id, AttemptState(state), tuple(table_uuids.strip("{}").split(",")), *purpose)
+
+
+def _attempt_keys(attempt_ids: Sequence[str], commits: Sequence[tuple[str, int]]) -> tuple[str, str, str]:
+    """Attempts by their ids, and by what they are for, as parameters."""
+    return (
+        arrays.words(attempt_ids),
+        arrays.texts([writer for writer, _ in commits]),
+        arrays.integers([identifier for _, identifier in commits]),
+    )
 
 
 def _job_ids(leases: Sequence[str]) -> list[int]:

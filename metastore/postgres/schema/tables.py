@@ -249,10 +249,22 @@ attempt = Table(
     Column("table_uuids", ARRAY(HEX_UUID), nullable=False),
     Column("writer", NAME, nullable=False),
     Column("opened_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
+    # The writer's number of the commit that it is for, and the writer's epoch. NULL: the writer did not say.
+    Column("identifier", BigInteger),
+    Column("epoch", BigInteger),
+    # When its writer said that it is alive, if it has sent rows before the commit. NULL: never.
+    Column("heard_at", TIMESTAMP(timezone=True)),
     # For the clean-up of attempts that were never committed; the committed ones, which are most, are not in it.
     Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
     # The attempts of jobs, which a new holder of the job aborts.
     Index("attempt_of_job", "writer", postgresql_where=text("state = 'open' AND writer LIKE 'job/%'")),
+    # The attempts for one commit, which it aborts.
+    Index(
+        "attempt_of_commit",
+        "writer",
+        "identifier",
+        postgresql_where=text("state = 'open' AND identifier IS NOT NULL"),
+    ),
 )
 
 lease = Table(

@@ -56,7 +56,17 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
     ) -> publishing_pb2.FindAttemptsResponse:
         """Returns the states of attempts."""
         found = await self._publishing.find_attempts(request.table_uuid, list(request.attempt_ids))
+        opened = {each: sent for each, sent in found.items() if sent.state is AttemptState.OPEN}
         return publishing_pb2.FindAttemptsResponse(
-            open_ids=[each for each, state in found.items() if state is AttemptState.OPEN],
-            committed_ids=[each for each, state in found.items() if state is AttemptState.COMMITTED],
+            open_ids=opened,
+            committed_ids=[each for each, sent in found.items() if sent.state is AttemptState.COMMITTED],
+            silent_ids=[each for each, sent in opened.items() if sent.is_silent],
+            opened_ms=[sent.opened_ms for sent in opened.values()],
         )
+
+    async def RenewAttempts(  # noqa: N802
+        self, request: publishing_pb2.RenewAttemptsRequest, context: Context
+    ) -> publishing_pb2.RenewAttemptsResponse:
+        """Notes that writers are alive."""
+        renewed = await self._publishing.renew_attempts(list(request.attempt_ids))
+        return publishing_pb2.RenewAttemptsResponse(open_ids=renewed)

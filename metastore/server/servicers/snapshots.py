@@ -57,7 +57,12 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     ) -> snapshots_pb2.StageAttemptResponse:
         """Opens attempts, or lets tables join one."""
         staged = await self._use_cases.staging.stage_attempt(
-            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id, count=request.count or 1
+            tuple(request.table_uuids),
+            request.writer,
+            attempt_id=request.attempt_id,
+            count=request.count or 1,
+            identifier=request.identifier if request.HasField("identifier") else None,
+            epoch=request.epoch,
         )
         return snapshots_pb2.StageAttemptResponse(
             attempt_id=staged.attempt_id,

@@ -310,7 +310,8 @@ def test_what_has_become_of_attempts(metastore: Metastore, table: TableInfo) -> 
     done = append(metastore, table, 6).attempt_id
     opened, given_up = (metastore.stage_attempt([table.table_uuid], "w").attempt_id for _ in range(2))
     metastore.abandon_attempt(given_up)
-    assert metastore.find_attempts(table.table_uuid, [done, opened, given_up, UNKNOWN]) == {
+    found = metastore.find_attempts(table.table_uuid, [done, opened, given_up, UNKNOWN])
+    assert {attempt: each.state for attempt, each in found.items()} == {
         done: AttemptState.COMMITTED,
         opened: AttemptState.OPEN,
         given_up: AttemptState.ABORTED,
@@ -318,7 +319,7 @@ def test_what_has_become_of_attempts(metastore: Metastore, table: TableInfo) -> 
     }
     newest = metastore.list_snapshots(table.table_uuid, after=5).snapshots[0]
     assert newest.attempt_id == done
-    with pytest.raises(InvalidArgument, match="Ask for 1 to 1000 at once"):
+    with pytest.raises(InvalidArgument, match="Give 1 to 1000 at once"):
         metastore.find_attempts(table.table_uuid, [])
     with pytest.raises(NotFound, match="does not exist"):
         metastore.find_attempts("0" * 32, [done])

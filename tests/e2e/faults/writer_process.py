@@ -105,11 +105,20 @@ class PointedMetastore:
         return getattr(self._inner, name)
 
     def stage_attempt(
-        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+        self,
+        table_uuids: Sequence[str],
+        writer: str,
+        *,
+        attempt_id: str = "",
+        count: int = 1,
+        identifier: int | None = None,
+        epoch: int = 0,
     ) -> StagedAttempt:
         number = self._points.count("stage")
         self._points.reach(f"stage {number}")
-        attempt = self._inner.stage_attempt(table_uuids, writer, attempt_id=attempt_id, count=count)
+        attempt = self._inner.stage_attempt(
+            table_uuids, writer, attempt_id=attempt_id, count=count, identifier=identifier, epoch=epoch
+        )
         self._points.reach(f"staged {number}")
         return attempt
 

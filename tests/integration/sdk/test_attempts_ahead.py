@@ -55,7 +55,8 @@ def other(metastore: InProcessMetastore, table: Table) -> Catalog:
 
 
 def waiting(catalog: Catalog, table: Table) -> list[str]:
-    return [attempt.attempt_id for attempt in catalog._writes.attempts_ahead._ahead[table.uuid].attempts]
+    opened = catalog._writes.attempts_ahead._ahead
+    return [attempt.attempt_id for key in opened if key.table_uuid == table.uuid for attempt in opened[key].attempts]
 
 
 def test_a_table_that_another_client_dropped_takes_no_write(table: Table, other: Catalog, warehouse: Path) -> None:

@@ -71,9 +71,11 @@ def read_rows(table: Table, snapshot_id: int | None = None) -> dict[int, tuple[A
     return {row["k"]: tuple(row.values()) for row in rows}
 
 
-def send(catalog: Catalog, data: pa.Table, table: Table) -> Transaction:
+def send(
+    catalog: Catalog, data: pa.Table, table: Table, writer: str | None = None, identifier: int | None = None
+) -> Transaction:
     """Writes rows that stand in the log, and whose commit is held back."""
-    tx = catalog.transaction()
+    tx = catalog.transaction(writer=writer, identifier=identifier)
     target = tx.table("shop.orders")
     if "_row_kind" in data.schema.names:
         target.write(data)
@@ -95,3 +97,10 @@ def read_values(stream: Subscription, count: int) -> list[tuple[int, int]]:
         if batch is not None:
             found += [(batch.snapshot_id, key) for key in batch.data.column("k").to_pylist()]
     return found
+
+
+def die(tx: Transaction) -> None:
+    """The process of a transaction is gone: nobody commits it, aborts it or says that it is alive."""
+    for write in tx._table_writes.values():
+        write.stop_sending()
+    tx._ended = True

@@ -148,7 +148,14 @@ class ScriptedUseCases:
         return [SCHEMA]
 
     async def stage_attempt(
-        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+        self,
+        table_uuids: Sequence[str],
+        writer: str,
+        *,
+        attempt_id: str = "",
+        count: int = 1,
+        identifier: int | None = None,
+        epoch: int = 0,
     ) -> StagedAttempt:
         await self._enter("stage_attempt")
         return StagedAttempt(attempt_id or "b" * 32, ())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.facts import AttemptState, SentAttempt
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.log.records import FetchedRecords
@@ -26,10 +26,14 @@ TABLE = TableInfo("0" * 32, TableName("shop", "orders"), "file:///w/", SCHEMA, {
 @dataclass
 class _Metastore:
     states: dict[str, AttemptState] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
     latest: int = 0
 
-    def find_attempts(self, _table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
-        return {each: self.states.get(each, AttemptState.OPEN) for each in attempt_ids}
+    def find_attempts(self, _table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
+        return {
+            each: SentAttempt(self.states.get(each, AttemptState.OPEN), each in self.silent, opened_ms=7)
+            for each in attempt_ids
+        }
 
     def get_table_by_uuid(self, _table_uuid: str) -> TableInfo:
         return TABLE
@@ -74,6 +78,34 @@ def test_what_was_given_up_is_known_at_once(metastore: _Metastore, attempts: Ope
     pick(attempts, (FIRST, 0), (SECOND, 0))
     metastore.states = {FIRST: AttemptState.ABORTED}
     assert attempts.find_given_up(0) == [FIRST]
+
+
+@pytest.fixture
+def keyed(metastore: _Metastore) -> OpenAttempts:
+    return OpenAttempts(cast("Metastore", metastore), TABLE, counts=False)
+
+
+def test_what_a_silent_writer_sent_is_given_up_until_it_is_heard_of_again(
+    metastore: _Metastore, keyed: OpenAttempts
+) -> None:
+    pick(keyed, (FIRST, 0), (SECOND, 0))
+    metastore.silent = {FIRST}
+    assert keyed.find_given_up(0) == [FIRST]
+    keyed.forget(FIRST)
+    assert pick(keyed, (FIRST, 1)) == {}
+    metastore.silent = set()
+    assert pick(keyed, (FIRST, 2)) == {FIRST: [0]}
+    assert keyed.opened_ms(FIRST) == 7
+
+
+def test_what_cannot_be_taken_back_stays_though_its_writer_is_silent(
+    metastore: _Metastore, attempts: OpenAttempts
+) -> None:
+    pick(attempts, (FIRST, 0))
+    metastore.silent = {FIRST, SECOND}
+    assert attempts.find_given_up(0) == []
+    assert pick(attempts, (FIRST, 1), (SECOND, 0)) == {FIRST: [0]}
+    assert attempts.has_all(FIRST, 2)
 
 
 def test_what_was_committed_is_given_up_only_once_its_snapshot_would_have_come(

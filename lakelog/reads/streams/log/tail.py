@@ -7,10 +7,11 @@ that is too short, gone, restarted or without brokers is skipped until it can be
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -45,11 +46,16 @@ class Arrived:
         records: In the order of the log, partition by partition.
         topic: Their topic.
         positions: By partition: how far the log was read when they arrived.
+        begun_at: By partition: where the log ended when it began to be read, or was read again after a break. Records
+            before that were there earlier, perhaps long before they arrived.
+        received_s: When they were received, on the monotonic clock.
     """
 
     records: FetchedRecords
     topic: str
     positions: Mapping[int, int]
+    begun_at: Mapping[int, int] = field(default_factory=dict)
+    received_s: float = math.inf
 
 
 class LogTail:
@@ -111,25 +117,32 @@ class LogTail:
             self._info, self._positions = info, {}
         reader = self._open_log(info.options).open_reader(info.topic)
         try:
-            reader.assign(self._find_start(reader))
+            starts, begun_at = self._find_start(reader)
+            reader.assign(starts)
             until_s = time.monotonic() + _POLL_S
             while not closed.is_set() and time.monotonic() < until_s:
                 records = reader.fetch(_FETCHED, _FETCH_S)
+                received_s = time.monotonic()
                 self._positions = reader.positions()
                 self._reported = ""
                 uncommitted = np.asarray(records.attempts.is_valid()) & np.asarray(records.snapshot_ids.is_null())
                 if uncommitted.any():
-                    put(Arrived(take_fetched(records, uncommitted), info.topic, self._positions))
+                    own = take_fetched(records, uncommitted)
+                    put(Arrived(own, info.topic, self._positions, begun_at, received_s))
         finally:
             reader.close()
 
-    def _find_start(self, reader: LogReader) -> dict[int, int]:
-        """Its last place; else after the newest snapshot known to be in the log, since files show those."""
+    def _find_start(self, reader: LogReader) -> tuple[dict[int, int], dict[int, int]]:
+        """Where to begin, and the ends now, by partition.
+
+        It begins at its last place; else after the newest snapshot known to be in the log, since files show those.
+        """
         earliest, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         starts: Mapping[int, int] = self._positions
         if not starts:
             known = self._metastore.find_log_offsets(self._table_uuid)
             starts = {} if known is None else dict(enumerate(known.offsets))
         # The known place may belong to an older topic of this name: then its end is good enough.
-        bounds = enumerate(zip(earliest, ends, strict=False))
-        return {p: min(max(starts.get(p, 0), first), max(first, end)) for p, (first, end) in bounds}
+        bounds = dict(enumerate(zip(earliest, ends, strict=False)))
+        places = {p: min(max(starts.get(p, 0), first), max(first, end)) for p, (first, end) in bounds.items()}
+        return places, {p: end for p, (_, end) in bounds.items()}

@@ -1,7 +1,9 @@
 """The attempts whose rows are shown before their commit: which are open, and which of their rows have arrived.
 
-Only rows of attempts that were open when first seen are shown early. The rows of an attempt that was committed by then
-come with its snapshot; so nothing needs to be known of attempts that are over.
+Only rows of attempts that were open when first seen, and whose writers were alive, are shown early. The rows of an
+attempt that was committed by then come with its snapshot; so nothing needs to be known of attempts that are over. An
+attempt whose writer falls silent is forgotten like one that was aborted. If the writer is heard of again, what it sends
+from then on is shown; the rest comes with the commit, if there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.format.commit.facts import AttemptState
+from lakelog.format.commit.facts import AttemptState, SentAttempt
 from lakelog.format.keys.index_ranges import IndexRanges
 from lakelog.format.tables.table import TableInfo
 from lakelog.log.records import FetchedRecords
@@ -45,13 +47,15 @@ class _Attempt:
     """One attempt.
 
     Args:
+        opened_ms: When it was opened, by the metastore's clock.
         seen: Indexes of its rows that have arrived.
-        is_silent: Whether rows that it sends from now on are not shown early.
+        is_left: Whether rows that it sends from now on are left to its commit.
         committed_by: The table's newest snapshot at a moment when it was committed; None: it was open so far.
     """
 
+    opened_ms: int
     seen: IndexRanges = field(default_factory=IndexRanges)
-    is_silent: bool = False
+    is_left: bool = False
     committed_by: int | None = None
 
 
@@ -97,23 +101,27 @@ class OpenAttempts:
         found = []
         for number, attempt_id in enumerate(ids):
             attempt = self._known.get(attempt_id)
-            if attempt is None or attempt.is_silent:
+            if attempt is None or attempt.is_left:
                 continue
             own = order[starts[number] : starts[number + 1]]
             own = own[indexes[own] >= 0]
             if self._counts and len(own) and indexes[own[-1]] >= _COUNTED:
-                attempt.is_silent = True
+                attempt.is_left = True
                 continue
             own = own[attempt.seen.add(indexes[own])]
-            attempt.is_silent = len(attempt.seen) > _MAX_RANGES
+            attempt.is_left = len(attempt.seen) > _MAX_RANGES
             if len(own):
                 found.append((attempt_id, own))
         return found
 
-    def silence(self, attempt_id: str) -> None:
+    def leave(self, attempt_id: str) -> None:
         """Leaves later rows of an attempt to its commit; perhaps some were lost."""
         if attempt_id in self._known:
-            self._known[attempt_id].is_silent = True
+            self._known[attempt_id].is_left = True
+
+    def opened_ms(self, attempt_id: str) -> int:
+        """When an attempt was opened whose rows were picked."""
+        return self._known[attempt_id].opened_ms
 
     def has_some(self, attempt_id: str) -> bool:
         """Whether rows of an attempt may have been shown."""
@@ -122,28 +130,33 @@ class OpenAttempts:
     def has_all(self, attempt_id: str, row_count: int) -> bool:
         """Whether all rows of an attempt, this many and numbered without gaps, have been shown."""
         attempt = self._known.get(attempt_id)
-        return attempt is not None and not attempt.is_silent and attempt.seen.holds_all(row_count)
+        return attempt is not None and not attempt.is_left and attempt.seen.holds_all(row_count)
 
     def lacks_some(self, attempt_id: str, row_count: int) -> bool:
         """Whether some rows of an attempt have been shown, and the others would be when they arrive."""
         attempt = self._known.get(attempt_id)
-        return attempt is not None and not attempt.is_silent and not attempt.seen.holds_all(row_count)
+        return attempt is not None and not attempt.is_left and not attempt.seen.holds_all(row_count)
 
     def forget(self, attempt_id: str) -> None:
         """Ends an attempt: rows of it that arrive from now on are not shown."""
         self._known.pop(attempt_id, None)
 
     def find_given_up(self, baseline_until: int) -> list[str]:
-        """Returns attempts that will never appear in a snapshot; blocks on the metastore.
+        """Returns attempts that will not appear in a snapshot, as far as one can tell; blocks on the metastore.
+
+        They were aborted, or their writers are silent. Rows of append tables cannot be taken back, so there silence
+        makes no difference.
 
         Args:
             baseline_until: All snapshots up to this one have been shown, and their attempts forgotten.
         """
         if not self._known:
             return []
-        states = self._metastore.find_attempts(self._table.table_uuid, list(self._known))
-        committed = [each for each, state in states.items() if state is AttemptState.COMMITTED]
-        over = [each for each, state in states.items() if state is AttemptState.ABORTED]
+        found = self._metastore.find_attempts(self._table.table_uuid, list(self._known))
+        committed = [each for each, sent in found.items() if sent.state is AttemptState.COMMITTED]
+        over = [each for each, sent in found.items() if sent.state is AttemptState.ABORTED]
+        if not self._counts:
+            over += [each for each, sent in found.items() if sent.is_silent]
         # Their commit was to other tables, or is skipped: otherwise its snapshot would have arrived by now.
         over += [each for each in committed if self._is_passed(each, baseline_until)]
         new = [each for each in committed if self._known[each].committed_by is None]
@@ -164,10 +177,11 @@ class OpenAttempts:
             return
         # Read after the records: a writer with another schema has sent them after the table had it.
         schema_id = self._asking.submit(self._find_schema_id)
-        states: dict[str, AttemptState] = {}
+        found: dict[str, SentAttempt] = {}
         for start in range(0, len(new), _MAX_OPEN):
-            states |= self._metastore.find_attempts(self._table.table_uuid, new[start : start + _MAX_OPEN])
-        opened = [each for each in new if states[each] is AttemptState.OPEN][:room]
+            found |= self._metastore.find_attempts(self._table.table_uuid, new[start : start + _MAX_OPEN])
+        is_shown = {each: sent.state is AttemptState.OPEN and not sent.is_silent for each, sent in found.items()}
+        opened = [each for each in new if is_shown[each]][:room]
         if opened and schema_id.result() != self._table.schema.schema_id:
             self._is_altered = True
             _log.warning(
@@ -176,7 +190,7 @@ class OpenAttempts:
                 self._table.name,
             )
             return
-        self._known.update((each, _Attempt()) for each in opened)
+        self._known.update((each, _Attempt(found[each].opened_ms)) for each in opened)
 
     def _find_schema_id(self) -> int:
         return self._metastore.get_table_by_uuid(self._table.table_uuid).schema.schema_id

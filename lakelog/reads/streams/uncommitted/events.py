@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
+import time
 from collections import deque
 from types import TracebackType
 from typing import Final
@@ -38,7 +39,7 @@ class UncommittedEvents:
         self._watch = watch
         self._tail = tail
         self._changed = threading.Condition()
-        self._commits: deque[WatchEvent] = deque()
+        self._commits: deque[tuple[WatchEvent, float]] = deque()
         self._arrived: deque[Arrived] = deque()
         self._ended = False
         self._failure: BaseException | None = None
@@ -47,6 +48,8 @@ class UncommittedEvents:
         self._threads: list[threading.Thread] = []
         self.positions: dict[int, int] = {}
         """How far the log was read after the last records handed out, by partition."""
+        self.received_s = 0.0
+        """When the last snapshots handed out were received, on the monotonic clock."""
 
     def __enter__(self) -> UncommittedEvents:
         for run, name in ((self._listen, "lakelog-watch"), (self._follow, "lakelog-log-tail")):
@@ -77,7 +80,8 @@ class UncommittedEvents:
             if self._commits and not (self._arrived and self._took_commit):
                 self._took_commit = True
                 self._changed.notify_all()
-                return self._commits.popleft()
+                event, self.received_s = self._commits.popleft()
+                return event
             if self._arrived:
                 return self._pop_arrived()
             if self._failure is not None:
@@ -100,11 +104,12 @@ class UncommittedEvents:
     def _listen(self) -> None:
         try:
             for event in self._watch:
+                received_s = time.monotonic()
                 with self._changed:
                     self._changed.wait_for(lambda: len(self._commits) < _QUEUED or self._closed.is_set())
                     if self._closed.is_set():
                         return
-                    self._commits.append(event)
+                    self._commits.append((event, received_s))
                     self._changed.notify_all()
         except BaseException as error:
             self._fail(error)

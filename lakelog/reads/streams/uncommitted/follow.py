@@ -34,6 +34,7 @@ class UncommittedFollower(TablesFollower):
                 if isinstance(event, Arrived):
                     yield from self._emit(uuid, table, event)
                 elif event is not None:
+                    table.snapshots_received_s = events.received_s
                     for snapshot in event.snapshots:
                         yield from self._await_log(uuid, table, snapshot, events)
                     yield event

@@ -77,8 +77,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
                 written, found = self._lookup.find_written(self._overlay.rows, snapshot.snapshot_id)
                 # A commit has at least one row for each of its keys. So these are all, and no file has others to show.
                 if len(written) == snapshot.added_rows:
-                    self._attempts.forget(snapshot.attempt_id)
-                    yield from self._to_batches(snapshot, self._overlay.resolve(snapshot.attempt_id, written, found))
+                    yield from self._settle(snapshot, written, found)
                     continue
             left.append(snapshot)
         yield from self._read_left(left)
@@ -108,8 +107,9 @@ class KeyedUncommittedTable(UncommittedStreamTable):
 
     def _resolve(self, snapshot: Snapshot) -> Iterator[StreamBatch]:
         """The remaining changes after a snapshot for the keys that open attempts have written."""
-        self._attempts.forget(snapshot.attempt_id)
         if not len(self._overlay.keys) or snapshot.kind is SnapshotKind.COMPACT:
+            self._attempts.forget(snapshot.attempt_id)
+            self._note_shown(snapshot)
             return
         keys = self._overlay.rows
         if snapshot.kind is SnapshotKind.APPEND:
@@ -117,9 +117,12 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         else:
             # Rows that the snapshot removed are in no file.
             written, found = self._overlay.keys, self._lookup.find(keys, snapshot.snapshot_id)
-        yield from self._to_batches(snapshot, self._overlay.resolve(snapshot.attempt_id, written, found))
+        yield from self._settle(snapshot, written, found)
 
-    def _to_batches(self, snapshot: Snapshot, changes: pa.Table) -> Iterator[StreamBatch]:
+    def _settle(self, snapshot: Snapshot, written: pa.Array, found: pa.Table) -> Iterator[StreamBatch]:
+        self._attempts.forget(snapshot.attempt_id)
+        self._note_shown(snapshot)
+        changes = self._overlay.resolve(snapshot.attempt_id, written, found, snapshot.committed_at_ms)
         return (StreamBatch(batch, snapshot.snapshot_id, self.name) for batch in self._show(changes))
 
     def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
@@ -127,7 +130,7 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         matching: Picked = []
         for attempt_id, indices in picked:
             if len(indices) > room:
-                self._attempts.silence(attempt_id)
+                self._attempts.leave(attempt_id)
                 _log.warning(
                     "%s: an attempt has sent more rows than are kept before their commit; the rest comes with it",
                     self.name,
@@ -142,7 +145,9 @@ class KeyedUncommittedTable(UncommittedStreamTable):
         rows = self._lookup.with_keys(decoded.rows.append_column(kinds, pa.array(decoded.kinds)))
         uncommitted, start = [], 0
         for attempt_id, indices in matching:
-            uncommitted.append(UncommittedRows(attempt_id, rows.slice(start, len(indices))))
+            own = rows.slice(start, len(indices))
+            opened_ms = self._attempts.opened_ms(attempt_id)
+            uncommitted.append(UncommittedRows(attempt_id, own, opened_ms, self._are_late(arrived, indices)))
             start += len(indices)
         found = self._lookup.find(self._overlay.find_unknown(uncommitted), base)
         return list(self._show(self._overlay.add(uncommitted, found, self._context.clock.now_ms())))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.context import Context
@@ -60,6 +61,11 @@ class UncommittedStreamTable(StreamTable, ABC):
         self._codec: Final = make_codec(table, table.schema)
         self._condition: Final = make_parser(view.filter)(table.schema)
         self._store: Final = context.open_store(table)
+        self.snapshots_received_s = 0.0
+        """When the last snapshots that are shown were received, on the monotonic clock."""
+        # By partition: records before this offset may have been sent before the last snapshot that was shown.
+        self._late_until: dict[int, int] = {}
+        self._log_begun_at: Mapping[int, int] = {}
 
     @property
     def has_open(self) -> bool:
@@ -69,6 +75,7 @@ class UncommittedStreamTable(StreamTable, ABC):
     def begin(self) -> None:
         """Forgets what was shown before its commit: its reader begins again."""
         self._attempts.clear()
+        self._late_until, self._log_begun_at = {}, {}
 
     def emit(self, arrived: Arrived, base: int) -> Iterator[StreamBatch]:
         """Shows rows of log records that no snapshot has shown; blocks.
@@ -77,6 +84,8 @@ class UncommittedStreamTable(StreamTable, ABC):
             arrived: The records.
             base: The last snapshot that was shown; 0: none.
         """
+        if arrived.begun_at is not self._log_begun_at:
+            self._note_begun(arrived.begun_at)
         picked: Picked = []
         try:
             picked = self._attempts.pick(arrived.records)
@@ -85,12 +94,12 @@ class UncommittedStreamTable(StreamTable, ABC):
             # Their commits show them anyway, and the watch reports a table that was dropped.
             _log.warning("%s: rows come with their commits, not before: %s", self.name, error)
             for attempt_id, _ in picked:
-                self._attempts.silence(attempt_id)
+                self._attempts.leave(attempt_id)
             return
         yield from self._to_stream(batches)
 
     def look(self, base: int) -> Iterator[StreamBatch]:
-        """Takes back rows of aborted attempts; blocks. Arguments as of `emit`."""
+        """Takes back rows of attempts that were aborted or whose writers are silent; blocks. Arguments as of `emit`."""
         try:
             over = self._attempts.find_given_up(base)
         except LakelogError as error:
@@ -105,6 +114,32 @@ class UncommittedStreamTable(StreamTable, ABC):
     def awaits_log(self, snapshot: Snapshot) -> bool:
         """Whether it is worth waiting until the log is read up to the end of a snapshot's rows."""
         return False
+
+    def _note_begun(self, begun_at: Mapping[int, int]) -> None:
+        """The log began to be read: all that stands before these ends was there at that moment."""
+        if any(end < self._log_begun_at.get(partition, 0) for partition, end in begun_at.items()):
+            # It is another topic.
+            self._late_until = {}
+        self._log_begun_at = begun_at
+        self._raise_late(begun_at)
+
+    def _raise_late(self, ends: Mapping[int, int]) -> None:
+        for partition, end in ends.items():
+            self._late_until[partition] = max(end, self._late_until.get(partition, 0))
+
+    def _note_shown(self, snapshot: Snapshot) -> None:
+        """What stands in the log before the end of a snapshot's records was sent before its commit."""
+        self._raise_late(snapshot.sent_offsets or {})
+
+    def _are_late(self, arrived: Arrived, indices: RowIndices) -> npt.NDArray[np.bool_]:
+        """Which of some records may have been sent before the last snapshot that was shown."""
+        partitions = arrived.records.partitions[indices]
+        limits = np.zeros(int(partitions.max(initial=0)) + 1, np.int64)
+        for partition, end in self._late_until.items():
+            if partition < len(limits):
+                limits[partition] = end
+        were_received = arrived.received_s < self.snapshots_received_s
+        return (arrived.records.offsets[indices] < limits[partitions]) | were_received
 
     @abstractmethod
     def _emit(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
