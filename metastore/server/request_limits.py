@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
@@ -171,15 +171,16 @@ def request_bounds(limits: Limits) -> dict[str, RequestBounds]:
     """
     entries = max_entries(limits)
     return {
-        f"/{service.full_name}/{method.name}": RequestBounds(
+        f"/{method.containing_service.full_name}/{method.name}": RequestBounds(
             method.name, method.input_type, _MAX_BYTES.get(method.name, _DEFAULT_BYTES), entries
         )
-        for service in _services()
-        for method in service.methods
+        for method in served_methods()
     }
 
 
-def _services() -> Iterable[ServiceDescriptor]:
+def served_methods() -> Iterable[MethodDescriptor]:
+    """All methods that the server answers."""
     for file in _FILES:
         generated: Any = file
-        yield from generated.DESCRIPTOR.services_by_name.values()
+        for service in generated.DESCRIPTOR.services_by_name.values():
+            yield from service.methods

@@ -72,6 +72,11 @@ class Turns:
         self._at_once = at_once
         self._rooms: dict[str, tuple[Room, list[int]]] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has or waits for a turn."""
+        return not self._rooms
+
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         """Has a turn of a key while the context is open."""
