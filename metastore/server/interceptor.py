@@ -24,7 +24,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -40,6 +40,7 @@ from lakelog.errors import (
     PermissionDenied,
     ResourceExhausted,
     Unavailable,
+    forget_frames,
 )
 from lakelog.serving.access import Access, Caller, Role
 from lakelog.serving.edge.shares import Shares
@@ -181,10 +182,12 @@ class _Call:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            # They hold the request.
+            forget_frames(error)
         finally:
             self._end(outcome, failure, context)
         if failure is not None:
-            await _abort(context, failure)
+            _fail(context, failure)
 
     def _admit(self, context: Context) -> None:
         owner, connection = self._owner, context.peer()
@@ -344,10 +347,16 @@ async def _send(behaviour: Any, request: Any, context: Context) -> None:
         await responses
 
 
-async def _abort(context: Context, failure: LakelogError) -> NoReturn:
+def _fail(context: Context, failure: LakelogError) -> None:
+    """Makes a failure the outcome of a call.
+
+    SUBTLE: not by `context.abort`. It raises an error that gRPC keeps with the call and whose traceback holds the call:
+        a cycle, so the memory of each refused request would stay until the garbage collector comes by.
+    """
     status = to_wire_status(failure)
     context.set_trailing_metadata(((DETAILS_KEY, status.details),))
-    await context.abort(status.code, status.message)
+    context.set_code(status.code)
+    context.set_details(status.message)
 
 
 def _common_name(context: Context) -> str | None:

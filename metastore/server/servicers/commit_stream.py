@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from lakelog.client.connection.status import to_proto_status
-from lakelog.errors import InternalError, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, forget_frames
 from lakelog.format.commit.request import CommitRequest
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
@@ -124,6 +124,8 @@ class CommitStream:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            # They hold the request.
+            forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:
             received.release()

@@ -15,7 +15,7 @@ from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
-from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
+from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 
 from ...use_cases import UseCases
 from ..requests import Requests
@@ -23,8 +23,9 @@ from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-# Properties of one snapshot may have 64 KiB: 256 of them stay far below the limit of a message.
-_SNAPSHOTS_OF_A_MESSAGE: Final = 256
+# A watch whose client does not read holds one message, and there may be thousands: a message is small, unless a single
+# snapshot is not.
+_BYTES_OF_A_MESSAGE: Final = 64 * 1024
 
 
 class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
@@ -176,14 +177,17 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
 
 
 def _to_responses(event: WatchEvent) -> Iterator[snapshots_pb2.WatchResponse]:
-    snapshots = event.snapshots
-    for start in range(0, max(len(snapshots), 1), _SNAPSHOTS_OF_A_MESSAGE):
-        part = snapshots[start : start + _SNAPSHOTS_OF_A_MESSAGE]
-        yield snapshots_pb2.WatchResponse(
-            table_uuid=event.table_uuid,
-            snapshots=[to_proto_snapshot(snapshot) for snapshot in part],
-            dropped=event.dropped and start + _SNAPSHOTS_OF_A_MESSAGE >= len(snapshots),
-        )
+    part: list[types_pb2.Snapshot] = []
+    size = 0
+    for snapshot in event.snapshots:
+        message = to_proto_snapshot(snapshot)
+        message_size = message.ByteSize()
+        if part and size + message_size > _BYTES_OF_A_MESSAGE:
+            yield snapshots_pb2.WatchResponse(table_uuid=event.table_uuid, snapshots=part)
+            part, size = [], 0
+        part.append(message)
+        size += message_size
+    yield snapshots_pb2.WatchResponse(table_uuid=event.table_uuid, snapshots=part, dropped=event.dropped)
 
 
 async def _with_heartbeats(
