@@ -1,8 +1,8 @@
 """The one interceptor: every call passes here, and everything that holds for all calls is done here.
 
 Objectives, which pull against each other: a caller without the role, or with too much open, is refused before a byte of
-its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation and every refusal leaves
-one log line; and all that is cheap, since there are thousands of commits a second.
+its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation
+and every refusal leaves one log line; and all that is cheap, since there are thousands of commits a second.
 
 Invariants:
 
@@ -12,10 +12,10 @@ Invariants:
 3. A call that ends by the server's own limit is `Unavailable` when it was a read and `OutcomeUnknown` when it was not.
 4. A call has its place among the open ones from its headers to its end; that of a mutation until it is completed.
 
-SUBTLE: every handler here is one for streams, also those of calls with one request and one answer. gRPC receives the one
-    request of a call before it calls a handler for that: up to 64 MiB of each of any number of calls, of peers that are
-    not known yet, and for as long as the peer takes. A handler for streams begins with the headers, and receives when it
-    asks to. This costs some 50 us a call.
+SUBTLE: every handler here is one for streams, also those of calls with one request and one answer. gRPC receives the
+    one request of a call before it calls a handler for that: up to 64 MiB of each of any number of calls, of peers that
+    are not known yet, and for as long as the peer takes. A handler for streams begins with the headers, and receives
+    when it asks to. This costs some 50 us a call.
 """
 
 from __future__ import annotations
