@@ -227,7 +227,8 @@ class RequestBounds:
 
 def entry_name(field: FieldDescriptor) -> str:
     """The name of a repeated field in tables of bounds: `Message.field`. Pure."""
-    return field.full_name.removeprefix(f"{field.file.package}.")
+    within: Any = field.containing_type
+    return f"{within.full_name.removeprefix(f'{within.file.package}.')}.{field.name}"
 
 
 def reachable_messages(message: Descriptor) -> Iterable[Descriptor]:

@@ -233,15 +233,15 @@ def test_health_is_answered_over_other_connections_whatever_one_holds_open(start
 def test_connections_beyond_their_number_are_refused_and_open_ones_go_on(start_server: Start) -> None:
     server = start_server(max_connections=3)
     with channels(server, 3) as opened:
-        check = [channel.unary_unary("/grpc.health.v1.Health/Check") for channel in opened]
+        check: list[Any] = [channel.unary_unary("/grpc.health.v1.Health/Check") for channel in opened]
         for each in check:
-            assert each(b"", timeout=10) is not None  # type: ignore[operator]
+            assert each(b"", timeout=10) is not None
         with channels(server, 1) as (more,):
             one_more: Any = more.unary_unary("/grpc.health.v1.Health/Check")
             with pytest.raises(grpc.RpcError):
                 one_more(b"", timeout=2)
         for each in check:
-            assert each(b"", timeout=10) is not None  # type: ignore[operator]
+            assert each(b"", timeout=10) is not None
 
 
 def test_a_client_that_is_refused_waits_and_is_served_once_there_is_room(start_server: Start, connect: Connect) -> None:

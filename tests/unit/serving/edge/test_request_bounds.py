@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError, Message
@@ -18,10 +19,11 @@ from lakelog.serving.edge.request_bounds import TOO_LARGE, RequestBounds, entry_
 
 def bounds(message: type[Message], most: int = 3, *, max_bytes: int = 1 << 20, **others: int) -> RequestBounds:
     """Every repeated field may have `most` entries; `others` by the name of the field alone."""
-    fields = [field for each in reachable_messages(message.DESCRIPTOR) for field in each.fields if field.is_repeated]
+    descriptor: Any = message.DESCRIPTOR
+    fields = [field for each in reachable_messages(descriptor) for field in each.fields if field.is_repeated]
     return RequestBounds(
         "Call",
-        message.DESCRIPTOR,
+        descriptor,
         max_bytes,
         {entry_name(field): others.get(field.name, most) for field in fields},
     )
