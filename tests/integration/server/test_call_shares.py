@@ -144,21 +144,21 @@ def holding(name: str) -> tuple[ScriptedUseCases, asyncio.Event]:
 def test_reads_of_all_callers_together_leave_the_reserve_to_commits(start_server: Start) -> None:
     use_cases, release = holding("list_tables")
     server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=20))
-    with channels(server, 3) as opened:
+    with channels(server, 4) as (*opened, other):
         held = []
         for channel, name in zip(opened, TOKEN, strict=True):
             made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
             held += [made.future(b"", timeout=60, metadata=metadata(name)) for _ in range(15)]
         wait_until(lambda: use_cases.calls.count("list_tables") == 18 and sum(each.done() for each in held) == 45 - 18)
-        refusal = call(opened[0], "CatalogService/ListDatabases", "eve")
+        refusal = call(other, "CatalogService/ListDatabases", "eve")
         assert refusal is not None
         assert "The service has 18 calls open, and 18 is the limit. The rest up to 20" in refusal.message
         commit(server)
-        still = call(opened[0], "CatalogService/GetTable", "eve")
+        still = call(other, "CatalogService/GetTable", "eve")
         assert still is not None, "a reader takes no reserve, also by a call that commits need"
         server.loop.call_soon_threadsafe(release.set)
         wait_until(lambda: all(each.done() for each in held))
-        assert call(opened[0], "CatalogService/ListDatabases", "eve") is None
+        assert call(other, "CatalogService/ListDatabases", "eve") is None
 
 
 def test_control_without_a_reserve_reads_keep_commits_out(start_server: Start) -> None:
@@ -252,7 +252,7 @@ def test_a_client_that_is_refused_waits_and_is_served_once_there_is_room(start_s
         held = [made.future(b"", timeout=30) for _ in range(2)]
         wait_until(lambda: use_cases.calls.count("list_tables") == 2)
         client = connect(server.target)
-        with pytest.raises(Unavailable, match=r"2 is the limit.*Tried \d+ times"):
+        with pytest.raises(Unavailable, match=r"Tried \d+ times"):
             client.list_databases()
         threading.Timer(0.3, lambda: server.loop.call_soon_threadsafe(release.set)).start()
         assert client.list_databases() == []

@@ -51,6 +51,10 @@ FLOODS = {
 }
 
 
+def an_append() -> snapshots_pb2.Change:
+    return snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
+
+
 def peak_growth(work: Callable[[], None]) -> int:
     """By how many bytes the most memory that this process had rises above what it had before."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -102,7 +106,7 @@ def test_a_flood_in_a_stream_of_commits_ends_the_stream_and_what_came_before_is_
         commit=snapshots_pb2.CommitRequest(
             writer="w",
             identifier=1,
-            changes=[snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)],
+            changes=[an_append()],
         )
     ).SerializeToString()
     with grpc.insecure_channel(server.target) as channel:
@@ -122,7 +126,7 @@ def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(sta
     def commit(identifier: int) -> bytes:
         # Every third one is large and is read by a thread.
         files = 2000 if identifier % 3 == 0 else 1
-        change = snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
+        change = an_append()
         for number in range(files):
             change.add_files.add(path=f"data/{'b' * 32}/{number}.parquet")
         request = snapshots_pb2.CommitRequest(writer="w", identifier=identifier, changes=[change])
@@ -146,7 +150,7 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
     monkeypatch.setattr(requests, "_read", note)
     server = start_server()
     for size in (100, requests.SMALL_BYTES + 100, 300_000):
-        change = snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
+        change = an_append()
         while change.ByteSize() < size:
             change.add_files.add(path="p" * 50)
         request = snapshots_pb2.CommitRequest(writer="w", identifier=size, changes=[change])
@@ -160,7 +164,7 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
 
 def test_large_requests_beyond_the_room_wait_and_are_all_answered(start_server: Start) -> None:
     server = start_server(large_request_bytes=100_000)
-    change = snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
+    change = an_append()
     while change.ByteSize() < 60_000:
         change.add_files.add(path="p" * 50)
     room = server.server._requests._room
