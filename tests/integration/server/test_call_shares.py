@@ -197,7 +197,7 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
         assert time.monotonic() - began_s < 20
         assert call(first, "CatalogService/ListTables", "ann") is None
         never.set()
-    assert any("did not arrive within 1 s" in error.message for error in refused(held))
+    assert any("did not arrive in time: within 1 s" in error.message for error in refused(held))
 
 
 def test_a_mutation_keeps_its_place_until_it_is_completed_though_its_caller_is_gone(start_server: Start) -> None:
