@@ -46,6 +46,7 @@ from lakelog.errors import (
     forget_frames,
 )
 from lakelog.serving.access import Access, Caller, Role
+from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.shares import Shares
 from lakelog.serving.edge.turns import Turns
 
@@ -268,6 +269,7 @@ class _Call:
         caller_name.set(self._caller.name)
         # Where callers are not told apart, a connection is all that is known of one.
         name = None if access.open else self._caller.name
+        origin.set(name or connection)
         shares = owner._streams if self._method in LONG else owner._calls
         is_commit = self._method in COMMITTING and self._caller.role >= Role.WRITER
         self._give_back = shares.take(name, connection, is_commit=is_commit)
