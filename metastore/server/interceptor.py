@@ -33,7 +33,7 @@ import grpc
 from google.protobuf.message import Message
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
-from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
+from lakelog.client.connection.status import DETAILS_KEY, TOO_MANY_CALLS, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     InternalError,
@@ -68,6 +68,12 @@ _UNLIMITED: Final = frozenset(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     }
 )
+# They have an order of their own: commits at the gate, where those of a table wait for each other and go together.
+_WITHOUT_TURNS: Final = LONG | {
+    "/lakelog.rpc.v1.SnapshotService/Commit",
+    "/lakelog.rpc.v1.SnapshotService/StageAttempt",
+    "/grpc.health.v1.Health/Watch",
+}
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Each service calls it every few seconds: it would flood the log of mutations.
@@ -107,6 +113,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._streams = Shares(limits.of_streams())
         self._probes = Shares(limits.of_probes())
         self._receiving = Turns(limits.receiving)
+        self._working = Turns(limits.working)
         # Requests that gRPC receives by itself, by caller; None: of those who are not known by their headers.
         self._arriving: Counter[str | None] = Counter()
         self._mutations: set[asyncio.Future[Any]] = set()
@@ -164,6 +171,8 @@ class _Call:
         self._give_back: Callable[[], None] | None = None
         self._is_arriving = False
         self._arriving_of: str | None = None
+        self._origin = ""
+        self._has_turn = False
 
     def leave_to_grpc(self, details: grpc.HandlerCallDetails) -> bool:
         """Whether gRPC may receive the request by itself: few of this caller are on their way.
@@ -204,7 +213,6 @@ class _Call:
 
     async def answer(self, data: bytes, context: Context) -> Any:
         """Runs a call whose request gRPC has received."""
-        self._arrived()
         return await self._run(self._answer_received, data, context)
 
     async def serve(self, arriving: Any, context: Context) -> None:
@@ -241,8 +249,32 @@ class _Call:
         return None
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
-        self._received = await self._owner._requests.read(self._method, data, self._parse)
+        self._received = await self._read(data)
+        # From now on it takes no more than its place.
+        self._arrived()
         return await self._answer(self._received.message, context)
+
+    async def _read(self, data: bytes) -> Received:
+        """Reads a request, when it is the caller's turn.
+
+        Only some of a caller's calls are worked on at once: a connection that sends more than can be done would fill
+        the event loop, and each call of others would wait behind all of these. What is given up meanwhile costs
+        nothing.
+        """
+        owner = self._owner
+        owner._requests.bounds[self._method].check_size(data)
+        if self._method not in _WITHOUT_TURNS:
+            try:
+                async with asyncio.timeout(owner._limits.call_s):
+                    await owner._working.take(self._origin)
+            except TimeoutError as error:
+                raise Unavailable(
+                    f"{self._name} waited {owner._limits.call_s:g} s for earlier calls of {self._origin}, of which "
+                    f"{owner._limits.working} are worked on at once. Nothing was done; try again.",
+                    reason=TOO_MANY_CALLS,
+                ) from error
+            self._has_turn = True
+        return await owner._requests.read(self._method, data, self._parse)
 
     async def _receive_and_answer(self, _: Any, context: Context) -> None:
         self._received = await self._receive(context)
@@ -258,6 +290,7 @@ class _Call:
     def _admit(self, context: Context) -> None:
         owner, connection = self._owner, context.peer()
         if self._needed is None:
+            self._origin = connection
             self._give_back = owner._probes.take(None, connection)
             return
         access = owner._access
@@ -269,7 +302,8 @@ class _Call:
         caller_name.set(self._caller.name)
         # Where callers are not told apart, a connection is all that is known of one.
         name = None if access.open else self._caller.name
-        origin.set(name or connection)
+        self._origin = name or connection
+        origin.set(self._origin)
         shares = owner._streams if self._method in LONG else owner._calls
         is_commit = self._method in COMMITTING and self._caller.role >= Role.WRITER
         self._give_back = shares.take(name, connection, is_commit=is_commit)
@@ -277,23 +311,21 @@ class _Call:
     async def _receive(self, context: Context) -> Received:
         """The one request of a call. Only some of a caller's are received at once, since each may have 64 MiB."""
         owner = self._owner
-        limits, requests = owner._limits, owner._requests
-        is_large = requests.bounds[self._method].is_large
-        name = context.peer() if self._caller is None or owner._access.open else self._caller.name
+        is_large = owner._requests.bounds[self._method].is_large
+        limit_s = owner._limits.call_s if is_large else owner._limits.receive_s
         try:
-            async with asyncio.timeout(limits.call_s):
+            async with asyncio.timeout(owner._limits.call_s):
                 # A caller's small calls do not wait behind its large ones.
-                async with owner._receiving.turn(f"{name} {is_large}"):
-                    async with asyncio.timeout(limits.call_s if is_large else limits.receive_s):
+                async with owner._receiving.turn(f"{self._origin} {is_large}"):
+                    async with asyncio.timeout(limit_s):
                         data = await context.read()
                     if data is grpc.aio.EOF:
                         raise InvalidArgument(f"The call of {self._name} ended without a request. Send one.")
-                    return await requests.read(self._method, data, self._parse)
+                    return await self._read(data)
         except TimeoutError as error:
             raise Unavailable(
-                f"The request of {self._name} did not arrive in time: within "
-                f"{limits.call_s if is_large else limits.receive_s:g} s, and it waited for earlier ones of {name}. "
-                "Nothing was done; try again."
+                f"The request of {self._name} did not arrive in time: within {limit_s:g} s, and it waited for earlier "
+                f"ones of {self._origin}. Nothing was done; try again."
             ) from error
 
     async def _answer(self, request: Message, context: Context) -> Any:
@@ -394,6 +426,10 @@ class _Call:
             self._running.add_done_callback(lambda _: self._leave())
 
     def _leave(self) -> None:
+        self._arrived()
+        if self._has_turn:
+            self._has_turn = False
+            self._owner._working.give_back(self._origin)
         if self._received is not None:
             self._received.release()
         give_back, self._give_back = self._give_back, None

@@ -79,21 +79,35 @@ class Turns:
         """Whether nobody has or waits for a turn."""
         return not self._rooms
 
-    @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
-        """Has a turn of a key while the context is open."""
+    async def take(self, key: str) -> None:
+        """Waits for a turn of a key; give it back with `give_back`."""
         room, users = self._rooms.setdefault(key, (Room(self._at_once), [0]))
         users[0] += 1
         try:
             await room.take(1)
-            try:
-                yield
-            finally:
-                room.give_back(1)
+        except BaseException:
+            self._left(key)
+            raise
+
+    def give_back(self, key: str) -> None:
+        """Ends a turn."""
+        self._rooms[key][0].give_back(1)
+        self._left(key)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """Has a turn of a key while the context is open."""
+        await self.take(key)
+        try:
+            yield
         finally:
-            users[0] -= 1
-            if not users[0]:
-                del self._rooms[key]
+            self.give_back(key)
+
+    def _left(self, key: str) -> None:
+        _, users = self._rooms[key]
+        users[0] -= 1
+        if not users[0]:
+            del self._rooms[key]
 
 
 class FairTurns:
