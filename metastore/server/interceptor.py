@@ -266,7 +266,7 @@ class _Call:
         if self._method not in _WITHOUT_TURNS:
             try:
                 async with asyncio.timeout(owner._limits.call_s):
-                    await owner._working.take(self._origin)
+                    await owner._working.take(self._turns)
             except TimeoutError as error:
                 raise Unavailable(
                     f"{self._name} waited {owner._limits.call_s:g} s for earlier calls of {self._origin}, of which "
@@ -282,6 +282,11 @@ class _Call:
             await self._send_all(self._received.message, context)
         else:
             await context.write(await self._answer(self._received.message, context))
+
+    @property
+    def _turns(self) -> str:
+        """Whose turns it takes: plans have some of their own, since they are sent for as long as a caller reads."""
+        return self._origin if self._handler.unary_stream is None else f"{self._origin} plans"
 
     @property
     def _parse(self) -> Any:
@@ -429,7 +434,7 @@ class _Call:
         self._arrived()
         if self._has_turn:
             self._has_turn = False
-            self._owner._working.give_back(self._origin)
+            self._owner._working.give_back(self._turns)
         if self._received is not None:
             self._received.release()
         give_back, self._give_back = self._give_back, None

@@ -143,7 +143,7 @@ def holding(name: str) -> tuple[ScriptedUseCases, asyncio.Event]:
 
 def test_reads_of_all_callers_together_leave_the_reserve_to_commits(start_server: Start) -> None:
     use_cases, release = holding("list_tables")
-    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=20))
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=20, working=20))
     with channels(server, 4) as (*opened, other):
         held = []
         for channel, name in zip(opened, TOKEN, strict=True):
@@ -209,7 +209,7 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
 
 def test_a_mutation_keeps_its_place_until_it_is_completed_though_its_caller_is_gone(start_server: Start) -> None:
     use_cases, release = holding("register_writer")
-    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=16))
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=16, working=16))
     with channels(server, 1) as (channel,):
         made: Any = channel.unary_unary("/lakelog.rpc.v1.SnapshotService/RegisterWriter")
         abandoned = 0
