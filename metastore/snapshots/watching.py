@@ -40,6 +40,18 @@ log = logging.getLogger(__name__)
 _MAX_EVENT: Final = 1000
 """Snapshots of one event."""
 
+_FIRST_LOAD: Final = 4
+"""Snapshots of the first event that a watcher has from the store. Further ones have as many as come to `_LOAD_BYTES`: a
+watcher whose client does not read holds an event, and a snapshot may have 64 KiB of properties."""
+
+_LOAD_BYTES: Final = 64 * 1024
+
+_SNAPSHOT_BYTES: Final = 256
+"""Of a snapshot without properties."""
+
+_LOADS_AT_ONCE: Final = 2
+"""Watchers that read from the store at once: thousands that catch up together leave its connections to calls."""
+
 _MAX_TAIL: Final = 2000
 """Snapshots of a watched table kept in memory: twice what one event holds."""
 
@@ -76,12 +88,14 @@ class _Watcher:
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
         wants_complete: It receives a snapshot once no changelog up to and including that one is pending.
+        load: How many snapshots its next event from the store may have.
     """
 
     after: dict[str, int]
     after_uuids: dict[str, str] = field(default_factory=dict)
     caught_up: set[str] = field(default_factory=set)
     wants_complete: bool = False
+    load: int = _FIRST_LOAD
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def until(self, table: _WatchedTable) -> int:
@@ -107,6 +121,7 @@ class WatchHub:
         self._to_announce: set[str] = set()
         self._announce_soon = asyncio.Event()
         self._closed = False
+        self._loads = asyncio.Semaphore(_LOADS_AT_ONCE)
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         """Called with each announcement of another metastore; an empty one means that some may have been missed."""
 
@@ -175,7 +190,8 @@ class WatchHub:
         self._watchers.add(watcher)
         self._metrics.set_level("watchers", len(self._watchers))
         try:
-            await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
+            async with self._loads:
+                await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
             while watcher.after and not self._closed:
                 watcher.woken.clear()
                 for table_uuid in list(watcher.after):
@@ -279,7 +295,7 @@ class WatchHub:
                     reason="WATCHER_TOO_SLOW",
                     metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
                 )
-            snapshots = await self._load(table, after, watcher.until(table))
+            snapshots = await self._load(table, after, watcher)
             _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
             watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
@@ -289,16 +305,17 @@ class WatchHub:
             del watcher.after[table_uuid]
             yield WatchEvent(table_uuid, (), dropped=True)
 
-    async def _load(self, table: _WatchedTable, after: int, until: int) -> tuple[Snapshot, ...]:
-        tail = table.tail
+    async def _load(self, table: _WatchedTable, after: int, watcher: _Watcher) -> tuple[Snapshot, ...]:
+        tail, until = table.tail, watcher.until(table)
         # Commits of another metastore after the tail are known to exist, but only the store has them.
         if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
             return tuple(tail[place] for place in range(start, end))
-        found = await run_transaction(
-            self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, _MAX_EVENT)
-        )
+        load = watcher.load
+        async with self._loads:
+            found = await run_transaction(self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, load))
+        watcher.load = _next_load(load, found)
         if not found or found[0].snapshot_id != after + 1:
             earliest = found[0].snapshot_id if found else until + 1
             raise SnapshotExpired(
@@ -318,6 +335,16 @@ class WatchHub:
             table.watchers.discard(watcher)
             if not table.watchers:
                 del self._tables[table_uuid]
+
+
+def _next_load(load: int, found: Sequence[Snapshot]) -> int:
+    """How many snapshots to load next, after so many."""
+    size = sum(
+        [_SNAPSHOT_BYTES + sum([len(key) + len(text) for key, text in each.properties.items()]) for each in found]
+    )
+    if size > _LOAD_BYTES:
+        return max(1, load // 2)
+    return min(2 * load, _MAX_EVENT) if 2 * size <= _LOAD_BYTES else load
 
 
 def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
