@@ -15,9 +15,9 @@ from lakelog.format.commit.request import StagedAttempt
 from lakelog.format.tables.table import TableInfo
 from lakelog.serving.edge.origin import COMMITS, origin
 
-from ..store.limits import Limits
+from ..store.limits import MAX_INT64, Limits
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import MAX_INT64, check_number, check_table_uuids, check_uuid, check_writer, invalid
+from ..store.validation import check_number, check_table_uuids, check_uuid, check_writer, invalid
 from ..tables.dropped import explain_gone
 
 _MAX_SHARED: Final = 256

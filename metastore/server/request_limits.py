@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
 from lakelog.format.jobs.presence import MAX_WORK
+from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
 from lakelog.rpc.v1 import (
     catalog_pb2,
@@ -34,7 +35,6 @@ from lakelog.rpc.v1 import (
 )
 from lakelog.serving.edge.request_bounds import RequestBounds
 
-from ..logs.publishing import MAX_ATTEMPTS
 from ..logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
 from ..logs.validation import MAX_LOG_PARTITIONS
 from ..retention.expiry import MAX_EXPIRED
