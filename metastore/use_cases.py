@@ -12,6 +12,7 @@ from .commits.gate import CommitGate
 from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
 from .commits.writers import Writers
+from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
 from .jobs.dedicated import DedicatedPlanning
 from .jobs.due_compactions import plan_compactions
@@ -70,6 +71,7 @@ class UseCases:
         dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
         brokers: Those that tables may name for their logs; by default there are none.
         planners: They find what commits make due.
+        work: Threads for what would block the event loop; by default own ones.
     """
 
     def __init__(
@@ -84,11 +86,13 @@ class UseCases:
         dropped_retention_ms: int = 86_400_000,
         brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
+        work: HeavyWork | None = None,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
         limits = limits or Limits()
         self._metrics = metrics = metrics or NoMetrics()
+        self.work = work = work or HeavyWork()
         partitions = PartitionRules()
         self.watches = WatchHub(store, limits, metrics)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
 
+from ...heavy_work import HeavyWork
 from .connections import Connection
-from .round_trip import Row, Statement, execute_all
+from .round_trip import Row, Statement, execute_all, load_rows
 
 __all__ = ["Row", "Session", "Statement"]
 
@@ -23,10 +24,15 @@ class Session:
 
     Reads before the first lock or write need no BEGIN: under READ COMMITTED each statement sees its own state anyway.
     Statements that were put off are sent together with COMMIT.
+
+    Args:
+        connection: Used only by this session.
+        work: Its threads convert large results and make large statements.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, work: HeavyWork) -> None:
         self._connection = connection
+        self.work = work
         self._begun = False
         self._put_off: list[Statement] = []
         self.committing = False
@@ -37,7 +43,8 @@ class Session:
             return (await self._execute([Statement(sql, parameters)]))[0]
         cursor = self._connection.cursor(binary=True)
         await cursor.execute(sql, parameters)
-        return await cursor.fetchall()
+        assert cursor.pgresult is not None, "the statement was executed"
+        return await load_rows(self._connection, cursor.pgresult, self.work.rows)
 
     async def read_one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
         """The only row of a query that locks nothing, or None."""
@@ -74,4 +81,4 @@ class Session:
             await self._execute([_ROLLBACK])
 
     async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return await execute_all(self._connection, self._connection.prepared, statements)
+        return await execute_all(self._connection, self._connection.prepared, statements, self.work.rows)
