@@ -93,7 +93,7 @@ class UseCases:
         limits = limits or Limits()
         self._metrics = metrics = metrics or NoMetrics()
         self.work = work = work or HeavyWork()
-        partitions = PartitionRules()
+        partitions = PartitionRules(work.commits)
         self.watches = WatchHub(store, limits, metrics)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
@@ -109,10 +109,11 @@ class UseCases:
             self._uncertain,
             partitions,
             self.jobs.due,
+            work,
         )
         self.staging = Staging(store, ids, limits)
         self.writers = Writers(store)
-        self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions)
+        self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions, work)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self.log_lags = LogLags(store, metrics)
         self.publishing = Publishing(store)

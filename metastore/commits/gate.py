@@ -2,7 +2,7 @@
 
 Commits that wait for the same tables form a group and share a transaction, each with its own snapshot and verdict.
 `lakelog.format.commit.rules` decides, `group_queue` says which commits go together, and this module reads, applies and
-answers.
+answers. What takes long of a large commit is done beside the event loop.
 
 Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided again from fresh
 facts. A group that failed for a reason that may concern only one commit is repeated commit by commit, so that one
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
-from lakelog.format.commit.request import CommitRequest, CommitResult, count_files
+from lakelog.format.commit.request import CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.tables.snapshot import Snapshot
 
+from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
 from ..metrics import Metrics
 from ..store.limits import Limits
@@ -56,6 +57,7 @@ class _Waiting:
     alone: bool
     file_count: int
     arrived_s: float
+    ready: bool
     answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -76,6 +78,7 @@ class CommitGate:
         uncertain: Called with tables that may have new snapshots.
         partitions: Checks encoded partitions.
         jobs_due: Called when jobs have become due.
+        work: Its threads check and decide large commits.
     """
 
     def __init__(
@@ -89,8 +92,10 @@ class CommitGate:
         uncertain: Uncertain,
         partitions: PartitionRules,
         jobs_due: JobsDue,
+        work: HeavyWork,
     ) -> None:
         self._jobs_due = jobs_due
+        self._work = work
         self._store = store
         self._ids = ids
         self._clock = clock
@@ -106,7 +111,8 @@ class CommitGate:
     async def commit(self, request: CommitRequest) -> CommitResult:
         """Commits, all or nothing.
 
-        The request takes its place in the order before this first waits for anything: a caller that creates several of
+        The request takes its place in the order before this first waits for anything, a large one before it is checked:
+        a caller that creates several of
         these coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not
         withdraw a commit that is being processed.
 
@@ -114,24 +120,46 @@ class CommitGate:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
                 Unavailable or OutcomeUnknown when the store is lost.
         """
-        check_commit_request(request, self._limits)
-        check_compactions(request, self._limits.max_commit_files)
-        check_restores(request)
-        check_logs(request)
-        check_guard_request(request, self._limits)
+        size = sum(count_items(change) for change in request.changes)
+        is_large = size > LIGHT
+        if not is_large:
+            self._check(request)
         waiting = _Waiting(
             request=request,
             tables=frozenset(request.table_uuids),
             alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
+            ready=not is_large,
         )
         self._admit(waiting)
-        self._start_groups()
         try:
+            if is_large:
+                await self._check_beside(waiting, size)
+            else:
+                self._start_groups()
             return await waiting.answer
         finally:
             self._metrics.observe_seconds("commit_latency_seconds", self._clock.monotonic_s() - waiting.arrived_s)
+
+    def _check(self, request: CommitRequest) -> None:
+        check_commit_request(request, self._limits)
+        check_compactions(request, self._limits.max_commit_files)
+        check_restores(request)
+        check_logs(request)
+        check_guard_request(request, self._limits)
+
+    async def _check_beside(self, waiting: _Waiting, size: int) -> None:
+        """Checks a large commit while it already has its place in the order."""
+        try:
+            await self._work.commits.run(size, self._check, waiting.request)
+        except BaseException:
+            waiting.answer.cancel()
+            raise
+        finally:
+            waiting.ready = True
+            self._queue.look_again(waiting.tables)
+            self._start_groups()
 
     async def close(self) -> None:
         """Lets running groups finish and refuses the commits that wait; idempotent."""
@@ -211,7 +239,8 @@ class CommitGate:
     async def _commit_group(self, requests: list[CommitRequest]) -> GroupState:
         keys = _group_keys(requests)
         return await run_transaction(
-            self._store, lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions)
+            self._store,
+            lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions, self._work.commits),
         )
 
     def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:
