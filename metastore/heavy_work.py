@@ -8,6 +8,9 @@ wait for the other: a commit holds locks while it waits, and a plan may take sec
 SUBTLE: threads of Python share one lock (the GIL), which a call into C holds until it returns. So work beside the loop
 must not call into C for long: large results are read in slices (`slices`). Arrow and numpy let others run meanwhile.
 
+SUBTLE: freeing is such a call too: a list of 100,000 files with their statistics takes 100 ms to go. Whoever is done
+with one hands it to `HeavyWork.free_later`, which frees it slice by slice.
+
 SUBTLE: the collector of garbage holds that lock too, for as long as it scans, and it scans all young objects. A commit
 of 100,000 files makes a million of them, which is a second of collections. So it pauses while heavy work runs; what
 that has made is then put aside (`gc.freeze`), where it is freed as soon as nothing refers to it, but never scanned.
@@ -22,7 +25,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from lakelog.errors import ResourceExhausted
 
@@ -38,6 +41,10 @@ SLICE: Final = 1000
 _SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop waits for a thread that runs Python, each time it wakes up; Python's 5 ms add up to 50 in a call
 that wakes it ten times."""
+
+
+_LET_GO_S: Final = 1.0
+"""How long after a commit was decided its caller still refers to it, at most: until its answer is sent."""
 
 
 class Collector:
@@ -130,7 +137,7 @@ class WorkThreads:
         self._taken += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._executor, lambda: _run_paused(function, *args, **kwargs)
+                self._executor, lambda: run_paused(function, *args, **kwargs)
             )
         finally:
             self._taken -= 1
@@ -149,14 +156,22 @@ class HeavyWork:
     """The threads of a metastore, by kind of work. They start with the first work."""
 
     def __init__(self) -> None:
-        self.requests: Final = WorkThreads("requests", threads=1)
-        """Translating large requests."""
         self.commits: Final = WorkThreads("commits", threads=1)
         """Checking, deciding and writing large commits; the gate bounds how many wait."""
         self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100)
         """Filtering, sorting and packing file entries."""
         self.rows: Final = WorkThreads("rows", threads=1)
         """Converting large results of the database."""
+        self._frees: Final = ThreadPoolExecutor(1, thread_name_prefix="lakelog-free")
+
+    def free_later(self, objects: list[Any]) -> None:
+        """Frees many objects, in slices and beside the loop, once others have let go of them.
+
+        Args:
+            objects: Emptied then. A list of what a tuple holds serves for the tuple: without its items it goes at once.
+        """
+        if len(objects) > LIGHT:
+            asyncio.get_running_loop().call_later(_LET_GO_S, self._frees.submit, _free, objects)
 
 
 def slices(count: int, size: int = SLICE) -> Iterator[tuple[int, int]]:
@@ -165,7 +180,13 @@ def slices(count: int, size: int = SLICE) -> Iterator[tuple[int, int]]:
         yield start, min(start + size, count)
 
 
-def _run_paused(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _free(objects: list[Any]) -> None:
+    while objects:
+        del objects[-SLICE:]
+
+
+def run_paused(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Calls a function that makes many objects while the collector of garbage pauses; returns its result."""
     COLLECTOR.begin()
     try:
         return function(*args, **kwargs)

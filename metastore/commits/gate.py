@@ -140,6 +140,8 @@ class CommitGate:
                 self._start_groups()
             return await waiting.answer
         finally:
+            if is_large:
+                self._free(request)
             self._metrics.observe_seconds("commit_latency_seconds", self._clock.monotonic_s() - waiting.arrived_s)
 
     def _check(self, request: CommitRequest) -> None:
@@ -148,6 +150,11 @@ class CommitGate:
         check_restores(request)
         check_logs(request)
         check_guard_request(request, self._limits)
+
+    def _free(self, request: CommitRequest) -> None:
+        for change in request.changes:
+            for files in (change.add_files, change.changelog_files, change.log_files):
+                self._work.free_later([*files])
 
     async def _check_beside(self, waiting: _Waiting, size: int) -> None:
         """Checks a large commit while it already has its place in the order."""
@@ -231,6 +238,8 @@ class CommitGate:
             _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
         else:
             self._answer_each(group, state)
+            for rows in (state.records.files, state.records.moved_files, state.records.changelog_files):
+                self._work.free_later(rows)
 
     async def _answer_one_by_one(self, group: list[_Waiting]) -> None:
         for waiting in group:

@@ -26,6 +26,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
+from ...heavy_work import SLICE
 from ...store.records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
 from ..catalog import NOW_MS
 from ..connection import arrays
@@ -327,8 +328,13 @@ def _result(row: Sequence[Any]) -> RecordedResult:
     return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms, groups)
 
 
-def _files_facts(rows: Sequence[Row]) -> list[FileFacts]:
-    return [_file_facts(row) for row in rows]
+def _files_facts(rows: list[Row]) -> list[FileFacts]:
+    """The facts of rows, which are used up: all of them would take long to be freed."""
+    found: list[FileFacts] = []
+    while rows:
+        found += [_file_facts(row) for row in rows[:SLICE]]
+        del rows[:SLICE]
+    return found
 
 
 def _file_facts(row: Row) -> FileFacts:

@@ -141,12 +141,11 @@ _SET_FIRST_PENDING: Final = "UPDATE table_head SET first_pending_snapshot = %s::
 def attachment_statements(attachment: Attachment) -> list[Statement]:
     """The statements that write changelogs of snapshots that were committed before."""
     table_id, first_pending = attachment.head.table_id, attachment.head.first_pending_snapshot
-    statements = [
+    return [
         Statement(_ATTACH, (str(table_id), arrays.integers(attachment.snapshot_ids))),
         Statement(_SET_FIRST_PENDING, (str(first_pending) if first_pending else None, str(table_id))),
         Statement(_SET_ATTEMPTS, (arrays.words([attachment.attempt_id]), arrays.words([AttemptState.COMMITTED.value]))),
     ]
-    return statements
 
 
 def count_files(records: GroupRecords) -> int:

@@ -11,7 +11,7 @@ from lakelog.format.commit.facts import FIRST_LOG_ORDINAL, TableHead
 from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.snapshot import Snapshot
 
-from ...heavy_work import slices
+from ...heavy_work import SLICE
 from ...plans.entries import ENTRY_SCHEMA
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
 from ...store.transaction import SnapshotTransaction
@@ -314,14 +314,15 @@ def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any
     return sql, parameters
 
 
-def _to_entries(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table, made in slices: each call into Arrow keeps other threads waiting."""
+def _to_entries(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    """Rows, which are used up, as a table; in slices, since each call into C keeps other threads waiting."""
     if not rows:
         return schema.empty_table()
     parts = []
-    for start, stop in slices(len(rows)):
-        columns = zip(*rows[start:stop], strict=True)
+    while rows:
+        columns = zip(*rows[:SLICE], strict=True)
         parts.append([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)])
+        del rows[:SLICE]
     joined = [pa.concat_arrays(of_column) for of_column in zip(*parts, strict=True)]
     return pa.Table.from_arrays(joined, schema=schema)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog.errors import ResourceExhausted
-from metastore.heavy_work import LIGHT, Collector, WorkThreads, slices
+from metastore.heavy_work import LIGHT, Collector, HeavyWork, WorkThreads, slices
 
 
 def test_little_work_is_done_at_once_and_much_in_a_thread() -> None:
@@ -123,3 +123,23 @@ def test_what_heavy_work_has_made_is_not_scanned_and_its_cycles_are_found_later(
     assert not collector.reclaim(), "nothing was put aside since"
     gc.unfreeze()
     assert sum(isinstance(each, Node) for each in gc.get_objects()) == before + len(alive)
+
+
+def test_many_objects_are_freed_beside_the_loop_once_others_have_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metastore.heavy_work._LET_GO_S", 0.0)
+
+    async def run() -> tuple[list[Node], list[Node]]:
+        work = HeavyWork()
+        few, many = [Node() for _ in range(LIGHT)], [Node() for _ in range(LIGHT + 1)]
+        work.free_later(few)
+        work.free_later(many)
+        assert len(many) == LIGHT + 1, "not yet: others may still refer to them"
+        for _ in range(1000):
+            await asyncio.sleep(0.001)
+            if not many:
+                break
+        return few, many
+
+    few, many = asyncio.run(run())
+    assert len(few) == LIGHT, "these go by themselves"
+    assert not many
