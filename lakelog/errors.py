@@ -144,3 +144,19 @@ class InternalError(LakelogError):
     """A defect of lakelog itself; please report it with the message."""
 
     default_reason = "INTERNAL"
+
+
+def forget_frames(error: BaseException) -> None:
+    """Lets go of what an error's traceback holds: the variables of all functions that it passed through.
+
+    A variable that outlives its `except` and holds an error is part of a cycle with the traceback, so all of that stays
+    in memory until the garbage collector comes by: with an error about a large request, the request.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            waiting += [each.__cause__, each.__context__]

@@ -137,7 +137,58 @@ class ServeConfig(DatabaseConfig):
         ),
     )
     max_calls: int = whole(
-        "max-calls", "LAKELOG_MAX_CALLS", "Calls and streams that may be open at once; default 2000.", 2000, 1
+        "max-calls",
+        "LAKELOG_MAX_CALLS",
+        "Calls that may be open at once, without streams; default 2000.",
+        2000,
+        1,
+    )
+    max_streams: int = whole(
+        "max-streams",
+        "LAKELOG_MAX_STREAMS",
+        "Watches, streams of commits and waits for jobs that may be open at once; default 10000.",
+        10_000,
+        1,
+    )
+    caller_share: float = number(
+        "caller-share",
+        "LAKELOG_CALLER_SHARE",
+        "The part of --max-calls and --max-streams that one caller may take, a name with a token or certificate; "
+        "default 0.25.",
+        0.25,
+        0,
+        1,
+    )
+    connection_share: float = number(
+        "connection-share",
+        "LAKELOG_CONNECTION_SHARE",
+        "The part of both that one connection may take; default 0.125.",
+        0.125,
+        0,
+        1,
+    )
+    commit_reserve: float = number(
+        "commit-reserve",
+        "LAKELOG_COMMIT_RESERVE",
+        "The part of each of these limits that only commits may take, and what they need; default 0.1.",
+        0.1,
+        0,
+        1,
+    )
+    max_connections: int = whole(
+        "max-connections",
+        "LAKELOG_MAX_CONNECTIONS",
+        "Connections that may be open at once; default 4000. Each needs an open file.",
+        4000,
+        1,
+    )
+    large_request_bytes: int = whole(
+        "large-request-bytes",
+        "LAKELOG_LARGE_REQUEST_BYTES",
+        "Bytes of requests above 8 KiB that are worked on at once; further ones wait. Default 33554432, 32 MiB. They "
+        "take about eight times as much memory.",
+        32 << 20,
+        1,
     )
     insecure_dev: bool = insecure_setting("do everything")
 

@@ -40,9 +40,9 @@ from .logs.brokers import Brokers
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
 from .server.audit import log
+from .server.call_limits import CallLimits
 from .server.database_probe import DatabaseProbe
 from .server.grpc_server import MetastoreServer, ServerSettings
-from .server.interceptor import CallLimits
 from .server.lifecycle import run_until_signal
 from .server.own_presence import make_presence
 from .server.rpc_metrics import RpcMetrics
@@ -169,7 +169,15 @@ def _settings(config: ServeConfig) -> ServerSettings:
         port=config.listen.port,
         tls=config.tls,
         access=config.access,
-        limits=CallLimits(max_calls=config.max_calls),
+        limits=CallLimits(
+            max_calls=config.max_calls,
+            max_streams=config.max_streams,
+            caller_share=config.caller_share,
+            connection_share=config.connection_share,
+            commit_reserve=config.commit_reserve,
+        ),
+        large_request_bytes=config.large_request_bytes,
+        max_connections=config.max_connections,
         grace_s=config.grace_s,
     )
 

@@ -71,6 +71,14 @@ class ServeConfig(_Config):
         1,
         1000,
     )
+    caller_share: float = number(
+        "caller-share",
+        f"{_PREFIX}_CALLER_SHARE",
+        "The part of --max-subscriptions that one caller may have, a name with a token or certificate; default 0.5.",
+        0.5,
+        0,
+        1,
+    )
     grace_s: float = number(
         "grace", "LAKELOG_GRACE", "Seconds that what is on its way may take after SIGTERM; default 5.", 5.0, 0, 3600
     )

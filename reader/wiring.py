@@ -48,6 +48,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
             tls=config.tls,
             access=config.access,
             max_subscriptions=config.max_subscriptions,
+            caller_share=config.caller_share,
             holder=f"reader {socket.gethostname()} {os.getpid()}",
             grace_s=config.grace_s,
         )

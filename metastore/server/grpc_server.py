@@ -43,10 +43,14 @@ from lakelog.rpc.v1 import (
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
 
+from ..store.limits import Limits
 from ..use_cases import UseCases
 from .audit import log
+from .call_limits import CallLimits
 from .health import HealthMonitor, Probe
-from .interceptor import CallInterceptor, CallLimits
+from .interceptor import CallInterceptor
+from .request_limits import request_bounds
+from .requests import Requests
 from .rpc_metrics import RpcMetrics
 from .servicers.catalog import CatalogServicer
 from .servicers.consumers import ConsumerServicer
@@ -76,13 +80,18 @@ SERVICES: Final = (
     publishing_pb2.DESCRIPTOR.services_by_name["PublishService"].full_name,
 )
 
+# What does not depend on settings.
 _OPTIONS: Final = (
+    # Of any method; each has a limit of its own, `request_limits`, that is checked before a request is parsed.
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
-    ("grpc.max_concurrent_streams", 1000),
     # Two servers could share one port without notice.
     ("grpc.so_reuseport", 0),
+    # A connection whose peer says nothing does not stay: neither before its first words, nor without a call. Clients
+    # open a new one when they need it.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 600_000),
     # Clients that vanished without closing are noticed after 60 + 20 seconds.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -93,6 +102,8 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 2),
     ("grpc.keepalive_permit_without_calls", 0),
 )
+_SPARE_STREAMS: Final = 64
+"""Of a connection beyond its share: for calls that are refused, and those that just ended."""
 # After the grace period, running commits get this long before the process ends.
 _LAST_MUTATIONS_S: Final = 5.0
 
@@ -107,6 +118,9 @@ class ServerSettings:
         tls: None for plaintext.
         access: How callers are authenticated.
         limits: Bounds of calls.
+        request_limits: Bounds of what single requests hold.
+        large_request_bytes: Of large requests, together, that may be worked on at once.
+        max_connections: Open connections.
         max_in_flight: Commits read ahead on one stream.
         heartbeat_s: Between empty messages of a silent watch.
         health_interval_s: Between checks of the database.
@@ -118,6 +132,9 @@ class ServerSettings:
     tls: ServerTls | None
     access: Access
     limits: CallLimits = field(default_factory=CallLimits)
+    request_limits: Limits = field(default_factory=Limits)
+    large_request_bytes: int = 32 << 20
+    max_connections: int = 4000
     max_in_flight: int = 256
     heartbeat_s: float = 15.0
     health_interval_s: float = 1.0
@@ -152,8 +169,17 @@ class MetastoreServer:
         self._jobs = use_cases.jobs
         self._settings = settings
         self._draining = asyncio.Event()
-        self._interceptor = CallInterceptor(settings.access, settings.limits, metrics, ids, self._draining)
-        self._server = grpc.aio.server(interceptors=[self._interceptor], options=_OPTIONS)
+        self._requests = Requests(request_bounds(settings.request_limits), settings.large_request_bytes)
+        self._interceptor = CallInterceptor(
+            settings.access, settings.limits, self._requests, metrics, ids, self._draining
+        )
+        options = (
+            *_OPTIONS,
+            # gRPC lets a client wait silently at this limit. Ours are reached first, and answer.
+            ("grpc.max_concurrent_streams", settings.limits.max_of_connection + _SPARE_STREAMS),
+            ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        )
+        self._server = grpc.aio.server(interceptors=[self._interceptor], options=options)
         health = health_aio.HealthServicer()
         self.health = HealthMonitor(health, SERVICES, probe, metrics, interval_s=settings.health_interval_s)
         self._monitoring: asyncio.Task[None] | None = None
@@ -161,6 +187,7 @@ class MetastoreServer:
         snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server(
             SnapshotServicer(
                 use_cases,
+                self._requests,
                 max_in_flight=settings.max_in_flight,
                 heartbeat_s=settings.heartbeat_s,
                 draining=self._draining,
@@ -227,3 +254,4 @@ class MetastoreServer:
                 await self._interceptor.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
+        self._requests.close()

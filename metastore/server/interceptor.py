@@ -1,7 +1,7 @@
 """The one interceptor: every call passes here, and everything that holds for all calls is done here.
 
-Objectives, which pull against each other: an unauthorized caller is refused before a byte of its request is parsed;
-every failure reaches the caller as one of our errors, without internal details; every mutation and every refusal leaves
+Objectives, which pull against each other: a caller without the role, or with too much open, is refused before a byte of
+its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation and every refusal leaves
 one log line; and all that is cheap, since there are thousands of commits a second.
 
 Invariants:
@@ -10,6 +10,12 @@ Invariants:
 2. A mutation that has begun is completed, whether or not its caller still waits: a broken connection, a passed deadline
    or a drain never leaves one half done, and never cancels a transaction while it commits.
 3. A call that ends by the server's own limit is `Unavailable` when it was a read and `OutcomeUnknown` when it was not.
+4. A call has its place among the open ones from its headers to its end; that of a mutation until it is completed.
+
+SUBTLE: every handler here is one for streams, also those of calls with one request and one answer. gRPC receives the one
+    request of a call before it calls a handler for that: up to 64 MiB of each of any number of calls, of peers that are
+    not known yet, and for as long as the peer takes. A handler for streams begins with the headers, and receives when it
+    asks to. This costs some 50 us a call.
 """
 
 from __future__ import annotations
@@ -18,11 +24,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
@@ -35,11 +40,16 @@ from lakelog.errors import (
     PermissionDenied,
     ResourceExhausted,
     Unavailable,
+    forget_frames,
 )
 from lakelog.serving.access import Access, Caller, Role
+from lakelog.serving.edge.shares import Shares
+from lakelog.serving.edge.turns import Turns
 
 from .access import NEEDED_ROLES, check_allowed
 from .audit import caller_name, describe_request, log
+from .call_limits import COMMITTING, LONG, CallLimits
+from .requests import Received, Requests
 from .rpc_metrics import RpcMetrics
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -62,41 +72,37 @@ _ROUTINE: Final = frozenset({"/lakelog.rpc.v1.PresenceService/ReportPresence"})
 _GOES_ON_BY_ITSELF: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Commit"})
 
 
-@dataclass(frozen=True)
-class CallLimits:
-    """Bounds of calls.
-
-    Args:
-        call_s: Longest time for a call that is neither a plan nor an endless stream, whatever deadline the client set.
-        plan_s: Longest time for a plan.
-        max_calls: Calls and streams that may be open at once.
-    """
-
-    call_s: float = 60.0
-    plan_s: float = 300.0
-    max_calls: int = 2000
-
-
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Access, errors, logs, metrics, limits.
 
     Args:
         access: How callers are authenticated.
         limits: Bounds of calls.
+        requests: Reads the requests.
         metrics: Counts each call.
         ids: Generates ids of internal errors, by which a caller's report is found in the log.
         draining: Set when the server ends.
     """
 
     def __init__(
-        self, access: Access, limits: CallLimits, metrics: RpcMetrics, ids: Ids, draining: asyncio.Event
+        self,
+        access: Access,
+        limits: CallLimits,
+        requests: Requests,
+        metrics: RpcMetrics,
+        ids: Ids,
+        draining: asyncio.Event,
     ) -> None:
         self._access = access
         self._limits = limits
+        self._requests = requests
         self._metrics = metrics
         self._ids = ids
         self._draining = draining
-        self._open_calls = 0
+        self._calls = Shares(limits.of_calls())
+        self._streams = Shares(limits.of_streams())
+        self._probes = Shares(limits.of_probes())
+        self._receiving = Turns(limits.receiving)
         self._mutations: set[asyncio.Future[Any]] = set()
 
     async def intercept_service(
@@ -108,55 +114,20 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
-        call = _Call(self, handler_call_details.method, handler)
-        refusal = self._refuse_early(handler_call_details)
-        if refusal is not None:
-            # As a stream handler it never reads what the client sends.
-            return grpc.stream_stream_rpc_method_handler(call.refuse_with(refusal))
-        kwargs = {
-            "request_deserializer": _reader(handler),
-            "response_serializer": handler.response_serializer,
-        }
-        if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(call.answer, **kwargs)
-        if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(call.stream, **kwargs)
-        return grpc.stream_stream_rpc_method_handler(call.stream, **kwargs)
+        method = handler_call_details.method
+        call = _Call(self, method, handler)
+        read: Any = None
+        if handler.stream_stream is not None:
+            parse: Any = handler.request_deserializer
+            read = self._requests.reader_of_stream(method, parse)
+        return grpc.stream_stream_rpc_method_handler(
+            call.serve, request_deserializer=read, response_serializer=handler.response_serializer
+        )
 
     async def wait_for_mutations(self) -> None:
         """Waits until all mutations that have begun are completed."""
         while self._mutations:
             await asyncio.wait(self._mutations)
-
-    def _refuse_early(self, details: grpc.HandlerCallDetails) -> LakelogError | None:
-        if NEEDED_ROLES.get(details.method, Role.ADMIN) is None:
-            return None
-        if self._open_calls >= self._limits.max_calls:
-            return Unavailable(
-                f"The metastore has {self._open_calls} calls open, which is its limit. Try again after a moment.",
-                reason="TOO_MANY_CALLS",
-                metadata={"limit": str(self._limits.max_calls)},
-            )
-        authorization = _authorization(details.invocation_metadata)
-        if self._access.open or authorization is not None:
-            try:
-                check_allowed(details.method, self._access.recognize(authorization, None))
-            except PermissionDenied as error:
-                return error
-        return None
-
-
-def _reader(handler: Handler) -> Callable[[bytes], Any]:
-    """Reads requests; a malformed one becomes an error value, because we never see what a reader raises."""
-    read: Any = handler.request_deserializer
-
-    def read_or_refuse(data: bytes) -> Any:
-        try:
-            return read(data)
-        except DecodeError as error:
-            return InvalidArgument(f"The request's {len(data)} bytes are no message of this call: {error}.")
-
-    return read_or_refuse
 
 
 def _authorization(metadata: Any) -> str | None:
@@ -178,24 +149,30 @@ class _Call:
         self._is_mutation = self._needed is not None and self._needed > Role.READER
         self._caller: Caller | None = None
         self._began_s = time.perf_counter()
+        self._received: Received | None = None
+        self._running: asyncio.Future[Any] | None = None
+        self._give_back: Callable[[], None] | None = None
 
-    async def answer(self, request: Message, context: Context) -> Any:
-        """Runs a call with one answer."""
-        return await self._run(self._answer, request, context)
+    async def serve(self, arriving: Any, context: Context) -> None:
+        """Runs the call.
 
-    async def stream(self, request: Any, context: Context) -> None:
-        """Runs a call with many answers."""
-        await self._run(self._send_all, request, context)
-
-    async def _run(self, work: Callable[[Any, Context], Awaitable[Any]], request: Any, context: Context) -> Any:
-        self._begin()
+        Args:
+            arriving: What the client sends, for methods that take a stream.
+            context: gRPC's handle of the call.
+        """
+        self._owner._metrics.begin()
         failure: LakelogError | None = None
         outcome = "OK"
         try:
             self._admit(context)
-            if isinstance(request, InvalidArgument):
-                raise request
-            return await work(request, context)
+            if self._handler.stream_stream is not None:
+                await self._send_all(arriving, context)
+            else:
+                self._received = await self._receive(context)
+                if self._handler.unary_unary is not None:
+                    await context.write(await self._answer(self._received.message, context))
+                else:
+                    await self._send_all(self._received.message, context)
         except grpc.aio.AbortError:
             outcome = "ABORTED"
             raise
@@ -203,35 +180,51 @@ class _Call:
             outcome = "CANCELLED"
             raise
         except Exception as error:
-            failure = self._as_our_own(error, request)
+            failure = self._as_our_own(error)
             outcome = failure.reason
+            # They hold the request.
+            forget_frames(error)
         finally:
-            self._end(outcome, failure, request, context)
-        return await _abort(context, failure)
-
-    def refuse_with(self, failure: LakelogError) -> Callable[[Any, Any], Awaitable[None]]:
-        """A handler that reads nothing and refuses."""
-
-        async def refuse(_requests: Any, context: Context) -> None:
-            self._begin()
-            self._end(failure.reason, failure, None, context)
-            await _abort(context, failure)
-
-        return refuse
-
-    def _begin(self) -> None:
-        self._owner._open_calls += 1
-        self._owner._metrics.begin()
+            self._end(outcome, failure, context)
+        if failure is not None:
+            _fail(context, failure)
 
     def _admit(self, context: Context) -> None:
+        owner, connection = self._owner, context.peer()
         if self._needed is None:
+            self._give_back = owner._probes.take(None, connection)
             return
-        access = self._owner._access
+        access = owner._access
         authorization = _authorization(context.invocation_metadata())
         common_name = None if access.open or authorization is not None else _common_name(context)
         self._caller = access.recognize(authorization, common_name)
         check_allowed(self._method, self._caller)
         caller_name.set(self._caller.name)
+        # Where callers are not told apart, a connection is all that is known of one.
+        name = None if access.open else self._caller.name
+        shares = owner._streams if self._method in LONG else owner._calls
+        is_commit = self._method in COMMITTING and self._caller.role >= Role.WRITER
+        self._give_back = shares.take(name, connection, is_commit=is_commit)
+
+    async def _receive(self, context: Context) -> Received:
+        """The one request of a call. Only some of a caller's are received at once, since each may have 64 MiB."""
+        owner = self._owner
+        bounds = owner._requests.bounds[self._method]
+        name = context.peer() if self._caller is None or owner._access.open else self._caller.name
+        # A caller's small calls do not wait behind its large ones.
+        async with owner._receiving.turn(f"{name} {bounds.is_large}"):
+            limit_s = owner._limits.call_s if bounds.is_large else min(owner._limits.receive_s, owner._limits.call_s)
+            try:
+                async with asyncio.timeout(limit_s):
+                    data = await context.read()
+            except TimeoutError as error:
+                raise Unavailable(
+                    f"The request of {self._name} did not arrive within {limit_s:g} s. Nothing was done; try again."
+                ) from error
+            if data is grpc.aio.EOF:
+                raise InvalidArgument(f"The call of {self._name} ended without a request. Send one.")
+            parse: Any = self._handler.request_deserializer
+            return await owner._requests.read(self._method, data, parse)
 
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.
@@ -246,7 +239,7 @@ class _Call:
             if not self._is_mutation or self._method in _GOES_ON_BY_ITSELF:
                 async with asyncio.timeout(limit_s):
                     return await running
-            task = asyncio.ensure_future(running)
+            task = self._running = asyncio.ensure_future(running)
             self._owner._mutations.add(task)
             task.add_done_callback(self._owner._mutations.discard)
             async with asyncio.timeout(limit_s):
@@ -287,11 +280,15 @@ class _Call:
             return OutcomeUnknown(f"{text} It goes on and may take effect: repeat the same request.")
         return Unavailable(f"{text} Nothing was changed; ask for less, or try again.")
 
-    def _as_our_own(self, error: Exception, request: Any) -> LakelogError:
+    @property
+    def _request(self) -> Message | None:
+        return None if self._received is None else self._received.message
+
+    def _as_our_own(self, error: Exception) -> LakelogError:
         if isinstance(error, LakelogError) and not isinstance(error, InternalError):
             return error
         error_id = self._owner._ids.new_id()
-        what = describe_request(request) if isinstance(request, Message) else {}
+        what = {} if self._request is None else describe_request(self._request)
         log.error("internal error", method=self._name, error_id=error_id, exc_info=error, **what)
         message = f"The metastore failed at {self._name} by a defect of its own; please report it with id {error_id}."
         metadata = {"error_id": error_id, "method": self._name}
@@ -300,15 +297,8 @@ class _Call:
             return OutcomeUnknown(f"{message} Whether it took effect is unknown.", reason="INTERNAL", metadata=metadata)
         return InternalError(message, metadata=metadata)
 
-    def _end(
-        self,
-        outcome: str,
-        failure: LakelogError | None,
-        request: Any,
-        context: Context,
-    ) -> None:
+    def _end(self, outcome: str, failure: LakelogError | None, context: Context) -> None:
         seconds = time.perf_counter() - self._began_s
-        self._owner._open_calls -= 1
         self._owner._metrics.end(self._name, outcome, seconds)
         fields: dict[str, Any] = {
             "method": self._name,
@@ -319,14 +309,26 @@ class _Call:
         if isinstance(failure, PermissionDenied):
             log.warning("refused", peer=context.peer(), message=failure.message, **fields)
         elif self._is_mutation:
-            if isinstance(request, Message):
-                fields |= describe_request(request)
+            if self._request is not None:
+                fields |= describe_request(self._request)
             if failure is not None:
                 fields["message"] = failure.message
             is_routine = failure is None and self._method in _ROUTINE
             (log.debug if is_routine else log.info)("mutation", **fields)
         else:
             log.debug("read", **fields)
+        if self._running is None or self._running.done():
+            self._leave()
+        else:
+            # Its caller is gone, but it goes on.
+            self._running.add_done_callback(lambda _: self._leave())
+
+    def _leave(self) -> None:
+        if self._received is not None:
+            self._received.release()
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()
 
     def _caller_name(self, failure: LakelogError | None) -> str | None:
         if self._caller is not None:
@@ -345,10 +347,16 @@ async def _send(behaviour: Any, request: Any, context: Context) -> None:
         await responses
 
 
-async def _abort(context: Context, failure: LakelogError) -> NoReturn:
+def _fail(context: Context, failure: LakelogError) -> None:
+    """Makes a failure the outcome of a call.
+
+    SUBTLE: not by `context.abort`. It raises an error that gRPC keeps with the call and whose traceback holds the call:
+        a cycle, so the memory of each refused request would stay until the garbage collector comes by.
+    """
     status = to_wire_status(failure)
     context.set_trailing_metadata(((DETAILS_KEY, status.details),))
-    await context.abort(status.code, status.message)
+    context.set_code(status.code)
+    context.set_details(status.message)
 
 
 def _common_name(context: Context) -> str | None:

@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 _MAX_EVENT: Final = 1000
 """Snapshots of one event."""
 
+_FIRST_LOAD: Final = 4
+"""Snapshots of the first event that a watcher has from the store. Each further one may have twice as many: a watcher
+that reads catches up fast, and one that does not holds little, for each may have 64 KiB of properties."""
+
 _MAX_TAIL: Final = 2000
 """Snapshots of a watched table kept in memory: twice what one event holds."""
 
@@ -76,12 +80,14 @@ class _Watcher:
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
         wants_complete: It receives a snapshot once no changelog up to and including that one is pending.
+        load: How many snapshots its next event from the store may have.
     """
 
     after: dict[str, int]
     after_uuids: dict[str, str] = field(default_factory=dict)
     caught_up: set[str] = field(default_factory=set)
     wants_complete: bool = False
+    load: int = _FIRST_LOAD
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def until(self, table: _WatchedTable) -> int:
@@ -279,7 +285,7 @@ class WatchHub:
                     reason="WATCHER_TOO_SLOW",
                     metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
                 )
-            snapshots = await self._load(table, after, watcher.until(table))
+            snapshots = await self._load(table, after, watcher)
             _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
             watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
@@ -289,16 +295,16 @@ class WatchHub:
             del watcher.after[table_uuid]
             yield WatchEvent(table_uuid, (), dropped=True)
 
-    async def _load(self, table: _WatchedTable, after: int, until: int) -> tuple[Snapshot, ...]:
-        tail = table.tail
+    async def _load(self, table: _WatchedTable, after: int, watcher: _Watcher) -> tuple[Snapshot, ...]:
+        tail, until = table.tail, watcher.until(table)
         # Commits of another metastore after the tail are known to exist, but only the store has them.
         if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
             return tuple(tail[place] for place in range(start, end))
-        found = await run_transaction(
-            self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, _MAX_EVENT)
-        )
+        load = watcher.load
+        watcher.load = min(2 * load, _MAX_EVENT)
+        found = await run_transaction(self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, load))
         if not found or found[0].snapshot_id != after + 1:
             earliest = found[0].snapshot_id if found else until + 1
             raise SnapshotExpired(

@@ -10,12 +10,28 @@ from lakelog.format.tables.table import TableName
 from lakelog.reads.streams.request import ResumePoint, StreamRequest, check_together
 from lakelog.reads.streams.wire import from_proto_resume_point
 from lakelog.rpc.v1 import reader_pb2
+from lakelog.serving.edge.request_bounds import RequestBounds
 
 _DEFAULT_BYTES = 16 << 20
 _MOST_BYTES = 64 << 20
 _DEFAULT_MESSAGES = 64
 _MOST_MESSAGES = 256
 _MOST_TABLES = 1000
+_MOST_BYTES_OF_A_MESSAGE = 4 << 20
+
+SUBSCRIBE_BOUNDS = RequestBounds(
+    "Subscribe",
+    reader_pb2.SubscribeRequest.DESCRIPTOR,
+    _MOST_BYTES_OF_A_MESSAGE,
+    {
+        "SubscribeStart.tables": _MOST_TABLES,
+        "SubscribeStart.options": _MOST_TABLES,
+        "SubscribeStart.resume": _MOST_TABLES,
+        "StreamColumns.names": 100_000,
+        "KeepPositions.positions": _MOST_TABLES,
+    },
+)
+"""What one message of a client may hold."""
 
 
 @dataclass(frozen=True)

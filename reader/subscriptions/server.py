@@ -16,19 +16,18 @@ from lakelog.errors import LakelogError
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
+from lakelog.serving.edge.bounded_streams import BoundedStreams
 from lakelog.serving.listening import ServerTls, listen
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
+from .requests import SUBSCRIBE_BOUNDS
 from .servicer import ReaderServicer
 
 SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_name
 
 _POLL_EVERY_S: Final = 2.0
 """Between two polls of the metastore, which give health and lag."""
-
-_MAX_REQUEST_BYTES: Final = 4 << 20
-"""Of one message of a client; a thousand tables with their columns are far below this."""
 
 _MORE_STREAMS: Final = 64
 """Beside the subscriptions: probes, and callers that are refused because there is no room."""
@@ -44,6 +43,7 @@ class ServerSettings:
         tls: None for plaintext.
         access: How callers are authenticated.
         max_subscriptions: Subscriptions at once.
+        caller_share: The part of them, from 0 to 1, that one caller may have.
         holder: This server's name, in lists of consumers.
         grace_s: How long messages on their way may take when the server ends.
     """
@@ -53,6 +53,7 @@ class ServerSettings:
     tls: ServerTls | None
     access: Access
     max_subscriptions: int
+    caller_share: float
     holder: str
     grace_s: float
 
@@ -77,14 +78,18 @@ class ReaderServer:
         self._log = log
         self._draining = asyncio.Event()
         self._server = grpc.aio.server(
+            interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS})],
             options=(
-                ("grpc.max_receive_message_length", _MAX_REQUEST_BYTES),
+                ("grpc.max_receive_message_length", SUBSCRIBE_BOUNDS.max_bytes),
                 ("grpc.max_send_message_length", 64 << 20),
                 ("grpc.max_metadata_size", 16 * 1024),
                 # For one connection; the servicer counts the subscriptions of all connections together.
                 ("grpc.max_concurrent_streams", settings.max_subscriptions + _MORE_STREAMS),
                 # Two servers could share one port without notice.
                 ("grpc.so_reuseport", 0),
+                # A connection whose peer says nothing does not stay.
+                ("grpc.server_handshake_timeout_ms", 10_000),
+                ("grpc.max_connection_idle_ms", 600_000),
                 # Clients that vanished without closing are noticed after 20 + 10 seconds; then their resources are
                 # freed.
                 ("grpc.keepalive_time_ms", 20_000),
@@ -100,6 +105,7 @@ class ReaderServer:
             catalog,
             settings.access,
             max_subscriptions=settings.max_subscriptions,
+            caller_share=settings.caller_share,
             holder=settings.holder,
             metrics=metrics,
             log=log,

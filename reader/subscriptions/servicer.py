@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -24,6 +26,7 @@ from lakelog.reads.streams.wire import from_proto_positions
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
+from lakelog.serving.edge.bounded_streams import checked
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -44,6 +47,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         catalog: The catalog with the tables.
         access: How callers are authenticated; any role may read.
         max_subscriptions: Subscriptions at once.
+        caller_share: The part of them, from 0 to 1, that one caller may have, where callers are told apart.
         holder: This server's name, in lists of consumers.
         metrics: The measurements.
         log: The service's log.
@@ -58,6 +62,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         access: Access,
         *,
         max_subscriptions: int,
+        caller_share: float,
         holder: str,
         metrics: SubscriptionMetrics,
         log: Logger,
@@ -68,6 +73,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._catalog = catalog
         self._access = access
         self._max_subscriptions = max_subscriptions
+        self._max_of_caller = max(1, int(max_subscriptions * caller_share))
         self._holder = holder
         self._metrics = metrics
         self._log = log
@@ -75,6 +81,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._draining = draining
         self._linger_s = linger_s
         self._open = 0
+        self._open_of: Counter[str] = Counter()
         self._leaving: set[asyncio.Future[None]] = set()
         self.pumps: Final[set[Pump]] = set()
         """The pumps of open subscriptions."""
@@ -88,9 +95,8 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         """Serves one subscription until its end."""
         outcome = "client"
         try:
-            self._access.recognize(_authorization(context), _common_name(context))
-            self._acquire_slot()
-            await self._serve(context)
+            caller = self._access.recognize(_authorization(context), _common_name(context)).name
+            await self._serve(context, self._acquire_slot(caller))
         except asyncio.CancelledError:
             raise
         except grpc.aio.AbortError:
@@ -103,32 +109,47 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         finally:
             self._metrics.ended.labels(outcome).inc()
 
-    def _acquire_slot(self) -> None:
+    def _acquire_slot(self, caller: str) -> Callable[[], None]:
+        """Takes a slot; the function gives it back."""
         if self._draining.is_set():
             raise _going_away()
         if self._open >= self._max_subscriptions:
-            self._metrics.refused.inc()
-            raise ResourceExhausted(
+            raise self._refused(
                 f"This reader service has {self._open} subscriptions open, which is its limit. Subscribe at another "
                 "replica, start more of them, or raise --max-subscriptions.",
-                reason="TOO_MANY_SUBSCRIPTIONS",
-                metadata={"limit": str(self._max_subscriptions)},
+                self._max_subscriptions,
+            )
+        if not self._access.open and self._open_of[caller] >= self._max_of_caller:
+            raise self._refused(
+                f"{caller} has {self._open_of[caller]} subscriptions open at this reader service, which is the limit of "
+                "one caller. Subscribe at another replica, close some, or raise --caller-share.",
+                self._max_of_caller,
             )
         self._open += 1
+        self._open_of[caller] += 1
         self._metrics.subscriptions.set(self._open)
 
-    def _release_slot(self) -> None:
-        self._open -= 1
-        self._metrics.subscriptions.set(self._open)
+        def release() -> None:
+            self._open -= 1
+            self._open_of[caller] -= 1
+            if not self._open_of[caller]:
+                del self._open_of[caller]
+            self._metrics.subscriptions.set(self._open)
 
-    async def _serve(self, context: Context) -> None:
+        return release
+
+    def _refused(self, message: str, limit: int) -> ResourceExhausted:
+        self._metrics.refused.inc()
+        return ResourceExhausted(message, reason="TOO_MANY_SUBSCRIPTIONS", metadata={"limit": str(limit)})
+
+    async def _serve(self, context: Context, release: Callable[[], None]) -> None:
         try:
             start = await _read_start(context)
         except BaseException:
-            self._release_slot()
+            release()
             raise
         if start is None:
-            self._release_slot()
+            release()
             return
         window = SendWindow(start.max_bytes, start.max_messages)
         pump = Pump(window, self._metrics, asyncio.get_running_loop())
@@ -142,16 +163,16 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         finally:
             self.pumps.discard(pump)
             pump.close()
-            leaving = asyncio.ensure_future(self._leave(beginning, pump))
+            leaving = asyncio.ensure_future(self._leave(beginning, pump, release))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, beginning: asyncio.Future[None], pump: Pump) -> None:
+    async def _leave(self, beginning: asyncio.Future[None], pump: Pump, release: Callable[[], None]) -> None:
         """Frees the slot when the threads are done, so that a client that leaves at once starts no more of them."""
         await asyncio.wait([beginning])
         if beginning.exception() is None:
             await pump.ended.wait()
-        self._release_slot()
+        release()
 
     def _begin(self, pump: Pump, start: Start) -> None:
         tables = [self._find_table(str(name), uuid) for name, uuid in start.tables]
@@ -213,7 +234,8 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
 
     async def _receive(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
         """Handles the client's messages, until it sends no more."""
-        while (request := await context.read()) is not grpc.aio.EOF:
+        while (arrived := await context.read()) is not grpc.aio.EOF:
+            request = checked(arrived)
             match request.WhichOneof("request"):
                 case "taken":
                     window.taken(request.taken.sequence)
@@ -279,7 +301,7 @@ async def _read_start(context: Context) -> Start | None:
             first = await context.read()
     except TimeoutError as error:
         raise InvalidArgument(f"Nothing was asked for within {_START_WITHIN_S:g} s. Send the start at once.") from error
-    return None if first is grpc.aio.EOF else to_start(first)
+    return None if first is grpc.aio.EOF else to_start(checked(first))
 
 
 async def _abort(context: Context, failure: LakelogError) -> NoReturn:

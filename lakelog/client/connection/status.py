@@ -50,6 +50,9 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "lakelog"
 UNAUTHENTICATED: Final = "UNAUTHENTICATED"
 """The reason of a PermissionDenied for callers that could not be recognized; it has its own status code."""
+TOO_MANY_CALLS: Final = "TOO_MANY_CALLS"
+"""The reason of an Unavailable when a server has too many calls open, of this caller or of all. It has the status code
+RESOURCE_EXHAUSTED: proxies and clients of other kinds repeat UNAVAILABLE at once. Ours go by the kind, and wait."""
 
 _TYPE_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {
@@ -149,6 +152,8 @@ def grpc_code(error: LakelogError) -> grpc.StatusCode:
     """The status code of an error."""
     if error.reason == UNAUTHENTICATED and isinstance(error, PermissionDenied):
         return grpc.StatusCode.UNAUTHENTICATED
+    if error.reason == TOO_MANY_CALLS and isinstance(error, Unavailable):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
     return _CODES[_wire_kind(error)]
 
 

@@ -3,7 +3,8 @@
 A reader takes commits from the client and starts each as a task at once. Tasks take their place at the commit gate when
 they first run, and asyncio first runs tasks in the order of their creation, so commits to the same tables take effect
 in the order sent. The writer also answers in that order, whichever is done first. At most `max_in_flight` commits are
-between the two; then the reader waits, and through HTTP/2's flow control so does the client.
+between the two; then the reader waits, and through HTTP/2's flow control so does the client. The reader also waits
+while a large commit is parsed and translated beside the event loop, so that no later one overtakes it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 import grpc
 
 from lakelog.client.connection.status import to_proto_status
-from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, forget_frames
+from lakelog.format.commit.request import CommitRequest
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
@@ -24,6 +26,7 @@ from lakelog.rpc.v1 import snapshots_pb2
 from ...commits.gate import CommitGate
 from ..audit import caller_name, describe_request, log
 from ..interceptor import draining
+from ..requests import Received, Requests
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]
@@ -34,15 +37,22 @@ class CommitStream:
 
     Args:
         gate: Where to commit.
+        requests: Reads and translates large commits.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
     """
 
     def __init__(
-        self, gate: CommitGate, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
+        self,
+        gate: CommitGate,
+        requests: Requests,
+        max_in_flight: int,
+        draining: asyncio.Event,
+        new_id: Callable[[], str],
     ) -> None:
         self._gate = gate
+        self._requests = requests
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -77,11 +87,11 @@ class CommitStream:
 
     async def _read(self, context: Context) -> None:
         try:
-            while (request := await context.read()) is not grpc.aio.EOF:
-                if isinstance(request, InvalidArgument):
-                    # These bytes were no message; nothing after them can be trusted.
-                    raise request
-                answer = asyncio.create_task(self._commit(request), name="commit")
+            while (arrived := await context.read()) is not grpc.aio.EOF:
+                # If these bytes are no message, or too many, nothing after them can be trusted.
+                received = await self._requests.finish(arrived)
+                commit = await self._translate(received)
+                answer = asyncio.create_task(self._commit(received, commit), name="commit")
                 await self._answers.put(answer)
         except Exception:
             # What was read is still answered.
@@ -89,26 +99,43 @@ class CommitStream:
             raise
         await self._answers.put(None)
 
-    async def _commit(self, request: snapshots_pb2.CommitStreamRequest) -> snapshots_pb2.CommitStreamResponse:
+    async def _translate(self, received: Received) -> CommitRequest | Exception:
+        """The commit of a message, or why it is none: that is the answer to this message, and the stream goes on."""
+        try:
+            if not received.message.HasField("commit"):
+                raise refusal("commit", "is not given", "Send a commit in each message of the stream")
+            return await self._requests.translate(received.message, lambda each: from_proto_commit_request(each.commit))
+        except Exception as error:
+            return error
+        except BaseException:
+            received.release()
+            raise
+
+    async def _commit(
+        self, received: Received, commit: CommitRequest | Exception
+    ) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
         outcome = "OK"
         try:
-            if not request.HasField("commit"):
-                raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            result = await self._gate.commit(from_proto_commit_request(request.commit))
+            if isinstance(commit, Exception):
+                raise commit
+            result = await self._gate.commit(commit)
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            # They hold the request.
+            forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:
+            received.release()
             log.info(
                 "mutation",
                 method="CommitStream",
                 caller=caller_name.get(),
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
-                **describe_request(request.commit),
+                **describe_request(received.message.commit),
             )
 
     def _as_our_own(self, error: Exception) -> LakelogError:

@@ -15,15 +15,17 @@ from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
-from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
+from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 
 from ...use_cases import UseCases
+from ..requests import Requests
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-# Properties of one snapshot may have 64 KiB: 256 of them stay far below the limit of a message.
-_SNAPSHOTS_OF_A_MESSAGE: Final = 256
+# A watch whose client does not read holds one message, and there may be thousands: a message is small, unless a single
+# snapshot is not.
+_BYTES_OF_A_MESSAGE: Final = 64 * 1024
 
 
 class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
@@ -31,6 +33,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
 
     Args:
         use_cases: The use cases to call.
+        requests: Translates large requests.
         max_in_flight: Commits that are read ahead on one stream.
         heartbeat_s: After this long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
@@ -40,6 +43,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     def __init__(
         self,
         use_cases: UseCases,
+        requests: Requests,
         *,
         max_in_flight: int,
         heartbeat_s: float,
@@ -47,6 +51,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         new_id: Callable[[], str],
     ) -> None:
         self._use_cases = use_cases
+        self._requests = requests
         self._max_in_flight = max_in_flight
         self._heartbeat_s = heartbeat_s
         self._draining = draining
@@ -89,19 +94,20 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.CommitRequest, context: Context
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
-        return to_proto_commit_result(await self._use_cases.gate.commit(from_proto_commit_request(request)))
+        commit = await self._requests.translate(request, from_proto_commit_request)
+        return to_proto_commit_result(await self._use_cases.gate.commit(commit))
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Commits many."""
-        await CommitStream(self._use_cases.gate, self._max_in_flight, self._draining, self._new_id).run(context)
+        stream = CommitStream(self._use_cases.gate, self._requests, self._max_in_flight, self._draining, self._new_id)
+        await stream.run(context)
 
     async def AttachChangelogs(  # noqa: N802
         self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
         """Attaches changelogs to the lowest snapshots with pending ones."""
-        return to_proto_attach_result(
-            await self._use_cases.pending_changelogs.attach_changelogs(from_proto_attach_request(request))
-        )
+        attachment = await self._requests.translate(request, from_proto_attach_request)
+        return to_proto_attach_result(await self._use_cases.pending_changelogs.attach_changelogs(attachment))
 
     async def ListSnapshots(  # noqa: N802
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
@@ -145,7 +151,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.PlanRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
         """Returns which files a read must look at."""
-        plan = await self._use_cases.planner.plan(from_proto_plan_request(request))
+        plan = await self._use_cases.planner.plan(await self._requests.translate(request, from_proto_plan_request))
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
         yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
         async for chunk in plan.chunks:
@@ -171,14 +177,17 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
 
 
 def _to_responses(event: WatchEvent) -> Iterator[snapshots_pb2.WatchResponse]:
-    snapshots = event.snapshots
-    for start in range(0, max(len(snapshots), 1), _SNAPSHOTS_OF_A_MESSAGE):
-        part = snapshots[start : start + _SNAPSHOTS_OF_A_MESSAGE]
-        yield snapshots_pb2.WatchResponse(
-            table_uuid=event.table_uuid,
-            snapshots=[to_proto_snapshot(snapshot) for snapshot in part],
-            dropped=event.dropped and start + _SNAPSHOTS_OF_A_MESSAGE >= len(snapshots),
-        )
+    part: list[types_pb2.Snapshot] = []
+    size = 0
+    for snapshot in event.snapshots:
+        message = to_proto_snapshot(snapshot)
+        message_size = message.ByteSize()
+        if part and size + message_size > _BYTES_OF_A_MESSAGE:
+            yield snapshots_pb2.WatchResponse(table_uuid=event.table_uuid, snapshots=part)
+            part, size = [], 0
+        part.append(message)
+        size += message_size
+    yield snapshots_pb2.WatchResponse(table_uuid=event.table_uuid, snapshots=part, dropped=event.dropped)
 
 
 async def _with_heartbeats(

@@ -27,8 +27,8 @@ from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.serving.access import Access
 from metastore.memory.store import MemoryStore
+from metastore.server.call_limits import CallLimits
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
-from metastore.server.interceptor import CallLimits
 from metastore.server.rpc_metrics import RpcMetrics
 from metastore.use_cases import UseCases
 

@@ -35,7 +35,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 from lakelog.serving.http_endpoint import HttpEndpoint
-from metastore.server.interceptor import CallLimits
+from metastore.server.call_limits import CallLimits
 from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
 
 Start = Callable[..., RunningServer]
@@ -245,7 +245,7 @@ def test_too_many_calls_at_once(start_server: Start, connect: Connect) -> None:
         while use_cases.calls.count("list_tables") < 2:
             time.sleep(0.01)
         code, text = failure_of(server.target, "CatalogService/ListTables")
-        assert code is grpc.StatusCode.UNAVAILABLE
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "2 calls open" in text
         server.loop.call_soon_threadsafe(release.set)
         for answer in held:

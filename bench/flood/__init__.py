@@ -1,0 +1,1 @@
+"""FLOOD: what a light client notices while another one abuses the metastore."""

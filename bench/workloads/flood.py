@@ -1,0 +1,19 @@
+"""FLOOD of BENCH."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bench.context import Bench
+from bench.flood.abuses import ABUSES, Abuse
+from bench.flood.measuring import measure_abuse
+from bench.measure import Figure
+
+TITLE = "light calls while another client abuses the metastore"
+
+
+def _part(name: str, abuse: Abuse) -> Callable[[Bench], Iterator[Figure]]:
+    return lambda bench: measure_abuse(bench, name, abuse)
+
+
+PARTS = {name: _part(name, abuse) for name, abuse in ABUSES.items()}

@@ -1,0 +1,101 @@
+"""How many calls and streams may be open at once, and for how long a call may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.serving.edge.shares import ShareLimits
+
+_SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
+
+LONG: Final = frozenset(
+    {
+        f"{_SNAPSHOTS}CommitStream",
+        f"{_SNAPSHOTS}Watch",
+        # It waits for a job, up to half a minute.
+        "/lakelog.rpc.v1.JobService/LeaseJob",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    }
+)
+"""Calls that stay open while nothing happens: they cost memory and no work, so they are counted apart."""
+
+COMMITTING: Final = frozenset(
+    {
+        "/lakelog.rpc.v1.CatalogService/GetTable",
+        f"{_SNAPSHOTS}StageAttempt",
+        f"{_SNAPSHOTS}AbandonAttempt",
+        f"{_SNAPSHOTS}RegisterWriter",
+        f"{_SNAPSHOTS}GetWriterProgress",
+        f"{_SNAPSHOTS}Commit",
+        f"{_SNAPSHOTS}CommitStream",
+        f"{_SNAPSHOTS}AttachChangelogs",
+        "/lakelog.rpc.v1.JobService/RenewLease",
+        "/lakelog.rpc.v1.JobService/HeartbeatJob",
+    }
+)
+"""A commit and what it needs. Of callers that may write, these have a reserve."""
+
+_LEAST_SHARE: Final = 16
+"""Small totals are not divided further."""
+
+_PROBES: Final = 16
+"""Health checks over one connection at once. They need no token, so all together are not limited: else who has none
+could keep the health of the service from those who ask for it."""
+
+_UNLIMITED: Final = 2**63
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Bounds of calls.
+
+    Args:
+        call_s: Longest time for a call that is neither a plan nor an endless stream, whatever deadline the client set.
+        plan_s: Longest time for a plan.
+        receive_s: Longest time until the request of a call has arrived, of methods without large requests.
+        max_calls: Calls that may be open at once.
+        max_streams: Streams that may be open at once: watches, streams of commits, waits for jobs.
+        caller_share: The part of both, from 0 to 1, that one caller may take.
+        connection_share: The part of both that one connection may take.
+        commit_reserve: The part of each limit that only commits may take.
+        receiving: Requests of one caller that are received at once; its large ones have as many turns of their own.
+    """
+
+    call_s: float = 60.0
+    plan_s: float = 300.0
+    receive_s: float = 10.0
+    max_calls: int = 2000
+    max_streams: int = 10_000
+    caller_share: float = 0.25
+    connection_share: float = 0.125
+    commit_reserve: float = 0.1
+    receiving: int = 8
+
+    def of_calls(self) -> ShareLimits:
+        """The limits of calls."""
+        return self._divided("calls", "--max-calls", self.max_calls)
+
+    def of_streams(self) -> ShareLimits:
+        """The limits of streams."""
+        return self._divided("streams", "--max-streams", self.max_streams)
+
+    def of_probes(self) -> ShareLimits:
+        """The limits of calls that are open to everyone."""
+        return ShareLimits("health checks", "the number of connections", _UNLIMITED, _UNLIMITED, _PROBES, reserve=0)
+
+    @property
+    def max_of_connection(self) -> int:
+        """Calls, streams and probes that one connection may have open together."""
+        return self.of_calls().connection + self.of_streams().connection + _PROBES
+
+    def _divided(self, kind: str, setting: str, total: int) -> ShareLimits:
+        least = min(total, _LEAST_SHARE)
+        return ShareLimits(
+            kind,
+            setting,
+            total,
+            caller=max(least, int(total * self.caller_share)),
+            connection=max(least, int(total * self.connection_share)),
+            reserve=self.commit_reserve,
+        )

@@ -1,0 +1,186 @@
+"""The largest request of each method, and the most entries of each repeated field. One table for all.
+
+A method that is not listed takes at most `_DEFAULT_BYTES`. A repeated field that is not listed fails the start of the
+server and a test. The use cases check requests more precisely; these bounds only keep the service alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from google.protobuf.descriptor import MethodDescriptor
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
+from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
+from lakelog.format.jobs.presence import MAX_WORK
+from lakelog.format.retention.table_files import MAX_FILES_A_CALL
+from lakelog.rpc.v1 import (
+    catalog_pb2,
+    consumers_pb2,
+    dropped_pb2,
+    due_work_pb2,
+    jobs_pb2,
+    logs_pb2,
+    presence_pb2,
+    publishing_pb2,
+    retention_pb2,
+    snapshots_pb2,
+    table_files_pb2,
+    tags_pb2,
+)
+from lakelog.serving.edge.request_bounds import RequestBounds
+
+from ..logs.publishing import MAX_ATTEMPTS
+from ..logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
+from ..logs.validation import MAX_LOG_PARTITIONS
+from ..retention.expiry import MAX_EXPIRED
+from ..snapshots.consumers import MAX_TABLES
+from ..store.limits import Limits
+from ..store.validation import MAX_PROPERTIES
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * 1024
+_DEFAULT_BYTES: Final = 64 * _KIB
+
+_MAX_BYTES: Final[Mapping[str, int]] = {
+    # These carry files, one entry each.
+    "Commit": MAX_MESSAGE_BYTES,
+    "CommitStream": MAX_MESSAGE_BYTES,
+    "AttachChangelogs": MAX_MESSAGE_BYTES,
+    # 100,000 values or partitions.
+    "Plan": 16 * _MIB,
+    # 10,000 paths of up to 1024 characters.
+    "FindUsedFiles": 11 * _MIB,
+    "ForgetExpiredFiles": 11 * _MIB,
+    # 10,000 snapshots with an offset for each partition of the log.
+    "ReportPublished": 16 * _MIB,
+    # 4000 buckets with their partitions.
+    "RequestJobs": 4 * _MIB,
+    # A schema of thousands of columns.
+    "CreateTable": 4 * _MIB,
+    # 10,000 attempts.
+    "AbortAttempts": 512 * _KIB,
+    "ForgetAttempts": 512 * _KIB,
+    # 1000 tables with their positions.
+    "Watch": 256 * _KIB,
+    "AdvanceConsumer": 256 * _KIB,
+    "RenewConsumer": 128 * _KIB,
+    # Options of 64 KiB, and their names.
+    "AlterTable": 256 * _KIB,
+    # Several texts of 4096 characters, each of up to four bytes.
+    "ReportPipeline": 256 * _KIB,
+    # Open to everyone, and short.
+    "Check": 4 * _KIB,
+    "List": 4 * _KIB,
+    "ServerReflectionInfo": 4 * _KIB,
+}
+"""By the method's short name."""
+
+_FILES: Final = (
+    catalog_pb2,
+    consumers_pb2,
+    dropped_pb2,
+    due_work_pb2,
+    jobs_pb2,
+    logs_pb2,
+    presence_pb2,
+    publishing_pb2,
+    retention_pb2,
+    snapshots_pb2,
+    table_files_pb2,
+    tags_pb2,
+    health_pb2,
+    reflection_pb2,
+)
+
+_MAX_BUCKETS: Final = 214_748
+_MAX_PARTITIONS: Final = 100_000
+_MAX_VALUES: Final = 100_000
+_MAX_COLUMNS: Final = 10_000
+_MAX_STATISTICS: Final = 2_000_000
+"""Statistics of columns in one commit: 20 columns of 100,000 files. They are most of a commit's memory."""
+_MAX_NUMBERS: Final = 1_000_000
+"""File ids or offsets in one request: a number is one of the cheapest entries."""
+
+
+def max_entries(limits: Limits) -> dict[str, int]:
+    """The most entries of each repeated field in one request, all its messages together, by `Message.field`."""
+    files, tables = limits.max_commit_files, limits.max_commit_tables
+    return {
+        "CreateTableRequest.primary_key": _MAX_COLUMNS,
+        "CreateTableRequest.partition_by": _MAX_COLUMNS,
+        "CreateTableRequest.options": MAX_PROPERTIES * 2,
+        "AlterTableRequest.set_options": MAX_PROPERTIES * 2,
+        "AlterTableRequest.unset_options": MAX_PROPERTIES * 2,
+        "StageAttemptRequest.table_uuids": tables,
+        "CommitRequest.fences": 64,
+        "CommitRequest.changes": tables,
+        "CommitRequest.guards": tables,
+        "Change.add_files": files,
+        "Change.changelog_files": files,
+        "Change.log_files": files,
+        "Change.unchanged_buckets": _MAX_BUCKETS,
+        "Change.properties": MAX_PROPERTIES * tables,
+        "Change.groups": files,
+        "CompactionGroup.input_file_ids": files,
+        "CompactionGroup.moved_file_ids": files,
+        "CompactionGroup.vector_file_ids": files,
+        "CompactionGroup.covered_file_ids": files,
+        "CompactionGroup.baseline_file_ids": files,
+        "SentOffsets.offsets": MAX_LOG_PARTITIONS,
+        "FileIds.file_ids": _MAX_NUMBERS,
+        "Partitions.partitions": _MAX_PARTITIONS,
+        "PartitionValues.values": _MAX_COLUMNS,
+        "FileStatistics.columns": _MAX_STATISTICS,
+        "AttachChangelogsRequest.changelogs": MAX_ATTACHED,
+        "SnapshotChangelog.files": files,
+        "ListLatestRequest.table_uuids": MAX_TABLES,
+        "PlanRequest.buckets": _MAX_BUCKETS,
+        "PlanRequest.partitions": _MAX_PARTITIONS,
+        "PredicateList.operands": _MAX_VALUES,
+        "Comparison.values": _MAX_VALUES,
+        "WatchRequest.positions": limits.max_watched_tables,
+        "LeaseJobRequest.kinds": 100,
+        "LeaseJobRequest.table_uuids": limits.max_watched_tables,
+        "ListJobsRequest.table_uuids": limits.max_watched_tables,
+        "RequestJobsRequest.scopes": limits.max_requested_jobs,
+        "RequestJobsRequest.payload": MAX_PROPERTIES,
+        "OpenConsumerRequest.table_uuids": MAX_TABLES,
+        "AdvanceConsumerRequest.positions": MAX_TABLES,
+        "RenewConsumerRequest.epochs": MAX_TABLES,
+        "FindUsedFilesRequest.paths": MAX_FILES_A_CALL,
+        "AbortAttemptsRequest.attempt_ids": MAX_FILES_A_CALL,
+        "ForgetAttemptsRequest.attempt_ids": MAX_FILES_A_CALL,
+        "ForgetExpiredFilesRequest.paths": MAX_EXPIRED,
+        "Service.work": MAX_WORK,
+        "ReportPublishedRequest.snapshots": MAX_REPORTED,
+        "ReportPublishedRequest.begins": MAX_LOG_PARTITIONS,
+        "SnapshotOffsets.offsets": _MAX_NUMBERS,
+        "FindAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
+    }
+
+
+def request_bounds(limits: Limits) -> dict[str, RequestBounds]:
+    """The bounds of all methods that the server answers, by their full names.
+
+    Raises:
+        KeyError: A repeated field of a request has no bound.
+    """
+    entries = max_entries(limits)
+    return {
+        f"/{method.containing_service.full_name}/{method.name}": RequestBounds(
+            method.name, method.input_type, _MAX_BYTES.get(method.name, _DEFAULT_BYTES), entries
+        )
+        for method in served_methods()
+    }
+
+
+def served_methods() -> Iterable[MethodDescriptor]:
+    """All methods that the server answers."""
+    for file in _FILES:
+        generated: Any = file
+        for service in generated.DESCRIPTOR.services_by_name.values():
+            yield from service.methods

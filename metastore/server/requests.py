@@ -1,0 +1,141 @@
+"""Receives requests: bounds them before anything is made of them, and works on large ones beside the event loop.
+
+A small request is checked, parsed and translated where it arrives, within a few milliseconds. A large one is worked on
+by a thread, while the event loop serves others. What is worked on at once is bounded in bytes, because a request takes
+up to twenty times its bytes once it is objects; further large requests wait, and their callers with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.serving.edge.request_bounds import RequestBounds
+from lakelog.serving.edge.turns import Room
+
+V = TypeVar("V")
+
+SMALL_BYTES: Final = 8 * 1024
+"""A request up to this size is worked on by the event loop: at worst 4,000 empty entries, some 20 ms."""
+
+_THREADS: Final = 2
+"""They share one interpreter: more would only make more requests half done."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A large message of a stream that has arrived and was not looked at yet: `Requests.finish` reads it."""
+
+    method: str
+    data: bytes
+    parse: Callable[[bytes], Message]
+
+
+class Received:
+    """A request that was checked and read.
+
+    Args:
+        message: The request.
+        room: Where it takes room; None: it is small.
+        size: Its bytes.
+    """
+
+    def __init__(self, message: Message, room: Room | None = None, size: int = 0) -> None:
+        self.message: Final = message
+        self._room = room
+        self._size = size
+
+    def release(self) -> None:
+        """Gives its room to others, once nothing is left of it; idempotent."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.give_back(self._size)
+
+
+class Requests:
+    """Checks, parses and translates requests.
+
+    Args:
+        bounds: Of each method, by its full name.
+        in_work_bytes: Of large requests, together, that may be worked on at once.
+    """
+
+    def __init__(self, bounds: Mapping[str, RequestBounds], in_work_bytes: int) -> None:
+        self.bounds: Final = bounds
+        self._room = Room(in_work_bytes)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="requests")
+
+    def close(self) -> None:
+        """Ends the threads once they are done."""
+        self._threads.shutdown(wait=False)
+
+    async def read(self, method: str, data: bytes, parse: Callable[[bytes], Message]) -> Received:
+        """Reads a request.
+
+        Raises:
+            ResourceExhausted: It is too large.
+            InvalidArgument: It has too many entries, or is no message of this call.
+        """
+        bounds = self.bounds[method]
+        bounds.check_size(data)
+        if len(data) <= SMALL_BYTES:
+            return Received(_read(bounds, data, parse))
+        await self._room.take(len(data))
+        try:
+            message = await self._in_thread(lambda: _read(bounds, data, parse))
+        except BaseException:
+            self._room.give_back(len(data))
+            raise
+        return Received(message, self._room, len(data))
+
+    def reader_of_stream(self, method: str, parse: Callable[[bytes], Message]) -> Callable[[bytes], Any]:
+        """Reads what arrives in a stream: a small message, an `Unread` large one, or the error of one that is refused.
+
+        gRPC calls it on the event loop, and we never see what it raises.
+        """
+        bounds = self.bounds[method]
+
+        def read(data: bytes) -> Message | Unread | LakelogError:
+            try:
+                bounds.check_size(data)
+                return _read(bounds, data, parse) if len(data) <= SMALL_BYTES else Unread(method, data, parse)
+            except LakelogError as error:
+                return error
+
+        return read
+
+    async def finish(self, arrived: Message | Unread | LakelogError) -> Received:
+        """The message of a stream, whatever `reader_of_stream` made of it.
+
+        Raises:
+            ResourceExhausted: As in `read`.
+            InvalidArgument: As in `read`.
+        """
+        if isinstance(arrived, LakelogError):
+            raise arrived
+        if isinstance(arrived, Unread):
+            return await self.read(arrived.method, arrived.data, arrived.parse)
+        return Received(arrived)
+
+    async def translate(self, message: Message, translate: Callable[[Any], V]) -> V:
+        """Translates a message, a large one beside the event loop."""
+        if message.ByteSize() <= SMALL_BYTES:
+            return translate(message)
+        return await self._in_thread(lambda: translate(message))
+
+    async def _in_thread(self, work: Callable[[], V]) -> V:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], Message]) -> Message:
+    bounds.check_entries(data)
+    try:
+        return parse(data)
+    except DecodeError as error:
+        raise InvalidArgument(f"The request's {len(data)} bytes are no message of this call: {error}.") from error

@@ -1,0 +1,256 @@
+"""One caller cannot take what others need: shares of callers and connections, streams apart from calls, commits' reserve.
+
+The controls are the same calls with limits that share nothing: then the one caller takes all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from lakelog.client.connection.status import from_rpc_error
+from lakelog.client.connection.status import CallKind
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.errors import LakelogError, Unavailable
+from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.serving.access import Access, parse_token_file
+from metastore.server.call_limits import CallLimits
+from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+
+Start = Callable[..., RunningServer]
+Connect = Callable[..., GrpcMetastore]
+
+TOKEN = {name: f"{name}-token-0123456789" for name in ("ann", "bob", "eve")}
+ACCESS = Access(
+    tokens=parse_token_file(
+        f"ann reader {TOKEN['ann']}\nbob writer {TOKEN['bob']}\neve reader {TOKEN['eve']}\n", "tokens"
+    )[0]
+)
+SHARED = CallLimits(max_calls=160, max_streams=160)
+"""Of each 40 a caller and 20 a connection, with a tenth of these for commits."""
+
+UNSHARED = CallLimits(max_calls=160, max_streams=160, caller_share=1, connection_share=1, commit_reserve=0)
+
+WATCH = snapshots_pb2.WatchRequest(positions=[snapshots_pb2.WatchPosition(table_uuid="a" * 32)]).SerializeToString()
+
+
+@contextlib.contextmanager
+def channels(server: RunningServer, count: int) -> Iterator[list[grpc.Channel]]:
+    with contextlib.ExitStack() as stack:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        yield [stack.enter_context(grpc.insecure_channel(server.target, options=options)) for _ in range(count)]
+
+
+def metadata(name: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {TOKEN[name]}"),)
+
+
+def open_watches(channel: grpc.Channel, name: str, count: int) -> list[Any]:
+    watch: Any = channel.unary_stream("/lakelog.rpc.v1.SnapshotService/Watch")
+    return [watch(WATCH, metadata=metadata(name)) for _ in range(count)]
+
+
+def call(channel: grpc.Channel, method: str, name: str, request: bytes = b"") -> LakelogError | None:
+    """The error of a call; None: it was answered."""
+    try:
+        made: Any = channel.unary_unary(f"/lakelog.rpc.v1.{method}")
+        made(request, timeout=10, metadata=metadata(name))
+    except grpc.RpcError as error:
+        return from_rpc_error(error, kind=CallKind.READ, method=method, target="t", deadline_s=10)
+    return None
+
+
+def refused(calls: list[Any]) -> list[LakelogError]:
+    """The errors of those of some open calls that were refused."""
+    found = []
+    for each in calls:
+        if each.done():
+            found.append(from_rpc_error(each, kind=CallKind.READ, method="Watch", target="t", deadline_s=None))
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
+def commit(server: RunningServer, name: str = "bob") -> None:
+    client = GrpcMetastore(server.target, token=TOKEN[name])
+    try:
+        client.stage_attempt(["a" * 32], "w")
+        client.commit(CommitRequest("w", 1, (Change("a" * 32, SnapshotKind.APPEND, 0, 1),), "b" * 32))
+    finally:
+        client.close()
+
+
+def test_one_readers_idle_watches_leave_room_for_others(start_server: Start) -> None:
+    server = start_server(access=ACCESS, limits=SHARED)
+    with channels(server, 4) as (first, second, third, other):
+        watches = [watch for channel in (first, second, third) for watch in open_watches(channel, "ann", 100)]
+        wait_until(lambda: len(refused(watches)) == 300 - 36)
+        reasons = {error.reason for error in refused(watches)}
+        assert reasons == {"TOO_MANY_CALLS"}
+        assert all(isinstance(error, Unavailable) for error in refused(watches))
+        texts = " ".join({error.message for error in refused(watches)})
+        assert "The caller ann has 36 streams open, and 36 is the limit. The rest up to 40 is kept for commits." in texts
+        assert "The connection ipv4:127.0.0.1:" in texts
+        assert "raise --max-streams" in texts
+        others = open_watches(other, "eve", 10)
+        wait_until(lambda: len(server.use_cases.watched) == 46)
+        assert not refused(others)
+        assert call(first, "CatalogService/ListDatabases", "ann") is None, "streams take no calls"
+        assert call(other, "CatalogService/ListDatabases", "eve") is None
+        commit(server)
+
+
+def test_control_without_shares_one_readers_idle_watches_shut_all_others_out(start_server: Start) -> None:
+    server = start_server(access=ACCESS, limits=UNSHARED)
+    with channels(server, 2) as (first, other):
+        watches = open_watches(first, "ann", 200)
+        wait_until(lambda: len(refused(watches)) == 40)
+        others = open_watches(other, "eve", 1)
+        wait_until(lambda: bool(refused(others)))
+        with pytest.raises(Unavailable, match="160 streams open"), contextlib.closing(
+            GrpcMetastore(server.target, token=TOKEN["bob"])
+        ) as client:
+            pipeline = client.open_commit_pipeline()
+            pipeline.submit(CommitRequest("w", 1, (Change("a" * 32, SnapshotKind.APPEND, 0, 1),), "b" * 32)).result()
+
+
+def holding(name: str) -> tuple[ScriptedUseCases, asyncio.Event]:
+    release = asyncio.Event()
+
+    async def hold() -> None:
+        await release.wait()
+
+    return ScriptedUseCases(before={name: hold}), release
+
+
+def test_reads_of_all_callers_together_leave_the_reserve_to_commits(start_server: Start) -> None:
+    use_cases, release = holding("list_tables")
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=20))
+    with channels(server, 3) as opened:
+        held = []
+        for channel, name in zip(opened, TOKEN, strict=True):
+            made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
+            held += [made.future(b"", timeout=60, metadata=metadata(name)) for _ in range(15)]
+        wait_until(lambda: use_cases.calls.count("list_tables") == 18 and sum(each.done() for each in held) == 45 - 18)
+        refusal = call(opened[0], "CatalogService/ListDatabases", "eve")
+        assert refusal is not None
+        assert "The service has 18 calls open, and 18 is the limit. The rest up to 20" in refusal.message
+        commit(server)
+        still = call(opened[0], "CatalogService/GetTable", "eve")
+        assert still is not None, "a reader takes no reserve, also by a call that commits need"
+        server.loop.call_soon_threadsafe(release.set)
+        wait_until(lambda: all(each.done() for each in held))
+        assert call(opened[0], "CatalogService/ListDatabases", "eve") is None
+
+
+def test_control_without_a_reserve_reads_keep_commits_out(start_server: Start) -> None:
+    use_cases, release = holding("list_tables")
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=20, commit_reserve=0, caller_share=1))
+    with channels(server, 2) as opened:
+        held = []
+        for channel in opened:
+            made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
+            held += [made.future(b"", timeout=60, metadata=metadata("ann")) for _ in range(15)]
+        wait_until(lambda: use_cases.calls.count("list_tables") == 20)
+        refusal = call(opened[0], "SnapshotService/StageAttempt", "bob")
+        assert refusal is not None
+        assert refusal.reason == "TOO_MANY_CALLS"
+        server.loop.call_soon_threadsafe(release.set)
+        wait_until(lambda: all(each.done() for each in held))
+
+
+def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start) -> None:
+    server = start_server(access=ACCESS, limits=CallLimits(max_calls=160, receive_s=1.0))
+    never = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        never.wait(60)
+        yield from ()
+
+    with channels(server, 2) as (first, other):
+        made: Any = first.stream_stream("/lakelog.rpc.v1.CatalogService/ListTables")
+        began_s = time.monotonic()
+        held = [made(silent(), metadata=metadata("ann")) for _ in range(30)]
+        wait_until(lambda: sum(each.done() for each in held) >= 12)
+        assert all(error.reason == "TOO_MANY_CALLS" for error in refused(held)[:12])
+        # They wait for their own caller's turn, nobody else's.
+        assert call(other, "CatalogService/ListTables", "eve") is None
+        wait_until(lambda: all(each.done() for each in held))
+        assert time.monotonic() - began_s < 20
+        assert call(first, "CatalogService/ListTables", "ann") is None
+        never.set()
+    assert any("did not arrive within 1 s" in error.message for error in refused(held))
+
+
+def test_a_mutation_keeps_its_place_until_it_is_completed_though_its_caller_is_gone(start_server: Start) -> None:
+    use_cases, release = holding("register_writer")
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=16))
+    with channels(server, 1) as (channel,):
+        made: Any = channel.unary_unary("/lakelog.rpc.v1.SnapshotService/RegisterWriter")
+        abandoned = 0
+        while use_cases.calls.count("register_writer") < 16:
+            running = made.future(b"", timeout=10, metadata=metadata("bob"))
+            seen = abandoned
+            wait_until(lambda seen=seen: use_cases.calls.count("register_writer") > seen)  # type: ignore[misc]
+            running.cancel()
+            abandoned += 1
+        refusal = call(channel, "SnapshotService/RegisterWriter", "bob")
+        assert refusal is not None
+        assert refusal.reason == "TOO_MANY_CALLS"
+        server.loop.call_soon_threadsafe(release.set)
+        wait_until(lambda: call(channel, "CatalogService/ListDatabases", "bob") is None)
+    assert use_cases.finished.count("register_writer") == 16
+
+
+def test_health_is_answered_over_other_connections_whatever_one_holds_open(start_server: Start) -> None:
+    server = start_server(limits=CallLimits(max_calls=16))
+    with channels(server, 2) as (first, other):
+        watch: Any = first.unary_stream("/grpc.health.v1.Health/Watch")
+        held = [watch(b"") for _ in range(40)]
+        wait_until(lambda: sum(each.done() for each in held) == 24)
+        check: Any = other.unary_unary("/grpc.health.v1.Health/Check")
+        assert check(b"", timeout=10)
+
+
+def test_connections_beyond_their_number_are_refused_and_open_ones_go_on(start_server: Start) -> None:
+    server = start_server(max_connections=3)
+    with channels(server, 3) as opened:
+        check = [channel.unary_unary("/grpc.health.v1.Health/Check") for channel in opened]
+        for each in check:
+            assert each(b"", timeout=10) is not None  # type: ignore[operator]
+        with channels(server, 1) as (more,):
+            one_more: Any = more.unary_unary("/grpc.health.v1.Health/Check")
+            with pytest.raises(grpc.RpcError):
+                one_more(b"", timeout=2)
+        for each in check:
+            assert each(b"", timeout=10) is not None  # type: ignore[operator]
+
+
+def test_a_client_that_is_refused_waits_and_is_served_once_there_is_room(start_server: Start, connect: Connect) -> None:
+    use_cases, release = holding("list_tables")
+    server = start_server(use_cases, limits=CallLimits(max_calls=2))
+    with channels(server, 1) as (channel,):
+        made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
+        held = [made.future(b"", timeout=30) for _ in range(2)]
+        wait_until(lambda: use_cases.calls.count("list_tables") == 2)
+        client = connect(server.target)
+        with pytest.raises(Unavailable, match=r"2 is the limit.*Tried \d+ times"):
+            client.list_databases()
+        threading.Timer(0.3, lambda: server.loop.call_soon_threadsafe(release.set)).start()
+        assert client.list_databases() == []
+        for each in held:
+            each.result()
