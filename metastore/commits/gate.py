@@ -111,10 +111,9 @@ class CommitGate:
     async def commit(self, request: CommitRequest) -> CommitResult:
         """Commits, all or nothing.
 
-        The request takes its place in the order before this first waits for anything, a large one before it is checked:
-        a caller that creates several of
-        these coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not
-        withdraw a commit that is being processed.
+        The request takes its place in the order before this first waits for anything, a large one even before it is
+        checked: a caller that creates several of these coroutines as tasks, one after the other, gets them applied in
+        that order. Cancelling the caller does not withdraw a commit that is being processed.
 
         Raises:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
