@@ -123,7 +123,9 @@ def abandoned_calls(target: str, table: str, begun: Event) -> None:
         mutate: Any = channel.unary_unary(f"{_CATALOG}CreateDatabase")
         read: Any = channel.unary_unary(f"{_SNAPSHOTS}Plan")
         while True:
-            running = [method.future(request) for method, request in ((mutate, create), (read, plan)) for _ in range(20)]
+            running = [
+                method.future(request) for method, request in ((mutate, create), (read, plan)) for _ in range(20)
+            ]
             begun.set()
             time.sleep(0.02)
             for call in running:

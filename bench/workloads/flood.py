@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from bench.context import Bench
 from bench.flood.abuses import ABUSES, Abuse
+from bench.flood.large_work import LARGE_WORK
 from bench.flood.measuring import measure_abuse
 from bench.measure import Figure
 
@@ -16,4 +17,4 @@ def _part(name: str, abuse: Abuse) -> Callable[[Bench], Iterator[Figure]]:
     return lambda bench: measure_abuse(bench, name, abuse)
 
 
-PARTS = {name: _part(name, abuse) for name, abuse in ABUSES.items()}
+PARTS = {name: _part(name, abuse) for name, abuse in {**ABUSES, **LARGE_WORK}.items()}
