@@ -38,6 +38,9 @@ commit, and only watchers at other metastores wait for it."""
 RECLAIM_INTERVAL_S: Final = 60.0
 """The loop waits while it is done, for some 50 ms."""
 
+RECLAIM_TRIES: Final = 600
+"""How often it waits for heavy work to end: five minutes. Garbage of other calls must not pile up for longer."""
+
 RETRY_INTERVAL_S: Final = 0.5
 """Pause after a step that failed, usually because the database is away."""
 
@@ -75,7 +78,10 @@ class Background:
 
 
 async def _reclaim() -> None:
-    COLLECTOR.reclaim()
+    tries = 0
+    while COLLECTOR.has_put_aside and not COLLECTOR.reclaim(even_if_busy=tries == RECLAIM_TRIES):
+        tries += 1
+        await asyncio.sleep(RETRY_INTERVAL_S)
 
 
 async def _repeat(name: str, step: Callable[[], Awaitable[object]], pause_s: float) -> None:

@@ -14,7 +14,7 @@ with one hands it to `HeavyWork.free_later`, which frees it slice by slice.
 SUBTLE: the collector of garbage holds that lock too, for as long as it scans, and it scans all young objects. A commit
 of 100,000 files makes a million of them, which is a second of collections. So it pauses while heavy work runs; what
 that has made is then put aside (`gc.freeze`), where it is freed as soon as nothing refers to it, but never scanned.
-Cycles among what was put aside are found by `Collector.reclaim` when no heavy work runs.
+Cycles among what was put aside are found by `Collector.reclaim` when no heavy work runs, or after some minutes.
 """
 
 from __future__ import annotations
@@ -85,10 +85,19 @@ class Collector:
                 if not self._running:
                     gc.enable()
 
-    def reclaim(self) -> bool:
-        """Finds cycles among what was put aside, if there is any and no heavy work runs; returns whether it looked."""
+    @property
+    def has_put_aside(self) -> bool:
+        """Whether there may be cycles that are not scanned."""
+        return self._has_put_aside
+
+    def reclaim(self, *, even_if_busy: bool = False) -> bool:
+        """Finds cycles among what was put aside, if no heavy work runs; returns whether it looked.
+
+        Args:
+            even_if_busy: Look although heavy work runs, whose objects are scanned as well: up to a second.
+        """
         with self._lock:
-            if self._running or not self._has_put_aside:
+            if self._running and not even_if_busy:
                 return False
             gc.unfreeze()
             gc.collect()
@@ -161,7 +170,7 @@ class HeavyWork:
         self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100)
         """Filtering, sorting and packing file entries."""
         self.rows: Final = WorkThreads("rows", threads=1)
-        """Converting large results of the database."""
+        """Converting large results of the database that hold no lock."""
         self._frees: Final = ThreadPoolExecutor(1, thread_name_prefix="lakelog-free")
 
     def free_later(self, objects: list[Any]) -> None:

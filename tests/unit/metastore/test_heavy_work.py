@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog.errors import ResourceExhausted
+from metastore import background
 from metastore.heavy_work import LIGHT, Collector, HeavyWork, WorkThreads, slices
 
 
@@ -82,6 +83,37 @@ class Node:
         self.other: Node | None = None
 
 
+async def settle_background(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs the step of the background with short pauses; how many it made."""
+    pauses = 0
+
+    async def count(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+
+    monkeypatch.setattr(background, "COLLECTOR", collector)
+    monkeypatch.setattr(asyncio, "sleep", count)
+    await background._reclaim()
+    return pauses
+
+
+def test_the_background_waits_for_heavy_work_to_end_but_not_for_ever(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector.settle(10_000)
+    assert asyncio.run(settle_background(collector, monkeypatch)) == 0
+    collector.begin()
+    collector.end()
+    assert asyncio.run(settle_background(collector, monkeypatch)) == 0
+    assert not collector.has_put_aside
+    collector.begin()
+    collector.end()
+    collector.begin()
+    assert asyncio.run(settle_background(collector, monkeypatch)) == background.RECLAIM_TRIES
+    assert not collector.has_put_aside
+    collector.end()
+
+
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
@@ -119,8 +151,9 @@ def test_what_heavy_work_has_made_is_not_scanned_and_its_cycles_are_found_later(
     assert not collector.reclaim(), "heavy work runs"
     collector.end()
     before = sum(isinstance(each, Node) for each in gc.get_objects())
+    assert collector.has_put_aside
     assert collector.reclaim()
-    assert not collector.reclaim(), "nothing was put aside since"
+    assert not collector.has_put_aside
     gc.unfreeze()
     assert sum(isinstance(each, Node) for each in gc.get_objects()) == before + len(alive)
 
