@@ -33,7 +33,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LIGHT: Final = 500
-"""Items (files, rows, values) that are handled at once: some milliseconds at most."""
+"""Files of a commit that are handled at once: some milliseconds at most."""
+
+LIGHT_ROWS: Final = 2000
+"""Rows, entries of files and values, likewise: each of them costs less."""
 
 SLICE: Final = 1000
 """Items that one call into C may take: a millisecond or two."""
@@ -117,9 +120,11 @@ class WorkThreads:
         name: What it is for; appears in the names of its threads and in errors.
         threads: How much of it runs at once.
         max_waiting: How much may wait for a thread; None: what hands it over is bounded itself.
+        light: Up to so many items work is done at once, on the loop.
     """
 
-    def __init__(self, name: str, *, threads: int, max_waiting: int | None = None) -> None:
+    def __init__(self, name: str, *, threads: int, max_waiting: int | None = None, light: int = LIGHT) -> None:
+        self.light: Final = light
         self._name = name
         self._threads = threads
         self._max_waiting = max_waiting
@@ -132,7 +137,7 @@ class WorkThreads:
         A caller that is cancelled stops waiting; the function, if it runs, runs to its end.
 
         Args:
-            size: How many items it handles. Up to `LIGHT` it is called at once, on the loop.
+            size: How many items it handles.
             function: What to call.
             args: Its arguments.
             kwargs: Its arguments by name.
@@ -140,7 +145,7 @@ class WorkThreads:
         Raises:
             ResourceExhausted: Too much waits already.
         """
-        if size <= LIGHT:
+        if size <= self.light:
             return function(*args, **kwargs)
         self._check_room()
         self._taken += 1
@@ -167,9 +172,9 @@ class HeavyWork:
     def __init__(self) -> None:
         self.commits: Final = WorkThreads("commits", threads=1)
         """Checking, deciding and writing large commits; the gate bounds how many wait."""
-        self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100)
+        self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100, light=LIGHT_ROWS)
         """Filtering, sorting and packing file entries."""
-        self.rows: Final = WorkThreads("rows", threads=1)
+        self.rows: Final = WorkThreads("rows", threads=1, light=LIGHT_ROWS)
         """Converting large results of the database that hold no lock."""
         self._frees: Final = ThreadPoolExecutor(1, thread_name_prefix="lakelog-free")
 

@@ -24,8 +24,12 @@ from .statistics import decode_column
 
 _NULL_PART: Final = b"\x00"
 
-_COMPARISON_COST: Final = 20
+_COMPARISON_COST: Final = 40
 """A comparison costs as much as handling so many files, however few there are."""
+
+
+_PARTITION_COST: Final = 5
+"""Splitting an encoded partition, likewise."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ class PartitionMatches:
 
     async def judge_all(self, threads: WorkThreads) -> None:
         """Judges what `find` had not."""
-        await threads.run(len(self.unjudged), self._judge)
+        await threads.run(len(self.unjudged) * _PARTITION_COST, self._judge)
 
     def _judge(self) -> None:
         bounds = partition_bounds(self.unjudged, self._types, self._ids)

@@ -88,6 +88,9 @@ _ENTRY_COLUMNS: Final = """
 
 _NEVER: Final = 2**63 - 1
 
+_ROWS_AT_ONCE: Final = 4 * SLICE
+"""Rows of some columns: each column is a call of its own."""
+
 _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
 )
@@ -320,11 +323,11 @@ def _to_entries(rows: list[Row], schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     parts = []
     while rows:
-        columns = zip(*rows[:SLICE], strict=True)
-        parts.append([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)])
-        del rows[:SLICE]
-    joined = [pa.concat_arrays(of_column) for of_column in zip(*parts, strict=True)]
-    return pa.Table.from_arrays(joined, schema=schema)
+        columns = zip(*rows[:_ROWS_AT_ONCE], strict=True)
+        arrays_ = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        parts.append(pa.Table.from_arrays(arrays_, schema=schema))
+        del rows[:_ROWS_AT_ONCE]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
 
 
 def _to_snapshots(rows: Sequence[Row]) -> list[Snapshot]:

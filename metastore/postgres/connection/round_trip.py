@@ -19,7 +19,7 @@ from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from ...heavy_work import WorkThreads, slices
+from ...heavy_work import SLICE, WorkThreads, slices
 
 Row = tuple[Any, ...]
 
@@ -61,7 +61,12 @@ async def execute_all(
         psycopg.Error: The first failure.
     """
     results = await connection.wait(_communicate(connection.pgconn, prepared, statements))
-    return [await load_rows(connection, result, threads) for result in results]
+    rows = []
+    for result in results:
+        # Most have few rows: this is called several times for each commit.
+        is_light = result.ntuples <= threads.light
+        rows.append(_convert(connection, result) if is_light else await load_rows(connection, result, threads))
+    return rows
 
 
 async def load_rows(connection: psycopg.AsyncConnection[Any], result: PGresult, threads: WorkThreads) -> list[Row]:
@@ -72,8 +77,6 @@ async def load_rows(connection: psycopg.AsyncConnection[Any], result: PGresult, 
         result: Of a query or another statement.
         threads: Where large results are converted.
     """
-    if result.status != ExecStatus.TUPLES_OK:
-        return []
     return await threads.run(result.ntuples, _convert, connection, result)
 
 
@@ -135,8 +138,12 @@ def _dump(value: str | int | bytes | None) -> bytes | None:
 
 
 def _convert(connection: psycopg.AsyncConnection[Any], result: PGresult) -> list[Row]:
+    if result.status != ExecStatus.TUPLES_OK:
+        return []
     transformer = Transformer(connection)
     transformer.set_pgresult(result)
+    if result.ntuples <= SLICE:
+        return transformer.load_rows(0, result.ntuples, tuple)
     rows: list[Row] = []
     for start, stop in slices(result.ntuples):
         rows += transformer.load_rows(start, stop, tuple)

@@ -7,7 +7,7 @@ control is the same request with nothing handed to threads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,13 @@ from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.predicate import MAX_COMPARISONS, MAX_VALUES, AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from metastore import heavy_work
+from metastore.heavy_work import WorkThreads
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.planning import quiet
 from tests.support.metastore.making import compaction, day, empty, make_change, make_file, make_table, snapshot_ids
 
 MANY = 2500
-"""Files that take several slices, and are far more than what is done at once."""
+"""Files that take several slices, and are more than what is done at once."""
 
 ID = 2
 
@@ -263,6 +263,11 @@ def test_predicates_are_bounded_and_say_what_to_do(metastore: InProcessMetastore
         metastore.plan(PlanRequest(table.table_uuid, predicate=deep))
 
 
+async def do_at_once(_threads: WorkThreads, _size: int, function: Callable[..., Any], *args: Any) -> Any:
+    """Nothing is handed to a thread."""
+    return function(*args)
+
+
 async def count_turns(work: Coroutine[Any, Any, object]) -> int:
     """How often the event loop comes to another task while one does its work."""
     task, turns = asyncio.ensure_future(work), 0
@@ -283,7 +288,7 @@ def turns_during_a_commit(metastore: InProcessMetastore, table: TableInfo, ident
 def test_the_loop_goes_on_during_a_large_commit(in_memory: InProcessMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(in_memory)
     beside = turns_during_a_commit(in_memory, table, 0)
-    monkeypatch.setattr(heavy_work, "LIGHT", 10**9)
+    monkeypatch.setattr(WorkThreads, "run", do_at_once)
     control = turns_during_a_commit(in_memory, table, 1)
     assert control < 50, "all of it was one step, or a few"
     assert beside > 10 * control
@@ -301,7 +306,7 @@ def test_the_loop_goes_on_during_a_large_plan(in_memory: InProcessMetastore, mon
             pass
 
     beside = in_memory.run(count_turns(plan()))
-    monkeypatch.setattr(heavy_work, "LIGHT", 10**9)
+    monkeypatch.setattr(WorkThreads, "run", do_at_once)
     control = in_memory.run(count_turns(plan()))
     assert control < 50, "all of it was one step, or a few"
     assert beside > 10 * control
