@@ -20,6 +20,7 @@ from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
 from lakelog.format.commit.request import CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.serving.edge.origin import COMMITS, origin
 
 from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
@@ -204,6 +205,7 @@ class CommitGate:
         self._metrics.set_level("waiting_commits", self._queue.commit_count)
 
     async def _run_group(self, group: list[_Waiting]) -> None:
+        origin.set(COMMITS)
         try:
             await self._answer_group(group)
         finally:

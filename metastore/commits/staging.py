@@ -13,6 +13,7 @@ from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound
 from lakelog.format.commit.facts import Attempt, AttemptState
 from lakelog.format.commit.request import StagedAttempt
 from lakelog.format.tables.table import TableInfo
+from lakelog.serving.edge.origin import COMMITS, origin
 
 from ..store.limits import Limits
 from ..store.transaction import Store, Transaction, run_transaction
@@ -109,6 +110,7 @@ class Staging:
         return StagedAttempt(attempt_id, tuple(tables[table_uuid] for table_uuid in table_uuids))
 
     async def _run(self) -> None:
+        origin.set(COMMITS)
         while self._waiting:
             shared, self._waiting = self._waiting[:_MAX_SHARED], self._waiting[_MAX_SHARED:]
             answers: Sequence[StagedAttempt | LakelogError]

@@ -60,6 +60,7 @@ class CallLimits:
         connection_share: The part of both that one connection may take.
         commit_reserve: The part of each limit that only commits may take.
         receiving: Requests of one caller that are received at once; its large ones have as many turns of their own.
+        working: Calls of one caller that are worked on at once, without streams and commits; further ones wait.
     """
 
     call_s: float = 60.0
@@ -71,6 +72,7 @@ class CallLimits:
     connection_share: float = 0.125
     commit_reserve: float = 0.1
     receiving: int = 8
+    working: int = 16
 
     def of_calls(self) -> ShareLimits:
         """The limits of calls."""

@@ -1,8 +1,8 @@
 """The one interceptor: every call passes here, and everything that holds for all calls is done here.
 
 Objectives, which pull against each other: a caller without the role, or with too much open, is refused before a byte of
-its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation and every refusal leaves
-one log line; and all that is cheap, since there are thousands of commits a second.
+its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation
+and every refusal leaves one log line; and all that is cheap, since there are thousands of commits a second.
 
 Invariants:
 
@@ -10,18 +10,21 @@ Invariants:
 2. A mutation that has begun is completed, whether or not its caller still waits: a broken connection, a passed deadline
    or a drain never leaves one half done, and never cancels a transaction while it commits.
 3. A call that ends by the server's own limit is `Unavailable` when it was a read and `OutcomeUnknown` when it was not.
-4. A call has its place among the open ones from its headers to its end; that of a mutation until it is completed.
+4. A call has its place among the open ones from its headers to its end, but for the few that are left to gRPC until
+   their request is there. The place of a mutation stays taken until it is completed.
 
-SUBTLE: every handler here is one for streams, also those of calls with one request and one answer. gRPC receives the one
-    request of a call before it calls a handler for that: up to 64 MiB of each of any number of calls, of peers that are
-    not known yet, and for as long as the peer takes. A handler for streams begins with the headers, and receives when it
-    asks to. This costs some 50 us a call.
+SUBTLE: gRPC receives the one request of a call before it calls a handler for that: up to 64 MiB of each of any number
+    of calls, of peers that are not known yet, and for as long as the peer takes. A handler for streams begins with the
+    headers, and receives when it asks to; but it answers in two steps, which costs 80 us. So the first few requests of
+    a caller that have not arrived yet are left to gRPC: nearly all, since a request arrives right behind its headers.
+    Any further one has a handler for streams.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final, TypeAlias
@@ -30,7 +33,7 @@ import grpc
 from google.protobuf.message import Message
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
-from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
+from lakelog.client.connection.status import DETAILS_KEY, TOO_MANY_CALLS, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     InternalError,
@@ -43,6 +46,7 @@ from lakelog.errors import (
     forget_frames,
 )
 from lakelog.serving.access import Access, Caller, Role
+from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.shares import Shares
 from lakelog.serving.edge.turns import Turns
 
@@ -64,6 +68,12 @@ _UNLIMITED: Final = frozenset(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     }
 )
+# They have an order of their own: commits at the gate, where those of a table wait for each other and go together.
+_WITHOUT_TURNS: Final = LONG | {
+    "/lakelog.rpc.v1.SnapshotService/Commit",
+    "/lakelog.rpc.v1.SnapshotService/StageAttempt",
+    "/grpc.health.v1.Health/Watch",
+}
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Each service calls it every few seconds: it would flood the log of mutations.
@@ -103,6 +113,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._streams = Shares(limits.of_streams())
         self._probes = Shares(limits.of_probes())
         self._receiving = Turns(limits.receiving)
+        self._working = Turns(limits.working)
+        # Requests that gRPC receives by itself, by caller; None: of those who are not known by their headers.
+        self._arriving: Counter[str | None] = Counter()
         self._mutations: set[asyncio.Future[Any]] = set()
 
     async def intercept_service(
@@ -116,6 +129,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return None
         method = handler_call_details.method
         call = _Call(self, method, handler)
+        if handler.unary_unary is not None and call.leave_to_grpc(handler_call_details):
+            return grpc.unary_unary_rpc_method_handler(
+                call.answer, request_deserializer=None, response_serializer=handler.response_serializer
+            )
         read: Any = None
         if handler.stream_stream is not None:
             parse: Any = handler.request_deserializer
@@ -152,27 +169,69 @@ class _Call:
         self._received: Received | None = None
         self._running: asyncio.Future[Any] | None = None
         self._give_back: Callable[[], None] | None = None
+        self._is_arriving = False
+        self._arriving_of: str | None = None
+        self._origin = ""
+        self._has_turn = False
+
+    def leave_to_grpc(self, details: grpc.HandlerCallDetails) -> bool:
+        """Whether gRPC may receive the request by itself: few of this caller are on their way.
+
+        SUBTLE: gRPC does not say when a call ends whose request never comes. It only forgets the handler that it was
+            given, and with that this object: see `__del__`.
+        """
+        access = self._owner._access
+        authorization = None if self._needed is None or access.open else _authorization(details.invocation_metadata)
+        if authorization is not None:
+            try:
+                caller = access.recognize(authorization, None)
+                check_allowed(self._method, caller)
+            except PermissionDenied:
+                # The handler for streams refuses before anything is received.
+                return False
+            # Only now: who is known here is not checked again.
+            self._caller = caller
+            self._arriving_of = caller.name
+        arriving = self._owner._arriving
+        if arriving[self._arriving_of] >= self._owner._limits.receiving:
+            return False
+        arriving[self._arriving_of] += 1
+        self._is_arriving = True
+        return True
+
+    def _arrived(self) -> None:
+        if self._is_arriving:
+            self._is_arriving = False
+            arriving = self._owner._arriving
+            arriving[self._arriving_of] -= 1
+            if not arriving[self._arriving_of]:
+                del arriving[self._arriving_of]
+
+    def __del__(self) -> None:
+        """Its request will never arrive."""
+        self._arrived()
+
+    async def answer(self, data: bytes, context: Context) -> Any:
+        """Runs a call whose request gRPC has received."""
+        return await self._run(self._answer_received, data, context)
 
     async def serve(self, arriving: Any, context: Context) -> None:
-        """Runs the call.
+        """Runs a call from its headers on.
 
         Args:
             arriving: What the client sends, for methods that take a stream.
             context: gRPC's handle of the call.
         """
+        work = self._receive_and_answer if self._handler.stream_stream is None else self._send_all
+        await self._run(work, arriving, context)
+
+    async def _run(self, work: Callable[[Any, Context], Awaitable[Any]], arriving: Any, context: Context) -> Any:
         self._owner._metrics.begin()
         failure: LakelogError | None = None
         outcome = "OK"
         try:
             self._admit(context)
-            if self._handler.stream_stream is not None:
-                await self._send_all(arriving, context)
-            else:
-                self._received = await self._receive(context)
-                if self._handler.unary_unary is not None:
-                    await context.write(await self._answer(self._received.message, context))
-                else:
-                    await self._send_all(self._received.message, context)
+            return await work(arriving, context)
         except grpc.aio.AbortError:
             outcome = "ABORTED"
             raise
@@ -186,22 +245,65 @@ class _Call:
             forget_frames(error)
         finally:
             self._end(outcome, failure, context)
-        if failure is not None:
-            _fail(context, failure)
+        _fail(context, failure)
+        return None
+
+    async def _answer_received(self, data: bytes, context: Context) -> Any:
+        self._received = await self._read(data)
+        # From now on it takes no more than its place.
+        self._arrived()
+        return await self._answer(self._received.message, context)
+
+    async def _read(self, data: bytes) -> Received:
+        """Reads a request, when it is the caller's turn.
+
+        Only some of a caller's calls are worked on at once: a connection that sends more than can be done would fill
+        the event loop, and each call of others would wait behind all of these. What is given up meanwhile costs
+        nothing.
+        """
+        owner = self._owner
+        owner._requests.bounds[self._method].check_size(data)
+        if self._method not in _WITHOUT_TURNS:
+            try:
+                async with asyncio.timeout(owner._limits.call_s):
+                    await owner._working.take(self._origin)
+            except TimeoutError as error:
+                raise Unavailable(
+                    f"{self._name} waited {owner._limits.call_s:g} s for earlier calls of {self._origin}, of which "
+                    f"{owner._limits.working} are worked on at once. Nothing was done; try again.",
+                    reason=TOO_MANY_CALLS,
+                ) from error
+            self._has_turn = True
+        return await owner._requests.read(self._method, data, self._parse)
+
+    async def _receive_and_answer(self, _: Any, context: Context) -> None:
+        self._received = await self._receive(context)
+        if self._handler.unary_unary is None:
+            await self._send_all(self._received.message, context)
+        else:
+            await context.write(await self._answer(self._received.message, context))
+
+    @property
+    def _parse(self) -> Any:
+        return self._handler.request_deserializer
 
     def _admit(self, context: Context) -> None:
         owner, connection = self._owner, context.peer()
         if self._needed is None:
+            self._origin = connection
             self._give_back = owner._probes.take(None, connection)
             return
         access = owner._access
-        authorization = _authorization(context.invocation_metadata())
-        common_name = None if access.open or authorization is not None else _common_name(context)
-        self._caller = access.recognize(authorization, common_name)
-        check_allowed(self._method, self._caller)
+        if self._caller is None:
+            authorization = _authorization(context.invocation_metadata())
+            common_name = None if access.open or authorization is not None else _common_name(context)
+            self._caller = access.recognize(authorization, common_name)
+            check_allowed(self._method, self._caller)
         caller_name.set(self._caller.name)
         # Where callers are not told apart, a connection is all that is known of one.
         name = None if access.open else self._caller.name
+        self._origin = name or connection
+        origin.set(self._origin)
         shares = owner._streams if self._method in LONG else owner._calls
         is_commit = self._method in COMMITTING and self._caller.role >= Role.WRITER
         self._give_back = shares.take(name, connection, is_commit=is_commit)
@@ -209,22 +311,22 @@ class _Call:
     async def _receive(self, context: Context) -> Received:
         """The one request of a call. Only some of a caller's are received at once, since each may have 64 MiB."""
         owner = self._owner
-        bounds = owner._requests.bounds[self._method]
-        name = context.peer() if self._caller is None or owner._access.open else self._caller.name
-        # A caller's small calls do not wait behind its large ones.
-        async with owner._receiving.turn(f"{name} {bounds.is_large}"):
-            limit_s = owner._limits.call_s if bounds.is_large else min(owner._limits.receive_s, owner._limits.call_s)
-            try:
-                async with asyncio.timeout(limit_s):
-                    data = await context.read()
-            except TimeoutError as error:
-                raise Unavailable(
-                    f"The request of {self._name} did not arrive within {limit_s:g} s. Nothing was done; try again."
-                ) from error
-            if data is grpc.aio.EOF:
-                raise InvalidArgument(f"The call of {self._name} ended without a request. Send one.")
-            parse: Any = self._handler.request_deserializer
-            return await owner._requests.read(self._method, data, parse)
+        is_large = owner._requests.bounds[self._method].is_large
+        limit_s = owner._limits.call_s if is_large else owner._limits.receive_s
+        try:
+            async with asyncio.timeout(owner._limits.call_s):
+                # A caller's small calls do not wait behind its large ones.
+                async with owner._receiving.turn(f"{self._origin} {is_large}"):
+                    async with asyncio.timeout(limit_s):
+                        data = await context.read()
+                    if data is grpc.aio.EOF:
+                        raise InvalidArgument(f"The call of {self._name} ended without a request. Send one.")
+                    return await self._read(data)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"The request of {self._name} did not arrive in time: within {limit_s:g} s, and it waited for earlier "
+                f"ones of {self._origin}. Nothing was done; try again."
+            ) from error
 
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.
@@ -324,6 +426,10 @@ class _Call:
             self._running.add_done_callback(lambda _: self._leave())
 
     def _leave(self) -> None:
+        self._arrived()
+        if self._has_turn:
+            self._has_turn = False
+            self._owner._working.give_back(self._origin)
         if self._received is not None:
             self._received.release()
         give_back, self._give_back = self._give_back, None

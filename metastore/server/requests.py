@@ -43,13 +43,14 @@ class Received:
     """A request that was checked and read.
 
     Args:
-        message: The request.
+        message: The request, of the type that its method takes.
         room: Where it takes room; None: it is small.
         size: Its bytes.
     """
 
     def __init__(self, message: Message, room: Room | None = None, size: int = 0) -> None:
-        self.message: Final = message
+        # Only the method knows which type of message it is.
+        self.message: Final[Any] = message
         self._room = room
         self._size = size
 

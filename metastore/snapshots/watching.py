@@ -41,8 +41,16 @@ _MAX_EVENT: Final = 1000
 """Snapshots of one event."""
 
 _FIRST_LOAD: Final = 4
-"""Snapshots of the first event that a watcher has from the store. Each further one may have twice as many: a watcher
-that reads catches up fast, and one that does not holds little, for each may have 64 KiB of properties."""
+"""Snapshots of the first event that a watcher has from the store. Further ones have as many as come to `_LOAD_BYTES`: a
+watcher whose client does not read holds an event, and a snapshot may have 64 KiB of properties."""
+
+_LOAD_BYTES: Final = 64 * 1024
+
+_SNAPSHOT_BYTES: Final = 256
+"""Of a snapshot without properties."""
+
+_LOADS_AT_ONCE: Final = 2
+"""Watchers that read from the store at once: thousands that catch up together leave its connections to calls."""
 
 _MAX_TAIL: Final = 2000
 """Snapshots of a watched table kept in memory: twice what one event holds."""
@@ -113,6 +121,7 @@ class WatchHub:
         self._to_announce: set[str] = set()
         self._announce_soon = asyncio.Event()
         self._closed = False
+        self._loads = asyncio.Semaphore(_LOADS_AT_ONCE)
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         """Called with each announcement of another metastore; an empty one means that some may have been missed."""
 
@@ -181,7 +190,8 @@ class WatchHub:
         self._watchers.add(watcher)
         self._metrics.set_level("watchers", len(self._watchers))
         try:
-            await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
+            async with self._loads:
+                await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
             while watcher.after and not self._closed:
                 watcher.woken.clear()
                 for table_uuid in list(watcher.after):
@@ -303,8 +313,9 @@ class WatchHub:
             end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
             return tuple(tail[place] for place in range(start, end))
         load = watcher.load
-        watcher.load = min(2 * load, _MAX_EVENT)
-        found = await run_transaction(self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, load))
+        async with self._loads:
+            found = await run_transaction(self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, load))
+        watcher.load = _next_load(load, found)
         if not found or found[0].snapshot_id != after + 1:
             earliest = found[0].snapshot_id if found else until + 1
             raise SnapshotExpired(
@@ -324,6 +335,16 @@ class WatchHub:
             table.watchers.discard(watcher)
             if not table.watchers:
                 del self._tables[table_uuid]
+
+
+def _next_load(load: int, found: Sequence[Snapshot]) -> int:
+    """How many snapshots to load next, after so many."""
+    size = sum(
+        [_SNAPSHOT_BYTES + sum([len(key) + len(text) for key, text in each.properties.items()]) for each in found]
+    )
+    if size > _LOAD_BYTES:
+        return max(1, load // 2)
+    return min(2 * load, _MAX_EVENT) if 2 * size <= _LOAD_BYTES else load
 
 
 def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:

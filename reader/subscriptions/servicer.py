@@ -121,8 +121,8 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             )
         if not self._access.open and self._open_of[caller] >= self._max_of_caller:
             raise self._refused(
-                f"{caller} has {self._open_of[caller]} subscriptions open at this reader service, which is the limit of "
-                "one caller. Subscribe at another replica, close some, or raise --caller-share.",
+                f"{caller} has {self._open_of[caller]} subscriptions open at this reader service, which is the limit "
+                "of one caller. Subscribe at another replica, close some, or raise --caller-share.",
                 self._max_of_caller,
             )
         self._open += 1

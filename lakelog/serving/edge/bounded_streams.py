@@ -43,7 +43,7 @@ class BoundedStreams(grpc.aio.ServerInterceptor):
             try:
                 bounds.check_size(data)
                 bounds.check_entries(data)
-                return parse(data)  # type: ignore[no-any-return]
+                return parse(data)
             except LakelogError as error:
                 return error.with_traceback(None)
             except DecodeError as error:

@@ -8,8 +8,8 @@ Invariants:
 
 1. A request that passes has at most as many entries of each repeated field as its bounds allow, in all its parts
    together. Parts of a singular message that comes twice, which protobuf merges, count together.
-2. Each message on the way to a repeated field has at most `_SPARE_FIELDS` fields more than its type declares. So neither
-   unknown fields nor repetitions of a singular field make the walk or the parse long.
+2. Each message on the way to a repeated field has at most `_SPARE_FIELDS` fields more than its type declares. So
+   neither unknown fields nor repetitions of a singular field make the walk or the parse long.
 3. The walk takes no more steps than the bounds allow, whatever the bytes say.
 
 What has no repeated field below it is not walked: such a message costs about what its bytes cost.
@@ -227,7 +227,8 @@ class RequestBounds:
 
 def entry_name(field: FieldDescriptor) -> str:
     """The name of a repeated field in tables of bounds: `Message.field`. Pure."""
-    return field.full_name.removeprefix(f"{field.file.package}.")
+    within: Any = field.containing_type
+    return f"{within.full_name.removeprefix(f'{within.file.package}.')}.{field.name}"
 
 
 def reachable_messages(message: Descriptor) -> Iterable[Descriptor]:

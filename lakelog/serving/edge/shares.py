@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from lakelog.client.connection.status import TOO_MANY_CALLS
 from lakelog.errors import Unavailable
 
+
 @dataclass(frozen=True)
 class ShareLimits:
     """How much may be open at once of one kind of calls.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 
 class Room:
@@ -41,7 +41,9 @@ class Room:
             if turn.done() and not turn.cancelled():
                 self.give_back(size)
             else:
-                self._waiting.remove(entry)
+                # Unless `_admit` has passed over it meanwhile.
+                with suppress(ValueError):
+                    self._waiting.remove(entry)
                 self._admit()
             raise
 
@@ -77,18 +79,79 @@ class Turns:
         """Whether nobody has or waits for a turn."""
         return not self._rooms
 
-    @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
-        """Has a turn of a key while the context is open."""
+    async def take(self, key: str) -> None:
+        """Waits for a turn of a key; give it back with `give_back`."""
         room, users = self._rooms.setdefault(key, (Room(self._at_once), [0]))
         users[0] += 1
         try:
             await room.take(1)
-            try:
-                yield
-            finally:
-                room.give_back(1)
+        except BaseException:
+            self._left(key)
+            raise
+
+    def give_back(self, key: str) -> None:
+        """Ends a turn."""
+        self._rooms[key][0].give_back(1)
+        self._left(key)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """Has a turn of a key while the context is open."""
+        await self.take(key)
+        try:
+            yield
         finally:
-            users[0] -= 1
-            if not users[0]:
-                del self._rooms[key]
+            self.give_back(key)
+
+    def _left(self, key: str) -> None:
+        _, users = self._rooms[key]
+        users[0] -= 1
+        if not users[0]:
+            del self._rooms[key]
+
+
+class FairTurns:
+    """So many at once; who waits is served origin by origin, so that one with much to do delays others by one turn.
+
+    Runs on one event loop. Within an origin the order is that of the requests.
+
+    Args:
+        at_once: How many.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        # In the order in which they are served next; none is empty.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def acquire(self, origin: str) -> None:
+        """Takes a turn as soon as there is one; give it back with `release`."""
+        if self._free and not self._waiting:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(origin, deque()).append(turn)
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Gives a turn back."""
+        self._free += 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._free and self._waiting:
+            origin = next(iter(self._waiting))
+            turns = self._waiting.pop(origin)
+            turn = turns.popleft()
+            if turns:
+                # Behind all others.
+                self._waiting[origin] = turns
+            if not turn.done():
+                self._free -= 1
+                turn.set_result(None)

@@ -1,13 +1,13 @@
 """A small pool of connections, each set up the same way.
 
-It is our own because a group of commits needs no more than "the next free connection, in the order of requests", and
-must know exactly when a connection was lost. A lost connection means that the server was away, so all idle ones are
-closed with it: the next caller gets a fresh connection instead of another dead one.
+It is our own because a group of commits needs no more than "the next free connection", callers in turn so that none
+with many calls makes others wait, and must know exactly when a connection was lost. A lost connection means that the
+server was away, so all idle ones are closed with it: the next caller gets a fresh connection instead of another dead
+one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,8 @@ from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
 
 from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.turns import FairTurns
 
 
 class Connection(AsyncConnection[tuple[Any, ...]]):
@@ -150,17 +152,17 @@ class ConnectionPool:
     def __init__(self, url: str, size: int, synchronous_commit: str) -> None:
         self._url = url
         self._synchronous_commit = synchronous_commit
-        self._free = asyncio.Semaphore(size)
+        self._free = FairTurns(size)
         self._idle: deque[Connection] = deque()
         self._closed = False
 
     async def acquire(self) -> Connection:
-        """The next free connection, a new one if none is idle; callers are served in order.
+        """The next free connection, a new one if none is idle; callers are served in turn, each in its order.
 
         Raises:
             Unavailable: The database cannot be reached, or the pool is closed.
         """
-        await self._free.acquire()
+        await self._free.acquire(origin.get())
         try:
             if self._closed:
                 raise Unavailable("The metastore is shutting down.", reason="SHUTTING_DOWN")

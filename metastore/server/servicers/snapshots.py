@@ -26,7 +26,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 # A watch whose client does not read holds one message, and there may be thousands: a message is small, unless a single
 # snapshot is not.
-_BYTES_OF_A_MESSAGE: Final = 64 * 1024
+_BYTES_OF_A_MESSAGE: Final = 32 * 1024
 
 
 class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):

@@ -6,6 +6,7 @@ call. The control is the same request with the counting switched off.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import grpc
 import pytest
 
-from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 from lakelog.serving.edge.request_bounds import RequestBounds
+from metastore.server import requests
 from metastore.server.requests import Requests
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, failure_of
 
@@ -47,6 +49,10 @@ FLOODS = {
     "changelogs": ("SnapshotService/AttachChangelogs", of(7) * ENTRIES, "AttachChangelogsRequest.changelogs"),
     "unknown fields": ("SnapshotService/Commit", b"\xa0\x1f\x00" * ENTRIES, "CommitRequest"),
 }
+
+
+def an_append() -> snapshots_pb2.Change:
+    return snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
 
 
 def peak_growth(work: Callable[[], None]) -> int:
@@ -98,7 +104,9 @@ def test_a_flood_in_a_stream_of_commits_ends_the_stream_and_what_came_before_is_
     server = start_server()
     good = snapshots_pb2.CommitStreamRequest(
         commit=snapshots_pb2.CommitRequest(
-            writer="w", identifier=1, changes=[snapshots_pb2.Change(table_uuid="a" * 32, kind=1)]
+            writer="w",
+            identifier=1,
+            changes=[an_append()],
         )
     ).SerializeToString()
     with grpc.insecure_channel(server.target) as channel:
@@ -118,7 +126,7 @@ def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(sta
     def commit(identifier: int) -> bytes:
         # Every third one is large and is read by a thread.
         files = 2000 if identifier % 3 == 0 else 1
-        change = snapshots_pb2.Change(table_uuid="a" * 32, kind=1)
+        change = an_append()
         for number in range(files):
             change.add_files.add(path=f"data/{'b' * 32}/{number}.parquet")
         request = snapshots_pb2.CommitRequest(writer="w", identifier=identifier, changes=[change])
@@ -132,10 +140,6 @@ def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(sta
 
 
 def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    from metastore.server import requests
-
     threads: dict[int, str] = {}
     original = requests._read
 
@@ -146,7 +150,7 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
     monkeypatch.setattr(requests, "_read", note)
     server = start_server()
     for size in (100, requests.SMALL_BYTES + 100, 300_000):
-        change = snapshots_pb2.Change(table_uuid="a" * 32, kind=1)
+        change = an_append()
         while change.ByteSize() < size:
             change.add_files.add(path="p" * 50)
         request = snapshots_pb2.CommitRequest(writer="w", identifier=size, changes=[change])
@@ -160,7 +164,7 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
 
 def test_large_requests_beyond_the_room_wait_and_are_all_answered(start_server: Start) -> None:
     server = start_server(large_request_bytes=100_000)
-    change = snapshots_pb2.Change(table_uuid="a" * 32, kind=1)
+    change = an_append()
     while change.ByteSize() < 60_000:
         change.add_files.add(path="p" * 50)
     room = server.server._requests._room

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 
 from lakelog.client.connection.retry import RetryPolicy
@@ -26,6 +28,7 @@ from lakelog.errors import (
 )
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, snapshot
 from tests.integration.server.tcp_proxy import TcpProxy
 
@@ -354,3 +357,20 @@ def test_a_slow_watcher_comes_back_but_not_for_ever(start_server: Start, connect
 def test_a_watch_needs_a_table(start_server: Start, connect: Connect) -> None:
     with pytest.raises(InvalidArgument, match=r"positions is empty\. Name 1 to 1000"):
         connect(start_server().target).watch([])
+
+
+def test_a_watch_sends_messages_of_bounded_size_however_large_its_snapshots_are(start_server: Start) -> None:
+    server = start_server()
+    snapshots = tuple(dataclasses.replace(snapshot(n), properties={"text": "x" * 10_000}) for n in range(1, 101))
+    server.push(WatchEvent(TABLE_UUID, snapshots))
+    server.push(WatchEvent(TABLE_UUID, (), dropped=True))
+    request = snapshots_pb2.WatchRequest(positions=[snapshots_pb2.WatchPosition(table_uuid=TABLE_UUID)])
+    received: list[snapshots_pb2.WatchResponse] = []
+    with grpc.insecure_channel(server.target) as channel:
+        for response in snapshots_pb2_grpc.SnapshotServiceStub(channel).Watch(request, timeout=20):
+            received.append(response)
+            if response.dropped:
+                break
+    assert [each.snapshot_id for response in received for each in response.snapshots] == list(range(1, 101))
+    assert max(response.ByteSize() for response in received) < 48 * 1024
+    assert [response.dropped for response in received] == [False] * (len(received) - 1) + [True]

@@ -69,7 +69,9 @@ LARGEST: dict[str, Message] = {
     "SnapshotService/Plan": snapshots_pb2.PlanRequest(
         table_uuid="a" * 32,
         predicate=types_pb2.Predicate(
-            comparison=types_pb2.Comparison(field_id=1, operator=1, values=[b"x" * 100] * 100_000)
+            comparison=types_pb2.Comparison(
+                field_id=1, operator=types_pb2.Comparison.OPERATOR_IN, values=[b"x" * 100] * 100_000
+            )
         ),
     ),
     "SnapshotService/Commit": snapshots_pb2.CommitRequest(

@@ -134,3 +134,23 @@ def test_closing_ends_watches() -> None:
         assert await waiting is None
 
     asyncio.run(main())
+
+
+def test_a_watcher_of_a_long_history_is_sent_little_at_first_and_never_much() -> None:
+    async def sizes(properties: dict[str, str]) -> list[int]:
+        store = MemoryStore(SystemClock())
+        use_cases, table = await make(store)
+        change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True, properties=properties)
+        for number in range(300):
+            await use_cases.gate.commit(CommitRequest("w", number, (change,)))
+        found: list[int] = []
+        events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
+        while sum(found) < 300:
+            found.append(len((await asyncio.wait_for(anext(events), 5)).snapshots))
+        await events.aclose()  # type: ignore[attr-defined]
+        return found
+
+    assert asyncio.run(sizes({})) == [4, 8, 16, 32, 64, 128, 48]
+    large = asyncio.run(sizes({"text": "x" * 30_000}))
+    assert large[0] == 4
+    assert set(large[2:-1]) == {2}, "some 64 KiB at once"

@@ -89,7 +89,7 @@ def run(catalog: Catalog, test: Callable[[ReaderServicer], Awaitable[None]], **s
         servicer = ReaderServicer(
             catalog,
             Access(open=True),
-            **{"max_subscriptions": 1, **settings},
+            **{"max_subscriptions": 1, "caller_share": 1.0, **settings},
             holder="test",
             metrics=SubscriptionMetrics(CollectorRegistry()),
             log=structlog.get_logger(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -14,13 +15,14 @@ from lakelog.serving.edge.shares import ShareLimits, Shares
 LIMITS = ShareLimits("calls", "--max-calls", total=20, caller=10, connection=5, reserve=0.2)
 
 
-def take_all(shares: Shares, caller: str | None, connection: str, *, is_commit: bool = False) -> list[Callable[[], None]]:
-    taken = []
-    while True:
-        try:
+def take_all(
+    shares: Shares, caller: str | None, connection: str, *, is_commit: bool = False
+) -> list[Callable[[], None]]:
+    taken: list[Callable[[], None]] = []
+    with contextlib.suppress(Unavailable):
+        while True:
             taken.append(shares.take(caller, connection, is_commit=is_commit))
-        except Unavailable:
-            return taken
+    return taken
 
 
 def test_each_scope_has_its_own_limit_and_the_refusal_names_it() -> None:
@@ -50,7 +52,7 @@ def test_only_commits_take_the_reserve_of_each_scope() -> None:
     assert shares.open_count == 20
 
 
-def test_callers_that_are_not_told_apart_have_shares_by_connection_only() -> None:
+def test_callers_that_are_not_recognized_have_shares_by_connection_only() -> None:
     shares = Shares(LIMITS)
     assert [len(take_all(shares, None, f"c{number}")) for number in range(5)] == [4, 4, 4, 4, 0]
 
@@ -62,15 +64,14 @@ def test_a_limit_is_never_so_small_that_nothing_but_commits_is_possible() -> Non
 
 @given(st.lists(st.tuples(st.sampled_from(["ann", "bob", None]), st.sampled_from("123"), st.booleans(), st.booleans())))
 def test_all_that_is_given_back_can_be_taken_again(steps: list[tuple[str | None, str, bool, bool]]) -> None:
-    shares, taken = Shares(LIMITS), []
+    shares = Shares(LIMITS)
+    taken: list[Callable[[], None]] = []
     for caller, connection, is_commit, gives_back in steps:
         if gives_back and taken:
             taken.pop()()
             continue
-        try:
+        with contextlib.suppress(Unavailable):
             taken.append(shares.take(caller, connection, is_commit=is_commit))
-        except Unavailable:
-            pass
         assert shares.open_count == len(taken) <= LIMITS.total
     for give_back in taken:
         give_back()

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.serving.edge.turns import Room, Turns
+from lakelog.serving.edge.turns import FairTurns, Room, Turns
 
 
 async def settle() -> None:
@@ -80,6 +80,22 @@ def test_nothing_is_lost_when_those_who_wait_or_work_are_cancelled(steps: list[t
     asyncio.run(work())
 
 
+def test_who_gives_up_in_the_moment_when_room_comes_free_is_passed_over() -> None:
+    async def work() -> None:
+        room = Room(1)
+        await room.take(1)
+        first, second = asyncio.ensure_future(room.take(1)), asyncio.ensure_future(room.take(1))
+        await settle()
+        first.cancel()
+        room.give_back(1)
+        await asyncio.wait_for(second, 5)
+        assert first.cancelled()
+        room.give_back(1)
+        assert room.used == 0
+
+    asyncio.run(work())
+
+
 def test_each_key_has_its_own_turns() -> None:
     async def work() -> None:
         turns, inside, most = Turns(2), {"a": 0, "b": 0}, {"a": 0, "b": 0}
@@ -96,3 +112,40 @@ def test_each_key_has_its_own_turns() -> None:
         assert turns.is_empty
 
     asyncio.run(work())
+
+
+def served(origins: str, *, at_once: int = 1, cancelled: tuple[int, ...] = ()) -> str:
+    """In which order the work of some origins is done, that all comes at once."""
+
+    async def work() -> str:
+        turns, done = FairTurns(at_once), ""
+
+        async def use(origin: str) -> None:
+            nonlocal done
+            await turns.acquire(origin)
+            try:
+                await asyncio.sleep(0)
+                done += origin
+            finally:
+                turns.release()
+
+        tasks = [asyncio.ensure_future(use(origin)) for origin in origins]
+        await asyncio.sleep(0)
+        for number in cancelled:
+            tasks[number].cancel()
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        for _ in range(at_once):
+            await asyncio.wait_for(turns.acquire("last"), 1)
+        return done
+
+    return asyncio.run(work())
+
+
+def test_an_origin_with_much_to_do_delays_another_by_one_turn() -> None:
+    assert served("aaaaaaaab") == "aabaaaaaa"
+    assert served("aaaabbbbc") == "aabcababb"
+
+
+def test_within_an_origin_the_order_is_that_of_the_requests_and_who_gives_up_loses_no_turn() -> None:
+    assert served("abcabc", cancelled=(1, 3)) == "acbc"
+    assert sorted(served("aabbccaabbcc", at_once=3, cancelled=(0, 1, 5, 6))) == list("abbbbccc")
