@@ -243,7 +243,7 @@ def test_many_values_are_searched_and_not_tried_one_by_one(monkeypatch: pytest.M
         searches.append((len(sorted_values), len(wanted)))  # type: ignore[arg-type]
         return search(sorted_values, wanted, side=side)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(value_set.np, "searchsorted", counted)
+    monkeypatch.setattr(np, "searchsorted", counted)
     wanted = tuple(number.to_bytes(9, "big") for number in range(0, 40_000, 2))
     bounds_of_files = pa.array([number.to_bytes(9, "big") for number in range(5000)], pa.binary())
     columns = {1: ColumnBounds(bounds_of_files, bounds_of_files, pa.array([0] * 5000, pa.int64()))}
