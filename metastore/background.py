@@ -9,6 +9,7 @@ from typing import Final
 
 from lakelog.errors import LakelogError
 
+from .heavy_work import COLLECTOR
 from .use_cases import UseCases
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,12 @@ OVERDUE_INTERVAL_S: Final = 60.0
 ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within this time after it together. An announcement costs a third of a
 commit, and only watchers at other metastores wait for it."""
+
+RECLAIM_INTERVAL_S: Final = 60.0
+"""The loop waits while it is done, for some 50 ms."""
+
+RECLAIM_TRIES: Final = 600
+"""How often it waits for heavy work to end: five minutes. Garbage of other calls must not pile up for longer."""
 
 RETRY_INTERVAL_S: Final = 0.5
 """Pause after a step that failed, usually because the database is away."""
@@ -59,6 +66,7 @@ class Background:
             asyncio.create_task(_repeat("lags", use_cases.log_lags.step, LAG_INTERVAL_S)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),
+            asyncio.create_task(_repeat("reclaim", _reclaim, RECLAIM_INTERVAL_S)),
         ]
 
     async def stop(self) -> None:
@@ -67,6 +75,13 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _reclaim() -> None:
+    tries = 0
+    while COLLECTOR.has_put_aside and not COLLECTOR.reclaim(even_if_busy=tries == RECLAIM_TRIES):
+        tries += 1
+        await asyncio.sleep(RETRY_INTERVAL_S)
 
 
 async def _repeat(name: str, step: Callable[[], Awaitable[object]], pause_s: float) -> None:

@@ -12,6 +12,7 @@ from .commits.gate import CommitGate
 from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
 from .commits.writers import Writers
+from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
 from .jobs.dedicated import DedicatedPlanning
 from .jobs.due_compactions import plan_compactions
@@ -70,6 +71,7 @@ class UseCases:
         dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
         brokers: Those that tables may name for their logs; by default there are none.
         planners: They find what commits make due.
+        work: Threads for what would block the event loop; by default own ones.
     """
 
     def __init__(
@@ -84,12 +86,14 @@ class UseCases:
         dropped_retention_ms: int = 86_400_000,
         brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
+        work: HeavyWork | None = None,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
         limits = limits or Limits()
         self._metrics = metrics = metrics or NoMetrics()
-        partitions = PartitionRules()
+        self.work = work = work or HeavyWork()
+        partitions = PartitionRules(work.commits)
         self.watches = WatchHub(store, limits, metrics)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
@@ -105,10 +109,11 @@ class UseCases:
             self._uncertain,
             partitions,
             self.jobs.due,
+            work,
         )
         self.staging = Staging(store, ids, limits)
         self.writers = Writers(store)
-        self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions)
+        self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions, work)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self.log_lags = LogLags(store, metrics)
         self.publishing = Publishing(store)
@@ -123,8 +128,8 @@ class UseCases:
         )
         self.dropped_tables = DroppedTables(store, self._table_restored)
         self.table_files = TableFiles(store)
-        self.planner = Planner(store, clock, limits, metrics)
-        self.packer = Packer(store, clock=clock)
+        self.planner = Planner(store, clock, limits, metrics, work)
+        self.packer = Packer(store, work, clock=clock)
         self.leases = Leases(store)
         self.pipelines = Pipelines(store)
         self.listing = SnapshotListing(store)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 from bench.context import Bench
 from bench.flood.abuses import ABUSES, Abuse
+from bench.flood.large_work import LARGE_WORK
 from bench.flood.measuring import Fill, leave_empty, measure_abuse
 from bench.measure import Figure
 
 # What the table of an abuse needs, where that is not the same as for the others.
-_FILLS: dict[str, Fill] = {"idle-watches": leave_empty}
+_FILLS: dict[str, Fill] = {"idle-watches": leave_empty, **dict.fromkeys(LARGE_WORK, leave_empty)}
 
 TITLE = "light calls while another client abuses the metastore"
 
@@ -19,4 +20,4 @@ def _part(name: str, abuse: Abuse) -> Callable[[Bench], Iterator[Figure]]:
     return lambda bench: measure_abuse(bench, name, abuse, _FILLS.get(name))
 
 
-PARTS = {name: _part(name, abuse) for name, abuse in ABUSES.items()}
+PARTS = {name: _part(name, abuse) for name, abuse in {**ABUSES, **LARGE_WORK}.items()}

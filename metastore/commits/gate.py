@@ -2,7 +2,7 @@
 
 Commits that wait for the same tables form a group and share a transaction, each with its own snapshot and verdict.
 `lakelog.format.commit.rules` decides, `group_queue` says which commits go together, and this module reads, applies and
-answers.
+answers. What takes long of a large commit is done beside the event loop.
 
 Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided again from fresh
 facts. A group that failed for a reason that may concern only one commit is repeated commit by commit, so that one
@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
-from lakelog.format.commit.request import CommitRequest, CommitResult, count_files
+from lakelog.format.commit.request import CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.edge.origin import COMMITS, origin
 
+from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
 from ..metrics import Metrics
 from ..store.limits import Limits
@@ -57,6 +58,7 @@ class _Waiting:
     alone: bool
     file_count: int
     arrived_s: float
+    ready: bool
     answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -77,6 +79,7 @@ class CommitGate:
         uncertain: Called with tables that may have new snapshots.
         partitions: Checks encoded partitions.
         jobs_due: Called when jobs have become due.
+        work: Its threads check and decide large commits.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class CommitGate:
         uncertain: Uncertain,
         partitions: PartitionRules,
         jobs_due: JobsDue,
+        work: HeavyWork,
     ) -> None:
         self._jobs_due = jobs_due
+        self._work = work
         self._store = store
         self._ids = ids
         self._clock = clock
@@ -107,32 +112,61 @@ class CommitGate:
     async def commit(self, request: CommitRequest) -> CommitResult:
         """Commits, all or nothing.
 
-        The request takes its place in the order before this first waits for anything: a caller that creates several of
-        these coroutines as tasks, one after the other, gets them applied in that order. Cancelling the caller does not
-        withdraw a commit that is being processed.
+        The request takes its place in the order before this first waits for anything, a large one even before it is
+        checked: a caller that creates several of these coroutines as tasks, one after the other, gets them applied in
+        that order. Cancelling the caller does not withdraw a commit that is being processed.
 
         Raises:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
                 Unavailable or OutcomeUnknown when the store is lost.
         """
-        check_commit_request(request, self._limits)
-        check_compactions(request, self._limits.max_commit_files)
-        check_restores(request)
-        check_logs(request)
-        check_guard_request(request, self._limits)
+        size = sum(count_items(change) for change in request.changes)
+        is_large = size > LIGHT
+        if not is_large:
+            self._check(request)
         waiting = _Waiting(
             request=request,
             tables=frozenset(request.table_uuids),
             alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
+            ready=not is_large,
         )
         self._admit(waiting)
-        self._start_groups()
         try:
+            if is_large:
+                await self._check_beside(waiting, size)
+            else:
+                self._start_groups()
             return await waiting.answer
         finally:
+            if is_large:
+                self._free(request)
             self._metrics.observe_seconds("commit_latency_seconds", self._clock.monotonic_s() - waiting.arrived_s)
+
+    def _check(self, request: CommitRequest) -> None:
+        check_commit_request(request, self._limits)
+        check_compactions(request, self._limits.max_commit_files)
+        check_restores(request)
+        check_logs(request)
+        check_guard_request(request, self._limits)
+
+    def _free(self, request: CommitRequest) -> None:
+        for change in request.changes:
+            for files in (change.add_files, change.changelog_files, change.log_files):
+                self._work.free_later([*files])
+
+    async def _check_beside(self, waiting: _Waiting, size: int) -> None:
+        """Checks a large commit while it already has its place in the order."""
+        try:
+            await self._work.commits.run(size, self._check, waiting.request)
+        except BaseException:
+            waiting.answer.cancel()
+            raise
+        finally:
+            waiting.ready = True
+            self._queue.look_again(waiting.tables)
+            self._start_groups()
 
     async def close(self) -> None:
         """Lets running groups finish and refuses the commits that wait; idempotent."""
@@ -205,6 +239,8 @@ class CommitGate:
             _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
         else:
             self._answer_each(group, state)
+            for rows in (state.records.files, state.records.moved_files, state.records.changelog_files):
+                self._work.free_later(rows)
 
     async def _answer_one_by_one(self, group: list[_Waiting]) -> None:
         for waiting in group:
@@ -213,7 +249,8 @@ class CommitGate:
     async def _commit_group(self, requests: list[CommitRequest]) -> GroupState:
         keys = _group_keys(requests)
         return await run_transaction(
-            self._store, lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions)
+            self._store,
+            lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions, self._work.commits),
         )
 
     def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from lakelog.clock import Ids
 from lakelog.errors import LakelogError
@@ -19,10 +20,14 @@ from lakelog.format.commit.effects import (
 )
 from lakelog.format.commit.facts import (
     AttemptState,
+    BaselineChange,
     BucketChange,
     CommitFacts,
     CompactionFacts,
     FileFacts,
+    MovedFile,
+    PlacedChangelogFile,
+    PlacedFile,
     RecordedResult,
     RestoredTotals,
     TableHead,
@@ -39,12 +44,14 @@ from lakelog.format.commit.request import (
     RemovePartitionValues,
     RestoreState,
     brings_files,
+    count_items,
 )
 from lakelog.format.commit.rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.commit.totals import check_totals
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
+from ..heavy_work import WorkThreads
 from ..logs.publishing import resolve_sent
 from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from ..store.transaction import Transaction
@@ -53,6 +60,9 @@ from ..tables.partitions import PartitionRules
 from .compactions import load_compaction
 from .guards import load_guards
 from .restoring import resolve_restores
+
+_DECIDED_AT_ONCE: Final = 32
+"""Commits of a group that are decided without letting others run: some milliseconds."""
 
 _NOTHING_REMOVED = RestoredTotals()
 
@@ -95,20 +105,34 @@ async def decide(
     keys: GroupKeys,
     ids: Ids,
     partitions: PartitionRules,
+    threads: WorkThreads,
 ) -> GroupState:
     """Locks what the requests touch, decides them in order and writes the results.
+
+    Args:
+        transaction: The transaction in which all of it happens.
+        requests: The commits, in their order.
+        keys: What they read and lock.
+        ids: Generates the uuids of new snapshots.
+        partitions: Checks encoded partitions.
+        threads: Where large commits are decided.
 
     Returns:
         The verdicts and new snapshots; they hold once the transaction has committed.
     """
     state = GroupState(await transaction.lock_group(keys))
-    for request in requests:
+    for number, request in enumerate(requests, start=1):
+        if number % _DECIDED_AT_ONCE == 0:
+            # Others run, though nothing here waits.
+            await asyncio.sleep(0)
         try:
-            facts = await _load_facts(transaction, request, state.facts, partitions)
-            verdict = check_commit(request, facts)
+            facts = await _load_facts(transaction, request, state.facts, partitions, threads)
+            size = _count_items(request, facts)
+            verdict = await threads.run(size, check_commit, request, facts)
             if verdict is Verdict.APPLY:
                 await _check_by_schema(transaction, request, state.facts, partitions)
-                changes = await resolve_restores(transaction, _rebase(request, facts), state.facts.heads)
+                rebased = await threads.run(size, _rebase, request, facts)
+                changes = await resolve_restores(transaction, rebased, state.facts.heads)
                 changes = await resolve_sent(transaction, changes)
         except LakelogError as error:
             # Nothing of it was written yet: all checks that can refuse a request come before its first change.
@@ -117,7 +141,7 @@ async def decide(
             if verdict is Verdict.ALREADY_APPLIED:
                 state.verdicts.append(_answer_again(request, facts, state))
             else:
-                state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions))
+                state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions, threads))
     records = state.records
     if records.results or records.attempts:
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
@@ -126,7 +150,11 @@ async def decide(
 
 
 async def _load_facts(
-    transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
+    transaction: Transaction,
+    request: CommitRequest,
+    facts: GroupFacts,
+    partitions: PartitionRules,
+    threads: WorkThreads,
 ) -> CommitFacts:
     files: dict[str, Sequence[FileFacts]] = {}
     compactions: dict[str, CompactionFacts] = {}
@@ -154,7 +182,7 @@ async def _load_facts(
             )
     guards = {}
     if any(each.result is None for each in writers.values()):
-        guards = await load_guards(transaction, request, facts.heads, files, partitions)
+        guards = await load_guards(transaction, request, facts.heads, files, partitions, threads)
     return CommitFacts(
         heads=facts.heads,
         writers=writers,
@@ -209,6 +237,7 @@ async def _apply(
     state: GroupState,
     ids: Ids,
     partitions: PartitionRules,
+    threads: WorkThreads,
 ) -> Accepted:
     results = []
     made: dict[str, tuple[int, Snapshot]] = {}
@@ -217,27 +246,31 @@ async def _apply(
         change = rebased.change
         head = state.facts.heads[change.table_uuid]
         removed = await _remove(transaction, change, head, partitions)
-        after, snapshot = apply_change(request, rebased, head, removed, now_ms, ids.new_id())
+        effect = await threads.run(
+            count_items(change), _find_effect, request, rebased, head, removed, now_ms, ids.new_id()
+        )
         # SUBTLE: what is removed is known only now, when it is marked. Refusing here gives the transaction up, and the
         # gate repeats the group commit by commit.
-        check_totals(head, after)
-        if snapshot is None:
+        check_totals(head, effect.head)
+        if effect.snapshot is None:
             result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
         else:
-            snapshot_id = snapshot.snapshot_id
+            snapshot = effect.snapshot
             result = ChangeResult(
-                change.table_uuid, snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms, rebased.dropped
+                change.table_uuid,
+                snapshot.snapshot_id,
+                snapshot.snapshot_uuid,
+                snapshot.committed_at_ms,
+                rebased.dropped,
             )
             table_id, records = head.table_id, state.records
-            records.files.extend((table_id, file) for file in place_files(rebased, head, snapshot))
-            records.moved_files.extend((table_id, file) for file in place_moves(rebased, head, snapshot_id))
-            records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
-            records.changelog_files.extend((table_id, file) for file in place_log_files(change, snapshot))
-            baseline = place_baseline(rebased, head, snapshot)
-            if baseline is not None:
-                records.baseline.append((table_id, baseline))
+            records.files.extend(effect.files)
+            records.moved_files.extend(effect.moved_files)
+            records.changelog_files.extend(effect.changelog_files)
+            if effect.baseline is not None:
+                records.baseline.append((table_id, effect.baseline))
             made[change.table_uuid] = (table_id, snapshot)
-            state.facts.heads[change.table_uuid] = after
+            state.facts.heads[change.table_uuid] = effect.head
         _record_result(request, change, head.table_id, result, state)
         results.append(result)
     snapshot_ids = {table_uuid: snapshot.snapshot_id for table_uuid, (_, snapshot) in made.items()}
@@ -270,6 +303,42 @@ def _abort_rivals(request: CommitRequest, state: GroupState) -> None:
         if tables.intersection(rival.table_uuids):
             state.facts.attempts[attempt_id] = replace(rival, state=AttemptState.ABORTED)
             state.records.attempts[attempt_id] = AttemptState.ABORTED
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """What a change does: the next head, its snapshot, and its files with their tables."""
+
+    head: TableHead
+    snapshot: Snapshot | None
+    files: Sequence[tuple[int, PlacedFile]] = ()
+    moved_files: Sequence[tuple[int, MovedFile]] = ()
+    changelog_files: Sequence[tuple[int, PlacedChangelogFile]] = ()
+    baseline: BaselineChange | None = None
+
+
+def _find_effect(
+    request: CommitRequest, rebased: Rebased, head: TableHead, removed: RestoredTotals, now_ms: int, uuid: str
+) -> _Effect:
+    change, table_id = rebased.change, head.table_id
+    after, snapshot = apply_change(request, rebased, head, removed, now_ms, uuid)
+    if snapshot is None:
+        return _Effect(after, None)
+    changelog = (*place_changelog(change, snapshot), *place_log_files(change, snapshot))
+    return _Effect(
+        after,
+        snapshot,
+        [(table_id, file) for file in place_files(rebased, head, snapshot)],
+        [(table_id, file) for file in place_moves(rebased, head, snapshot.snapshot_id)],
+        [(table_id, file) for file in changelog],
+        place_baseline(rebased, head, snapshot),
+    )
+
+
+def _count_items(request: CommitRequest, facts: CommitFacts) -> int:
+    """What is looked at to decide about a commit, one by one."""
+    live = sum(len(compaction.live) for compaction in (facts.compactions or {}).values())
+    return live + sum(count_items(change) for change in request.changes)
 
 
 def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:

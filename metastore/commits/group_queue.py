@@ -36,6 +36,11 @@ class Waiting(Protocol):
         ...
 
     @property
+    def ready(self) -> bool:
+        """Whether it may be taken; until then those after it wait too."""
+        ...
+
+    @property
     def given_up(self) -> bool:
         """Whether no one waits for it any more."""
         ...
@@ -82,6 +87,12 @@ class GroupQueue(Generic[W]):
                 return group
         return []
 
+    def look_again(self, tables: Iterable[str]) -> None:
+        """Notes that a commit of these tables has become ready, or was given up."""
+        for table in tables:
+            if table in self._queues and table not in self._busy:
+                self._candidates[table] = None
+
     def finish(self, tables: Iterable[str]) -> None:
         """Sets the tables of a group free."""
         for table in tables:
@@ -104,6 +115,8 @@ class GroupQueue(Generic[W]):
             if head.given_up:
                 self._pop(head)
                 continue
+            if not head.ready:
+                break
             if group and (head.alone or head.tables != group[0].tables or len(group) >= self._max_commits):
                 break
             if group and files + head.file_count > self._max_files:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from lakelog.format.commit.facts import BucketChange, FileFacts, GuardFacts, TableHead
 from lakelog.format.commit.guards import find_touched
-from lakelog.format.commit.request import Change, CommitRequest, RemovePartitionValues
+from lakelog.format.commit.request import Change, CommitRequest, RemovePartitionValues, count_items
 from lakelog.format.tables.snapshot import Snapshot
 
+from ..heavy_work import WorkThreads
 from ..store.limits import Limits
 from ..store.transaction import Transaction
 from ..store.validation import check_number, check_uuid, invalid
@@ -36,6 +37,7 @@ async def load_guards(
     heads: Mapping[str, TableHead],
     files: Mapping[str, Sequence[FileFacts]],
     partitions: PartitionRules,
+    threads: WorkThreads,
 ) -> dict[str, GuardFacts]:
     """The changes after the snapshots that a commit's guards name, by table uuid."""
     newest: dict[str, Snapshot | None] = {}
@@ -48,7 +50,7 @@ async def load_guards(
         head = heads.get(change.table_uuid)
         if change.if_unchanged is None or head is None:
             continue
-        touched = await _find_touched(transaction, change, head, files.get(change.table_uuid, ()), partitions)
+        touched = await _find_touched(transaction, change, head, files.get(change.table_uuid, ()), partitions, threads)
         table = newest.get(change.table_uuid)
         if not isinstance(touched, BucketChange):
             found[change.table_uuid] = GuardFacts(table, touched)
@@ -65,6 +67,7 @@ async def _find_touched(
     head: TableHead,
     files: Sequence[FileFacts],
     partitions: PartitionRules,
+    threads: WorkThreads,
 ) -> Snapshot | BucketChange | None:
     assert change.if_unchanged is not None, "the caller has looked"
     if change.if_unchanged >= head.latest_snapshot_id:
@@ -73,7 +76,7 @@ async def _find_touched(
     if isinstance(change.remove, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
         matching = await partitions.matching(transaction, head, known, change.remove.values)
-    touched = find_touched(change, files, matching)
+    touched = await threads.run(count_items(change) + len(matching), find_touched, change, files, matching)
     if touched is None:
         return await _find_newest(transaction, head, change.if_unchanged)
     found = await transaction.find_changes(head.table_id, change.if_unchanged, touched.buckets, touched.partitions)

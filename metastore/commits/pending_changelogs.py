@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakelog.format.commit.attachment import (
     MAX_SNAPSHOTS,
     AttachFacts,
@@ -11,8 +13,11 @@ from lakelog.format.commit.attachment import (
     check_attach,
 )
 from lakelog.format.commit.effects import place_changelog_files
+from lakelog.format.commit.facts import PlacedChangelogFile
 from lakelog.format.commit.rules import Verdict
+from lakelog.format.tables.snapshot import Snapshot
 
+from ..heavy_work import HeavyWork
 from ..snapshots.watching import WatchHub
 from ..store.limits import Limits
 from ..store.records import Attachment
@@ -30,9 +35,13 @@ class PendingChangelogs:
         limits: How many files may be named.
         watches: Notified up to which snapshot no changelog is pending.
         partitions: Checks encoded partitions.
+        work: Its threads check and place many files.
     """
 
-    def __init__(self, store: Store, limits: Limits, watches: WatchHub, partitions: PartitionRules) -> None:
+    def __init__(
+        self, store: Store, limits: Limits, watches: WatchHub, partitions: PartitionRules, work: HeavyWork
+    ) -> None:
+        self._threads = work.commits
         self._store = store
         self._limits = limits
         self._watches = watches
@@ -40,7 +49,8 @@ class PendingChangelogs:
 
     async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
         """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`."""
-        self._check(request)
+        size = sum(len(changelog.files) for changelog in request.changelogs)
+        await self._threads.run(size, self._check, request)
 
         async def attach(tx: Transaction) -> tuple[AttachResult, int]:
             head = (await tx.lock_heads([request.table_uuid])).get(request.table_uuid)
@@ -52,15 +62,11 @@ class PendingChangelogs:
             attempt = await tx.lock_attempt(request.attempt_id)
             opened = await tx.list_open_snapshots(head.table_id, len(request.changelogs) + 1)
             facts = AttachFacts(head, job, attempt, opened)
-            if check_attach(request, facts) is Verdict.ALREADY_APPLIED:
+            if await self._threads.run(size, check_attach, request, facts) is Verdict.ALREADY_APPLIED:
                 return AttachResult(True, head.first_pending_snapshot), head.complete_until
             await self._partitions.check_change(tx, head, request.to_change())
             after = apply_attach(request, facts)
-            placed = [
-                file
-                for changelog, snapshot in zip(request.changelogs, opened, strict=False)
-                for file in place_changelog_files(changelog.files, snapshot)
-            ]
+            placed = await self._threads.run(size, _place, request, opened)
             ids = [each.snapshot_id for each in request.changelogs]
             await tx.attach_changelogs(Attachment(after, ids, placed, request.attempt_id))
             return AttachResult(False, after.first_pending_snapshot), after.complete_until
@@ -85,3 +91,11 @@ class PendingChangelogs:
         if len(request.files) > self._limits.max_commit_files:
             raise invalid("changelogs.files", f"{len(request.files)} files", "Attach to fewer snapshots at once.")
         check_change(request.to_change())
+
+
+def _place(request: AttachRequest, opened: Sequence[Snapshot]) -> list[PlacedChangelogFile]:
+    return [
+        file
+        for changelog, snapshot in zip(request.changelogs, opened, strict=False)
+        for file in place_changelog_files(changelog.files, snapshot)
+    ]

@@ -15,7 +15,8 @@ other ranges are sent as they are.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -24,12 +25,13 @@ import pyarrow.compute as pc
 
 from lakelog.errors import Unavailable
 
+from ..heavy_work import WorkThreads
 from ..store.records import Chunk
 from ..store.transaction import Store, Transaction, run_transaction
 from .chunk_cache import ChunkCache
 from .entries import STATISTICS_FIELD, read_entries, sort_entries
 from .file_filter import FileFilter
-from .parts import PlanChunkData, slice_entries
+from .parts import PlanChunkData, slice_entries, stream_sorted
 
 _LOADED_AT_ONCE: Final = 16
 """Chunks fetched by one statement while a plan is sent: a few MB."""
@@ -55,21 +57,23 @@ class ChunkPlan:
     removed: tuple[int, ...]
     extra: pa.Table
 
-    async def stream(self, store: Store, cache: ChunkCache) -> AsyncIterator[PlanChunkData]:
+    async def judged(self, threads: WorkThreads) -> ChunkPlan:
+        """The plan without those rows that it does not want."""
+        size = self.wanted.weigh(self.extra.num_rows)
+        return replace(self, extra=await threads.run(size, self.wanted.select, self.extra))
+
+    async def stream(self, store: Store, cache: ChunkCache, threads: WorkThreads) -> AsyncIterator[PlanChunkData]:
         """The parts of the plan.
 
         Raises:
             Unavailable: A chunk was deleted because the plan was sent too slowly; plan again.
         """
-        order = self.extra.column("order_snapshot")
         removed = self.removed
-        after = 0
-        for parts in self.ranges:
-            until = parts[0].order_until
-            inside = self.extra.filter(pc.and_(pc.greater(order, after), pc.less_equal(order, until)))
-            after = until
+        bounds = [0, *(parts[0].order_until for parts in self.ranges)]
+        extras = await threads.run(self.extra.num_rows, _split, self.extra, bounds)
+        for parts, inside in zip(self.ranges, extras, strict=False):
             if not self._is_sent_as_it_is(parts, inside):
-                for chunk in await self._rebuild(store, cache, parts, inside):
+                for chunk in await self._rebuild(store, cache, threads, parts, inside):
                     yield chunk
                 continue
             for first in range(0, len(parts), _LOADED_AT_ONCE):
@@ -77,7 +81,7 @@ class ChunkPlan:
                 for part, entries in zip(batch, await _load_entries(store, cache, batch), strict=True):
                     yield PlanChunkData(entries, part.without + removed)
                     removed = ()
-        for chunk in slice_entries(sort_entries(self.extra.filter(pc.greater(order, after)))):
+        async for chunk in stream_sorted(extras[-1], threads):
             yield chunk
 
     def _is_sent_as_it_is(self, parts: Sequence[Chunk], inside: pa.Table) -> bool:
@@ -86,28 +90,52 @@ class ChunkPlan:
         return max(part.max_added for part in parts) <= self.snapshot_id
 
     async def _rebuild(
-        self, store: Store, cache: ChunkCache, parts: Sequence[Chunk], inside: pa.Table
+        self, store: Store, cache: ChunkCache, threads: WorkThreads, parts: Sequence[Chunk], inside: pa.Table
     ) -> list[PlanChunkData]:
         """The parts of a range whose entries are not sent unchanged."""
-        wanted = self.wanted
-        gone = {file_id for part in parts for file_id in part.without}
-        gone.update(self.removed, inside.column("file_id").to_pylist())
-        parts = [part for part in parts if _may_hold_keys(part, wanted)]
+        gone = [part.without for part in parts]
+        parts = [part for part in parts if _may_hold_keys(part, self.wanted)]
+        entries = await _load_entries(store, cache, parts)
+        statistics = await _load_statistics(store, parts) if parts and self.wanted.needs_statistics else None
+        size = self.wanted.weigh(sum(part.file_count for part in parts) + inside.num_rows)
+        return await threads.run(size, self._select_range, entries, statistics, gone, inside)
+
+    def _select_range(
+        self,
+        packed: Sequence[bytes],
+        statistics: Sequence[bytes] | None,
+        without: Sequence[Sequence[int]],
+        inside: pa.Table,
+    ) -> list[PlanChunkData]:
+        """Takes from the chunks of a range what the plan wants, and puts in what belongs between."""
+        gone = [np.asarray(ids, np.int64) for ids in (*without, self.removed)]
+        gone.append(inside.column("file_id").to_numpy())
+        known = pa.array(np.concatenate(gone))
         tables = [inside]
-        if parts:
-            entries = pa.concat_tables([read_entries(data) for data in await _load_entries(store, cache, parts)])
-            if wanted.needs_statistics:
-                entries = entries.append_column(STATISTICS_FIELD, await _load_statistics(store, parts))
+        if packed:
+            entries = pa.concat_tables([read_entries(data) for data in packed])
+            if statistics is not None:
+                column = pa.concat_tables([read_entries(data) for data in statistics]).column(0)
+                entries = entries.append_column(STATISTICS_FIELD, column)
             stays = pc.less_equal(entries.column("added_snapshot"), self.snapshot_id)
-            if gone:
-                known = pa.array(np.fromiter(gone, np.int64, len(gone)))
+            if len(known):
                 stays = pc.and_not(stays, pc.is_in(entries.column("file_id"), value_set=known))
-            tables.insert(0, wanted.select_packed(entries.filter(stays)))
+            tables.insert(0, self.wanted.select_packed(entries.filter(stays)))
         return slice_entries(sort_entries(pa.concat_tables(tables)))
 
 
+def _split(extra: pa.Table, bounds: Sequence[int]) -> list[pa.Table]:
+    """The entries of each range of order snapshots, after each bound up to the next one; the last has no end."""
+    order = extra.column("order_snapshot").to_numpy()
+    places = np.searchsorted(np.asarray(bounds), order, side="left") - 1
+    rising = np.argsort(places, kind="stable")
+    taken = extra.take(pa.array(rising)) if extra.num_rows else extra
+    ends = np.searchsorted(places[rising], np.arange(len(bounds) + 1))
+    return [taken.slice(start, stop - start) for start, stop in pairwise(ends)]
+
+
 async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wanted: FileFilter) -> ChunkPlan:
-    """A plan of a snapshot without its packed entries."""
+    """A plan of a snapshot without its packed entries, its rows still to be judged (`ChunkPlan.judged`)."""
     packed = await tx.find_chunks(table_id)
     removed: list[int] = []
     if not packed.chunks:
@@ -130,7 +158,7 @@ async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wante
         wanted=wanted,
         ranges=tuple(tuple(parts) for parts in ranges.values()),
         removed=tuple(removed),
-        extra=wanted.select(extra),
+        extra=extra,
     )
 
 
@@ -150,11 +178,10 @@ async def _load_entries(store: Store, cache: ChunkCache, parts: Sequence[Chunk])
     return [_present(found[part.chunk_id]) for part in parts]
 
 
-async def _load_statistics(store: Store, parts: Sequence[Chunk]) -> pa.ChunkedArray:
+async def _load_statistics(store: Store, parts: Sequence[Chunk]) -> list[bytes]:
     chunk_ids = [part.chunk_id for part in parts]
     found = await run_transaction(store, lambda tx: tx.load_chunk_statistics(chunk_ids))
-    tables = [read_entries(_present(found.get(chunk_id))) for chunk_id in chunk_ids]
-    return pa.concat_tables(tables).column(0)
+    return [_present(found.get(chunk_id)) for chunk_id in chunk_ids]
 
 
 def _present(entries: bytes | None) -> bytes:

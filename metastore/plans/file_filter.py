@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +13,23 @@ import pyarrow.compute as pc
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
 from lakelog.format.tables.plan import PlanRequest
-from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
-from lakelog.format.tables.prune import ColumnBounds, may_match
+from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import TableSchema
 
-from ..store.limits import MAX_INT32
+from ..heavy_work import LIGHT, WorkThreads
 from ..store.records import FileQuery
 from ..store.transaction import Transaction
-from ..store.validation import invalid
 from ..tables.partitions import partition_types
 from .statistics import decode_column
 
-_MAX_DEPTH = 64
-_MAX_VALUES = 100_000
-_NULL_PART = b"\x00"
+_NULL_PART: Final = b"\x00"
+
+_COMPARISON_COST: Final = 40
+"""A comparison costs as much as handling so many files, however few there are."""
+
+
+_PARTITION_COST: Final = 5
+"""Splitting an encoded partition, likewise."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class FileFilter:
     buckets: frozenset[int] | None
     first_key: bytes | None
     last_key: bytes | None
-    predicate: Predicate | None
+    predicate: PreparedPredicate | None
     partition_types: tuple[pa.DataType, ...]
     partition_ids: tuple[int, ...]
     statistic_ids: frozenset[int]
@@ -101,6 +105,11 @@ class FileFilter:
         """Whether statistics of files can leave any out."""
         return bool(self.statistic_ids)
 
+    def weigh(self, entries: int) -> int:
+        """The items that judging so many entries counts as (`WorkThreads.run`)."""
+        comparisons = 0 if self.predicate is None else self.predicate.comparison_count
+        return max(entries, comparisons * _COMPARISON_COST)
+
     def select(self, entries: pa.Table) -> pa.Table:
         """The entries, in their order, that the predicate does not rule out.
 
@@ -114,7 +123,7 @@ class FileFilter:
             statistics = entries.column("statistics").combine_chunks()
             columns |= {field_id: decode_column(statistics, field_id) for field_id in self.statistic_ids}
         row_count = entries.column("row_count").combine_chunks()
-        mask = may_match(self.predicate, columns, row_count)
+        mask = self.predicate.may_match(columns, row_count)
         return entries if mask.all() else entries.filter(pa.array(mask))
 
     def select_packed(self, entries: pa.Table) -> pa.Table:
@@ -135,8 +144,7 @@ class FileFilter:
         return self.select(entries.filter(conditions[0]) if conditions else entries)
 
     def _partition_bounds(self, entries: pa.Table) -> dict[int, ColumnBounds]:
-        used = set(_field_ids(self.predicate)) if self.predicate is not None else set()
-        if not used.intersection(self.partition_ids):
+        if self.predicate is None or self.predicate.field_ids.isdisjoint(self.partition_ids):
             return {}
         encoded = entries.column("partition").combine_chunks().dictionary_encode()
         bounds = partition_bounds(encoded.dictionary.to_pylist(), self.partition_types, self.partition_ids)
@@ -149,22 +157,74 @@ class FileFilter:
         return result
 
 
-async def make_filter(tx: Transaction, head: TableHead, schema: TableSchema, request: PlanRequest) -> FileFilter:
+@dataclass
+class PartitionMatches:
+    """Which partitions may hold rows that match a predicate: what was found out for one plan.
+
+    Args:
+        predicate: Of the plan.
+        may_match: By partition that was judged.
+        unjudged: Partitions that are to be judged before the plan goes on.
+    """
+
+    predicate: PreparedPredicate
+    may_match: dict[bytes, bool] = field(default_factory=dict)
+    unjudged: tuple[bytes, ...] = ()
+    _types: tuple[pa.DataType, ...] = ()
+    _ids: tuple[int, ...] = ()
+
+    def find(self, known: Sequence[bytes], types: tuple[pa.DataType, ...], ids: tuple[int, ...]) -> list[bytes] | None:
+        """Those of the partitions that may match; None: many of them must be judged first.
+
+        Args:
+            known: Encoded partitions.
+            types: Of the partition columns.
+            ids: Field ids of the partition columns.
+        """
+        self._types, self._ids = types, ids
+        self.unjudged = tuple([each for each in known if each not in self.may_match])
+        if len(self.unjudged) > LIGHT:
+            return None
+        self._judge()
+        return [each for each in known if self.may_match[each]]
+
+    async def judge_all(self, threads: WorkThreads) -> None:
+        """Judges what `find` had not."""
+        await threads.run(len(self.unjudged) * _PARTITION_COST, self._judge)
+
+    def _judge(self) -> None:
+        bounds = partition_bounds(self.unjudged, self._types, self._ids)
+        mask = self.predicate.may_match(bounds, pa.array(np.ones(len(self.unjudged), np.int64)))
+        self.may_match.update(zip(self.unjudged, mask.tolist(), strict=True))
+        self.unjudged = ()
+
+
+async def make_filter(
+    tx: Transaction, head: TableHead, schema: TableSchema, request: PlanRequest, matches: PartitionMatches | None
+) -> FileFilter | None:
     """The filter of a request, its predicate on partition columns resolved to partitions.
 
-    Raises:
-        InvalidArgument: The predicate is malformed.
+    Args:
+        tx: A transaction.
+        head: The table's head.
+        schema: The table's schema.
+        request: The request.
+        matches: What is known of partitions; None: the request has no predicate.
+
+    Returns:
+        None: so many partitions must be judged first that no transaction should wait for it.
     """
     partition_ids = tuple(schema.field_ids[name] for name in schema.partition_by)
     types = partition_types(schema)
     partitions = frozenset(request.partitions) if request.partitions else None
     statistic_ids: frozenset[int] = frozenset()
-    if request.predicate is not None:
-        _check_predicate(request.predicate, 0)
-        used = frozenset(_field_ids(request.predicate))
-        if used.intersection(partition_ids):
+    if matches is not None:
+        used = matches.predicate.field_ids
+        if not used.isdisjoint(partition_ids):
             known = sorted(partitions) if partitions is not None else await tx.list_partitions(head.table_id)
-            matching = _matching_partitions(request.predicate, known, types, partition_ids)
+            matching = matches.find(known, types, partition_ids)
+            if matching is None:
+                return None
             if len(matching) < len(known):
                 partitions = frozenset(matching)
         statistic_ids = used.difference(partition_ids)
@@ -179,7 +239,7 @@ async def make_filter(tx: Transaction, head: TableHead, schema: TableSchema, req
         buckets=frozenset(request.buckets) or None,
         first_key=request.first_key,
         last_key=request.last_key,
-        predicate=request.predicate,
+        predicate=None if matches is None else matches.predicate,
         partition_types=types,
         partition_ids=partition_ids,
         statistic_ids=statistic_ids,
@@ -197,45 +257,3 @@ def partition_bounds(
         value = pa.array(values, pa.binary())
         bounds[field_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
     return bounds
-
-
-def _matching_partitions(
-    predicate: Predicate, known: Sequence[bytes], types: Sequence[pa.DataType], field_ids: Sequence[int]
-) -> list[bytes]:
-    bounds = partition_bounds(known, types, field_ids)
-    mask = may_match(predicate, bounds, pa.array(np.ones(len(known), np.int64)))
-    return [partition for partition, matches in zip(known, mask, strict=True) if matches]
-
-
-def _field_ids(predicate: Predicate) -> Iterator[int]:
-    if isinstance(predicate, Comparison):
-        yield predicate.field_id
-        return
-    for operand in predicate.operands:
-        yield from _field_ids(operand)
-
-
-def _check_predicate(predicate: Predicate, depth: int) -> None:
-    if depth > _MAX_DEPTH:
-        raise invalid(
-            "predicate", f"nested {depth} levels deep", f"At most {_MAX_DEPTH} levels are possible; flatten it."
-        )
-    if isinstance(predicate, AllOf | AnyOf):
-        if not 1 <= len(predicate.operands) <= _MAX_VALUES:
-            raise invalid("predicate.operands", f"{len(predicate.operands)} operands", f"Give 1 to {_MAX_VALUES}.")
-        for operand in predicate.operands:
-            _check_predicate(operand, depth + 1)
-        return
-    if not 1 <= predicate.field_id <= MAX_INT32:
-        raise invalid("predicate.field_id", predicate.field_id, "Give the id of a column, from 1.")
-    count = len(predicate.values)
-    match predicate.operator:
-        case Operator.IS_NULL | Operator.IS_NOT_NULL:
-            if count:
-                raise invalid("predicate.values", f"{count} values", f"{predicate.operator.value} takes none.")
-        case Operator.IN:
-            if not 1 <= count <= _MAX_VALUES:
-                raise invalid("predicate.values", f"{count} values", f"IN takes 1 to {_MAX_VALUES}.")
-        case _:
-            if count != 1:
-                raise invalid("predicate.values", f"{count} values", f"'{predicate.operator.value}' takes exactly one.")

@@ -12,7 +12,7 @@ chunks that change.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.tables.files import FILE_SCHEMA
 
+from ..heavy_work import HeavyWork, WorkThreads
 from ..store.records import Chunk, FileQuery, NewChunk, Packed
 from ..store.transaction import Store, Transaction, run_transaction
 from .entries import STATISTICS_FIELD, read_entries, sort_entries, write_entries
@@ -81,12 +82,16 @@ class Packer:
 
     Args:
         store: Where everything is stored.
+        work: Its threads sort and write the chunks.
         min_unpacked: Unpacked files from which a table is packed.
         clock: Measures the time between two searches for which there is no cause.
     """
 
-    def __init__(self, store: Store, min_unpacked: int = MIN_UNPACKED, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: Store, work: HeavyWork, min_unpacked: int = MIN_UNPACKED, clock: Clock | None = None
+    ) -> None:
         self._store = store
+        self._threads = work.plans
         self._min_unpacked = min_unpacked
         self._clock = clock or SystemClock()
         self._has_cause = True
@@ -126,10 +131,10 @@ class Packer:
 
     async def pack(self, table_uuid: str) -> bool:
         """Packs one table; False when there is nothing to pack, or another metastore is packing it."""
-        return await run_transaction(self._store, lambda tx: _pack(tx, table_uuid))
+        return await run_transaction(self._store, lambda tx: _pack(tx, table_uuid, self._threads))
 
 
-async def _pack(tx: Transaction, table_uuid: str) -> bool:
+async def _pack(tx: Transaction, table_uuid: str, threads: WorkThreads) -> bool:
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None or not await tx.lock_packing(head.table_id):
         return False
@@ -148,10 +153,10 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
     removed = await tx.load_files(
         FileQuery(table_id, removed_after=packed.packed_until, removed_until=until, added_until=packed.packed_until)
     )
-    plan = plan_packing(packed, _places(new), _places(removed), until)
+    plan = await threads.run(new.num_rows + removed.num_rows, _plan_packing, packed, new, removed, until)
     insert: list[NewChunk] = []
     for range_plan in plan.ranges:
-        insert += await _write_range(tx, range_plan, new)
+        insert += await _write_range(tx, range_plan, new, threads)
     delete = [chunk.chunk_id for range_plan in plan.ranges for chunk in range_plan.sources]
     await tx.replace_chunks(table_id, until, delete, insert, plan.without)
     return True
@@ -169,6 +174,10 @@ async def _pick_until(tx: Transaction, table_id: int, after: int, latest: int) -
             if files > MAX_STEP_FILES:
                 return after
     return latest
+
+
+def _plan_packing(packed: Packed, new: pa.Table, removed: pa.Table, until: int) -> PackingPlan:
+    return plan_packing(packed, _places(new), _places(removed), until)
 
 
 def _places(entries: pa.Table) -> list[tuple[int, int]]:
@@ -228,22 +237,31 @@ def plan_packing(
     return PackingPlan(tuple(ranges), without)
 
 
-async def _write_range(tx: Transaction, plan: RangePlan, new: pa.Table) -> list[NewChunk]:
+async def _write_range(tx: Transaction, plan: RangePlan, new: pa.Table, threads: WorkThreads) -> list[NewChunk]:
+    chunk_ids = [chunk.chunk_id for chunk in plan.sources]
+    entries = await tx.load_entries(chunk_ids) if chunk_ids else {}
+    statistics = await tx.load_chunk_statistics(chunk_ids) if chunk_ids else {}
+    size = new.num_rows + sum(chunk.file_count for chunk in plan.sources)
+    merged = await threads.run(size, _merge_range, plan, new, entries, statistics)
+    chunks = []
+    for part, start in enumerate(range(0, merged.num_rows, MAX_ENTRIES)):
+        piece = merged.slice(start, MAX_ENTRIES)
+        chunks.append(await threads.run(piece.num_rows, _new_chunk, piece, plan, part))
+    return chunks
+
+
+def _merge_range(
+    plan: RangePlan, new: pa.Table, entries: Mapping[int, bytes], statistics: Mapping[int, bytes]
+) -> pa.Table:
+    """The entries of a range in the order of a plan, with their statistics."""
     order = new.column("order_snapshot")
     tables = [new.filter(pc.and_(pc.greater(order, plan.after), pc.less_equal(order, plan.until)))]
-    if plan.sources:
-        chunk_ids = [chunk.chunk_id for chunk in plan.sources]
-        entries, statistics = await tx.load_entries(chunk_ids), await tx.load_chunk_statistics(chunk_ids)
-        for chunk_id in chunk_ids:
-            column = read_entries(statistics[chunk_id]).column(0)
-            tables.append(read_entries(entries[chunk_id]).append_column(STATISTICS_FIELD, column))
+    for chunk in plan.sources:
+        column = read_entries(statistics[chunk.chunk_id]).column(0)
+        tables.append(read_entries(entries[chunk.chunk_id]).append_column(STATISTICS_FIELD, column))
     merged = pa.concat_tables(tables)
     lost = pa.array(plan.lost, pa.int64())
-    merged = sort_entries(merged.filter(pc.invert(pc.is_in(merged.column("file_id"), value_set=lost))))
-    return [
-        _new_chunk(merged.slice(start, MAX_ENTRIES), plan, part)
-        for part, start in enumerate(range(0, merged.num_rows, MAX_ENTRIES))
-    ]
+    return sort_entries(merged.filter(pc.invert(pc.is_in(merged.column("file_id"), value_set=lost))))
 
 
 def _new_chunk(entries: pa.Table, plan: RangePlan, part: int) -> NewChunk:

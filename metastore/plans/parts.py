@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 
 from lakelog.format.tables.files import FILE_SCHEMA
 
-from .entries import write_entries
+from ..heavy_work import WorkThreads
+from .entries import sort_entries, write_entries
 
 MAX_ENTRIES: Final = 8192
 """Entries of one part: about 300 KB, well below the size of a message, and decoded in two milliseconds by a plan that
@@ -35,3 +37,12 @@ def slice_entries(entries: pa.Table) -> list[PlanChunkData]:
     return [
         PlanChunkData(write_entries(plain.slice(start, MAX_ENTRIES))) for start in range(0, plain.num_rows, MAX_ENTRIES)
     ]
+
+
+async def stream_sorted(entries: pa.Table, threads: WorkThreads) -> AsyncIterator[PlanChunkData]:
+    """Entries in any order as parts of a bounded size, in the order of a plan; many are sorted beside the loop."""
+    ordered = await threads.run(entries.num_rows, sort_entries, entries)
+    for start in range(0, ordered.num_rows, MAX_ENTRIES):
+        part = ordered.slice(start, MAX_ENTRIES)
+        for chunk in await threads.run(part.num_rows, slice_entries, part):
+            yield chunk

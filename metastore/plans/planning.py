@@ -9,8 +9,10 @@ missed: so a check at the end finds out whether everything planned is still reta
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -20,10 +22,12 @@ from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.retention.retained import check_retained, to_expired
 from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
 
+from ..heavy_work import HeavyWork
 from ..logs.files import check_log_request, load_log_files
 from ..metrics import Metrics
 from ..snapshots.retained import load_retained, load_tag, to_overtaken
@@ -34,10 +38,10 @@ from ..store.validation import check_number, check_uuid, invalid
 from ..tables.dropped import explain_gone
 from .chunk_cache import ChunkCache
 from .chunk_plan import ChunkPlan, prepare_chunks
-from .entries import sort_entries
-from .file_filter import FileFilter, make_filter
+from .file_filter import FileFilter, PartitionMatches, make_filter
 from .packing import MIN_UNPACKED
-from .parts import PlanChunkData, slice_entries
+from .parts import PlanChunkData, stream_sorted
+from .predicates import count_values, prepare_predicate
 
 _MAX_ROW_PLAN_FILES = 4096
 """Up to this many live files, a plan of some of them loads rows: the database filters them faster than chunks are
@@ -76,6 +80,21 @@ class _Header:
     range_snapshots: tuple[Snapshot, ...]
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Entries that were loaded as rows, still to be judged; nothing is left out of a log."""
+
+    entries: pa.Table
+    wanted: FileFilter
+    is_log: bool = False
+
+    def select(self) -> pa.Table:
+        return self.entries if self.is_log else self.wanted.select(self.entries)
+
+
+_Found: TypeAlias = tuple[_Header, _Rows | None, ChunkPlan | None]
+
+
 class Planner:
     """Plans files.
 
@@ -84,10 +103,13 @@ class Planner:
         clock: Measures latency.
         limits: How long a range may be.
         metrics: Gets latency.
+        work: Its threads judge and sort many files.
     """
 
-    def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics, work: HeavyWork) -> None:
         self._store = store
+        self._threads = work.plans
+        self._looking_up = asyncio.Semaphore(limits.max_parallel_plans)
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
@@ -101,9 +123,21 @@ class Planner:
             SnapshotExpired: The snapshot or a part of the range is no longer retained.
             InvalidArgument: The request is malformed.
         """
-        _check_request(request)
         started_s = self._clock.monotonic_s()
-        header, rows, chunks = await run_transaction(self._store, lambda tx: self._prepare(tx, request))
+        predicate = await self._threads.run(_count_items(request), _check_request, request)
+        matches = None if predicate is None else PartitionMatches(predicate)
+        found = await self._look_up(request, matches)
+        while found is None:
+            assert matches is not None, "only a predicate has partitions judged"
+            await matches.judge_all(self._threads)
+            found = await self._look_up(request, matches)
+        header, rows, chunks = found
+        parts = _no_parts()
+        if chunks is not None:
+            parts = (await chunks.judged(self._threads)).stream(self._store, self._cache, self._threads)
+        elif rows is not None:
+            judged = await self._threads.run(rows.wanted.weigh(rows.entries.num_rows), rows.select)
+            parts = stream_sorted(judged, self._threads)
         self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
         return PlanStream(
             table=header.table,
@@ -111,18 +145,23 @@ class Planner:
             file_schemas=header.file_schemas,
             snapshot=header.snapshot,
             range_snapshots=header.range_snapshots,
-            chunks=_row_chunks(rows) if chunks is None else chunks.stream(self._store, self._cache),
+            chunks=parts,
         )
 
-    async def _prepare(
-        self, tx: Transaction, request: PlanRequest
-    ) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
-        header, rows, chunks = await self._load(tx, request)
-        if header.snapshot is not None:
-            await _check_not_overtaken(tx, request, header.snapshot, chunks)
-        return header, rows, chunks
+    async def _look_up(self, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
+        """What the store says; None: partitions are to be judged first."""
+        async with self._looking_up:
+            return await run_transaction(self._store, lambda tx: self._prepare(tx, request, matches))
 
-    async def _load(self, tx: Transaction, request: PlanRequest) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
+    async def _prepare(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
+        found = await self._load(tx, request, matches)
+        if found is not None:
+            header, _, chunks = found
+            if header.snapshot is not None:
+                await _check_not_overtaken(tx, request, header.snapshot, chunks)
+        return found
+
+    async def _load(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
@@ -140,27 +179,29 @@ class Planner:
         header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
         if snapshot is None:
             return header, None, None
-        wanted = await make_filter(tx, head, schemas[head.schema_id], request)
+        wanted = await make_filter(tx, head, schemas[head.schema_id], request, matches)
+        if wanted is None:
+            return None
         if wanted.surely_empty:
             return header, None, None
         if isinstance(request.at, InRange):
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             if request.log:
-                return header, await load_log_files(tx, query, range_snapshots), None
+                return header, _Rows(await load_log_files(tx, query, range_snapshots), wanted, is_log=True), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
-            return header, wanted.select(await load(query)), None
+            return header, _Rows(await load(query), wanted), None
         if request.baseline and snapshot.is_changelog_deferred:
             query = wanted.query(baseline_at=snapshot.snapshot_id)
-            return header, wanted.select(_without_deletion_vectors(await tx.load_files(query))), None
+            return header, _Rows(_without_deletion_vectors(await tx.load_files(query)), wanted), None
         if request.below_bytes or request.added_after:
             query = replace(
                 wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
                 below_bytes=request.below_bytes,
             )
-            return header, wanted.select(await tx.load_files(query)), None
+            return header, _Rows(await tx.load_files(query), wanted), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
-            return header, wanted.select(await tx.load_files(query)), None
+            return header, _Rows(await tx.load_files(query), wanted), None
         return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
 
     async def _find_range(
@@ -255,7 +296,13 @@ def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
     return snapshot.total_files * len(wanted.buckets) // head.bucket_count <= _MAX_ROW_PLAN_FILES
 
 
-def _check_request(request: PlanRequest) -> None:
+def _count_items(request: PlanRequest) -> int:
+    """The items of a request that are looked at one by one."""
+    values = 0 if request.predicate is None else count_values(request.predicate)
+    return values + len(request.buckets) + len(request.partitions)
+
+
+def _check_request(request: PlanRequest) -> PreparedPredicate | None:
     check_uuid("table_uuid", request.table_uuid)
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -290,10 +337,10 @@ def _check_request(request: PlanRequest) -> None:
             f"first_key {request.first_key!r} is above last_key {request.last_key!r}. Swap them.",
             metadata={"field": "first_key", "value": request.first_key.hex()},
         )
+    return None if request.predicate is None else prepare_predicate(request.predicate)
 
 
-async def _row_chunks(rows: pa.Table | None) -> AsyncIterator[PlanChunkData]:
-    if rows is None:
-        return
-    for chunk in slice_entries(sort_entries(rows)):
-        yield chunk
+async def _no_parts() -> AsyncIterator[PlanChunkData]:
+    nothing: tuple[PlanChunkData, ...] = ()
+    for part in nothing:
+        yield part

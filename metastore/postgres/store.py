@@ -19,6 +19,7 @@ import psycopg
 
 from lakelog.errors import LakelogError
 
+from ..heavy_work import HeavyWork
 from ..store.transaction import Store, Transaction
 from .catalog import PostgresCatalog
 from .commits.baseline import PostgresBaselines
@@ -88,11 +89,15 @@ class PostgresStore(Store):
         pool_size: Connections at most; one more listens for announcements.
         durability: `on`: an acknowledged commit is never lost. The other value loses the last half second of
             acknowledged commits when the database crashes, and logs a warning.
+        work: Its threads convert large results and make large statements; by default own ones.
     """
 
     transaction_type: type[PostgresTransaction] = PostgresTransaction
 
-    def __init__(self, url: str, *, pool_size: int = 16, durability: Durability = "on") -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 16, durability: Durability = "on", work: HeavyWork | None = None
+    ) -> None:
+        self._work = work or HeavyWork()
         self._url = url
         self._durability = durability
         self._pool = ConnectionPool(url, pool_size, "on" if durability == "on" else "off")
@@ -119,7 +124,7 @@ class PostgresStore(Store):
             OutcomeUnknown: The connection was lost while committing.
         """
         connection = await self._pool.acquire()
-        session = Session(connection)
+        session = Session(connection, self._work)
         usable = lost = False
         try:
             yield self.transaction_type(session)

@@ -19,6 +19,8 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.edge.turns import Room
 
+from ..heavy_work import run_paused
+
 V = TypeVar("V")
 
 SMALL_BYTES: Final = 8 * 1024
@@ -131,7 +133,7 @@ class Requests:
         return await self._in_thread(lambda: translate(message))
 
     async def _in_thread(self, work: Callable[[], V]) -> V:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run_paused, work)
 
 
 def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], Message]) -> Message:

@@ -28,6 +28,7 @@ class Limits:
         max_group_commits: Commits that share a transaction; beyond this a group only adds latency.
         max_group_files: Files of the commits that share a transaction.
         max_parallel_groups: Transactions of the gate at once; each takes a connection.
+        max_parallel_plans: Plans that look files up at once; each takes a connection meanwhile.
         max_range_snapshots: Snapshots of one incremental plan.
         watch_lag_snapshots: How far a watcher that was up to date may fall behind before its watch is ended.
         max_watched_tables: Tables of one watch.
@@ -43,6 +44,7 @@ class Limits:
     max_group_commits: int = 256
     max_group_files: int = 20_000
     max_parallel_groups: int = 6
+    max_parallel_plans: int = 8
     max_range_snapshots: int = 100_000
     watch_lag_snapshots: int = 10_000
     max_watched_tables: int = 1000

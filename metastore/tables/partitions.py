@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.commit.facts import TableHead
-from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues
+from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues, count_items
 from lakelog.format.keys.encoding import decode_partition, encode_partition
 from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.keys.parts import split_key
 from lakelog.format.types.schema import TableSchema
 
+from ..heavy_work import WorkThreads
 from ..store.transaction import Transaction
 from ..store.validation import invalid
 
@@ -31,9 +32,13 @@ class PartitionRules:
     """Checks and matches encoded partitions, and checks what else of a change depends on the table's schema.
 
     It caches schemas, which never change, and partitions that passed the check.
+
+    Args:
+        threads: Where many partitions are checked and compared.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: WorkThreads) -> None:
+        self._threads = threads
         self._schemas: dict[tuple[int, int], TableSchema] = {}
         self._checked: dict[tuple[int, bytes], None] = {}
 
@@ -44,11 +49,7 @@ class PartitionRules:
             InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is not one of
                 them.
         """
-        named: set[bytes] = {file.partition for file in change.add_files}
-        named.update(file.partition for file in (*change.changelog_files, *change.log_files))
-        named.update(ref.partition for ref in change.unchanged_buckets)
-        if isinstance(change.remove, RemovePartitions):
-            named.update(change.remove.partitions)
+        named = await self._threads.run(count_items(change), _find_named, change)
         unchecked = [partition for partition in named if (head.table_id, partition) not in self._checked]
         if not unchecked and not isinstance(change.remove, RemovePartitionValues):
             return
@@ -56,8 +57,7 @@ class PartitionRules:
         if isinstance(change.remove, RemovePartitionValues):
             _find_columns(head, schema, change.remove.values)
         types = partition_types(schema)
-        for partition in unchecked:
-            check_partition(partition, types, head.name)
+        await self._threads.run(len(unchecked), _check_partitions, unchecked, types, head.name)
         if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
             self._checked.clear()
         self._checked.update(((head.table_id, partition), None) for partition in unchecked)
@@ -87,7 +87,7 @@ class PartitionRules:
         return bool((await self._schema(transaction, head)).primary_key)
 
     async def matching(
-        self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]
+        self, transaction: Transaction, head: TableHead, known: Sequence[bytes], values: Mapping[str, bytes]
     ) -> tuple[bytes, ...]:
         """The partitions that have these encoded values in the named columns.
 
@@ -95,14 +95,8 @@ class PartitionRules:
             InvalidArgument: A column is not one of the table's partition columns.
         """
         schema = await self._schema(transaction, head)
-        types = partition_types(schema)
         wanted = list(zip(_find_columns(head, schema, values), values.values(), strict=True))
-        matches = []
-        for partition in known:
-            parts = split_key(partition, types)
-            if all(parts[place] == value for place, value in wanted):
-                matches.append(partition)
-        return tuple(matches)
+        return await self._threads.run(len(known), _match, known, partition_types(schema), wanted)
 
     async def _schema(self, transaction: Transaction, head: TableHead) -> TableSchema:
         key = (head.table_id, head.schema_id)
@@ -129,6 +123,33 @@ def _find_columns(head: TableHead, schema: TableSchema, columns: Iterable[str]) 
 def partition_types(schema: TableSchema) -> tuple[pa.DataType, ...]:
     """Types of the partition columns in order."""
     return tuple(schema.arrow.field(name).type for name in schema.partition_by)
+
+
+def _find_named(change: Change) -> set[bytes]:
+    """Every partition that a change names."""
+    named = {file.partition for file in change.add_files}
+    named.update(file.partition for file in (*change.changelog_files, *change.log_files))
+    named.update(ref.partition for ref in change.unchanged_buckets)
+    if isinstance(change.remove, RemovePartitions):
+        named.update(change.remove.partitions)
+    return named
+
+
+def _match(
+    known: Sequence[bytes], types: Sequence[pa.DataType], wanted: Sequence[tuple[int, bytes]]
+) -> tuple[bytes, ...]:
+    """The partitions that have these encoded values in the columns at these places."""
+    matches = []
+    for partition in known:
+        parts = split_key(partition, types)
+        if all(parts[place] == value for place, value in wanted):
+            matches.append(partition)
+    return tuple(matches)
+
+
+def _check_partitions(partitions: Sequence[bytes], types: Sequence[pa.DataType], table: str) -> None:
+    for partition in partitions:
+        check_partition(partition, types, table)
 
 
 def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from lakelog.format.filter.arrow import to_scalar
 from lakelog.format.filter.tree import (
     FALSE,
@@ -26,13 +28,20 @@ from lakelog.format.filter.tree import (
     Value,
 )
 from lakelog.format.filter.types import family
-from lakelog.format.keys.encoding import encode_key
+from lakelog.format.keys.encoding import encode_key, encode_values
+from lakelog.format.tables.predicate import MAX_COMPARISONS, Comparison, Operator, Predicate
 from lakelog.format.tables.predicate import AllOf as AllPredicates
 from lakelog.format.tables.predicate import AnyOf as AnyPredicate
-from lakelog.format.tables.predicate import Comparison, Operator, Predicate
+from lakelog.format.tables.weaken import weaken
 
-MAX_PRUNING_VALUES: Final = 1_000
+MAX_PRUNING_VALUES: Final = 10_000
 """Values of an IN list that are sent; a longer one is sent as its range."""
+
+MAX_PRUNING_BYTES: Final = 256 * 1024
+"""Bytes of these values, likewise: a plan's request stays small."""
+
+MAX_EXCLUDED_VALUES: Final = 1_000
+"""Values of a NOT IN list that are sent, each as a comparison; a longer one excludes next to nothing."""
 
 _AFTER_ALL: Final = b"\xff"
 """After an encoded prefix of a key, this is above every longer key: encodings begin with 0x00 or 0x01."""
@@ -48,16 +57,24 @@ _OPERATORS: Final = {
 
 
 def to_predicate(node: Node, field_ids: Mapping[str, int]) -> Predicate | None:
-    """The part of a filter that single top-level columns decide; None: there is no such part. Pure."""
+    """The part of a filter that single top-level columns decide; None: there is no such part. Pure.
+
+    It never has more comparisons than the metastore takes.
+    """
+    found = _to_predicate(node, field_ids)
+    return None if found is None else weaken(found, MAX_COMPARISONS)
+
+
+def _to_predicate(node: Node, field_ids: Mapping[str, int]) -> Predicate | None:
     match node:
         case AllOf():
-            parts = [to_predicate(operand, field_ids) for operand in node.operands]
+            parts = [_to_predicate(operand, field_ids) for operand in node.operands]
             known = tuple(part for part in parts if part is not None)
             return AllPredicates(known) if len(known) > 1 else known[0] if known else None
         case AnyOf():
             # A constant NULL, as from a list with NULL in it, never lets a row pass.
             possible = [operand for operand in node.operands if operand not in (UNKNOWN, FALSE)]
-            parts = [to_predicate(operand, field_ids) for operand in possible]
+            parts = [_to_predicate(operand, field_ids) for operand in possible]
             known = tuple(part for part in parts if part is not None)
             if not known or len(known) < len(parts):
                 return None
@@ -134,8 +151,8 @@ class _Bounds:
                     encoded if operator in ("=", ">", ">=") else None, encoded if operator in ("=", "<", "<=") else None
                 )
             case InSet(Column((column,)) as operand, values, False) if column == name:
-                encoded_values = [_encode(value, operand) for value in values]
-                return self._within(min(encoded_values), max(encoded_values))
+                encoded_values = _encode_all(values, operand)
+                return self._within(encoded_values[0], encoded_values[-1])
             case Matches(Column((column,)) as operand, "starts", pattern, False) if column == name:
                 end = _after_prefix(pattern)
                 return self._within(_encode(pattern, operand), None if end is None else _encode(end, operand))
@@ -158,19 +175,23 @@ def _encode(value: Value, column: Column) -> bytes:
     return encode_key([to_scalar(value, column.type)])
 
 
+def _encode_all(values: Sequence[Value], column: Column) -> list[bytes]:
+    """The distinct encodings, in rising order."""
+    return sorted(set(encode_values(pa.array(values, column.type)).to_pylist()))
+
+
 def _set_predicate(node: InSet, column: Column, field_id: int) -> Predicate | None:
-    encoded = tuple(sorted({_encode(value, column) for value in node.values[: MAX_PRUNING_VALUES + 1]}))
-    if len(node.values) <= MAX_PRUNING_VALUES:
-        if node.negated:
-            return AllPredicates(tuple(Comparison(field_id, Operator.NOT_EQUAL, (value,)) for value in encoded))
-        return Comparison(field_id, Operator.IN, encoded)
-    if node.negated:
+    if node.negated and len(node.values) > MAX_EXCLUDED_VALUES:
         return Comparison(field_id, Operator.IS_NOT_NULL)
-    encoded = tuple(_encode(value, column) for value in node.values)
+    encoded = _encode_all(node.values, column)
+    if node.negated:
+        return AllPredicates(tuple(Comparison(field_id, Operator.NOT_EQUAL, (value,)) for value in encoded))
+    if len(encoded) <= MAX_PRUNING_VALUES and sum(map(len, encoded)) <= MAX_PRUNING_BYTES:
+        return Comparison(field_id, Operator.IN, tuple(encoded))
     return AllPredicates(
         (
-            Comparison(field_id, Operator.GREATER_OR_EQUAL, (min(encoded),)),
-            Comparison(field_id, Operator.LESS_OR_EQUAL, (max(encoded),)),
+            Comparison(field_id, Operator.GREATER_OR_EQUAL, (encoded[0],)),
+            Comparison(field_id, Operator.LESS_OR_EQUAL, (encoded[-1],)),
         )
     )
 

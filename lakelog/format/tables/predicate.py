@@ -8,6 +8,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
+
+MAX_COMPARISONS: Final = 1000
+"""Comparisons of a predicate, once those of a column are combined (`combine.py`): each is judged for every file."""
+
+MAX_VALUES: Final = 100_000
+"""Values and operands of a whole predicate."""
 
 
 class Operator(enum.Enum):

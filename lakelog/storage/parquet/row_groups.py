@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from pyarrow import types as pt
 
 from lakelog.format.keys.encoding import encode_values
 from lakelog.format.tables.predicate import AllOf, AnyOf, Predicate
-from lakelog.format.tables.prune import ColumnBounds, may_match
+from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import field_id
 from lakelog.storage.parquet.reader import DataFileReader, translated
+
+# A scan asks for each of its files.
+_prepare = lru_cache(maxsize=16)(PreparedPredicate)
 
 
 def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predicate | None) -> list[int]:
@@ -36,7 +40,7 @@ def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predic
         if field_id(field) in wanted and (bounds := read_column_bounds(reader, field)) is not None:
             columns[field_id(field)] = bounds
     counts = pa.array(np.diff(reader.row_group_starts), pa.int64())
-    return np.flatnonzero(may_match(predicate, columns, counts)).tolist()
+    return np.flatnonzero(_prepare(predicate).may_match(columns, counts)).tolist()
 
 
 def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds | None:

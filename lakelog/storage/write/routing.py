@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.keys.bucket import assign_buckets
-from lakelog.format.keys.encoding import MAX_PARTITION_BYTES, decode_key, encode_key, encode_rows
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES, decode_values, encode_key, encode_rows
 from lakelog.format.keys.ordering import comparable_keys, single_array
 from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.types.cast import show_value
@@ -22,8 +22,8 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.tables import BUCKET_KEY
 from lakelog.options.values import TableOptions
 
-_MAX_KEYS: Final = 1000
-"""Keys that are hashed to find their buckets; more keys lie in all buckets anyway."""
+_MAX_KEYS: Final = 100_000
+"""Keys that are hashed to find their buckets, in some milliseconds; more keys lie in all buckets anyway."""
 
 RowIndices = npt.NDArray[np.int64]
 
@@ -116,10 +116,9 @@ def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ..
     if routing.bucket_count <= 1 or predicate is None:
         return ()
     conditions = predicate.operands if isinstance(predicate, AllOf) else (predicate,)
-    columns: list[list[pa.Scalar]] = []
+    columns: list[pa.Array] = []
     for name in routing.bucket_key:
         wanted = routing.schema.field_ids[name]
-        data_type = routing.schema.arrow.field(name).type
         values = next(
             (
                 each.values
@@ -130,15 +129,12 @@ def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ..
         )
         if values is None:
             return ()
-        columns.append([decode_key(value, [data_type])[0] for value in values])
+        columns.append(decode_values(values, routing.schema.arrow.field(name).type))
     if math.prod(len(values) for values in columns) > _MAX_KEYS:
         return ()
     # All combinations: the index of each column's value.
     places = np.indices([len(values) for values in columns]).reshape(len(columns), -1)
-    arrays = [
-        pa.array(values, routing.schema.arrow.field(name).type).take(pa.array(chosen))
-        for name, values, chosen in zip(routing.bucket_key, columns, places, strict=True)
-    ]
+    arrays = [values.take(pa.array(chosen)) for values, chosen in zip(columns, places, strict=True)]
     return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lakelog.format.commit.facts import BucketChange
@@ -10,7 +10,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 
 from ..connection import arrays
-from ..connection.session import Session
+from ..connection.session import Row, Session
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
 # The first id of files that came after a snapshot: ids rise with snapshots, so "after" is a range of the primary key.
@@ -72,12 +72,16 @@ class PostgresChanges:
         """
         # A partition without a bucket stands for all of its buckets.
         wanted = [*((ref.partition, ref.bucket) for ref in buckets), *((each, None) for each in partitions)]
-        places = (arrays.blobs([each for each, _ in wanted]), arrays.integers([bucket for _, bucket in wanted]))
+        places = await self._session.work.commits.run(len(wanted), arrays.places, wanted)
         files = (table_id, table_id, after, after, table_id, after)
         rows = await self._session.write(_FIND_CHANGES, (*places, table_id, *files, table_id, str(compactions)))
-        return [BucketChange(BucketRef(row[0], row[1]), row[2], SnapshotKind(row[3]), row[4], row[5]) for row in rows]
+        return await self._session.work.commits.run(len(rows), _bucket_changes, rows)
 
     async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
         """The newest snapshot after `after` that added or removed files and is not a compaction."""
         rows = await self._session.write(_FIND_NEWEST_CHANGE, (str(table_id), str(after)))
         return to_snapshot(rows[0]) if rows else None
+
+
+def _bucket_changes(rows: Sequence[Row]) -> list[BucketChange]:
+    return [BucketChange(BucketRef(row[0], row[1]), row[2], SnapshotKind(row[3]), row[4], row[5]) for row in rows]

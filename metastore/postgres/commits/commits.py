@@ -26,11 +26,12 @@ from lakelog.format.commit.request import (
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
+from ...heavy_work import SLICE
 from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
 from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
-from .group_records import attachment_statements, group_statements
+from .group_records import attachment_statements, count_files, file_statements, group_statements, split_records
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
 _HEAD_COLUMNS: Final = """
@@ -235,14 +236,17 @@ class PostgresCommits:
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
-        rows = await self._session.write(_FIND_FILES, (table_id, arrays.integers(file_ids)))
-        return [_file_facts(row) for row in rows]
+        wanted = await self._session.work.commits.run(len(file_ids), arrays.integers, file_ids)
+        rows = await self._session.write(_FIND_FILES, (table_id, wanted))
+        return await self._session.work.commits.run(len(rows), _files_facts, rows)
 
     async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
         """All files that are live in some buckets."""
-        wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
+        wanted = await self._session.work.commits.run(
+            len(buckets), arrays.places, [(ref.partition, ref.bucket) for ref in buckets]
+        )
         rows = await self._session.write(_FIND_LIVE_FILES, (*wanted, table_id, table_id))
-        return [_file_facts(row) for row in rows]
+        return await self._session.work.commits.run(len(rows), _files_facts, rows)
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
         """Every partition that ever got a file, encoded, in rising order."""
@@ -254,9 +258,10 @@ class PostgresCommits:
         """Removes live files with a snapshot that this transaction will record."""
         match removal:
             case RemoveFiles(file_ids):
-                rows = await self._session.write(_MARK_FILES, (snapshot_id, table_id, arrays.integers(file_ids)))
+                wanted = await self._session.work.commits.run(len(file_ids), arrays.integers, file_ids)
+                rows = await self._session.write(_MARK_FILES, (snapshot_id, table_id, wanted))
             case RemovePartitions(partitions):
-                wanted = arrays.blobs(partitions)
+                wanted = await self._session.work.commits.run(len(partitions), arrays.blobs, partitions)
                 parameters = (snapshot_id, table_id, table_id, wanted, wanted)
                 rows = await self._session.write(_MARK_PARTITIONS, parameters)
             case RemoveEverything():
@@ -264,16 +269,27 @@ class PostgresCommits:
         return RemovedTotals(*rows[0])
 
     async def record_group(self, records: GroupRecords) -> None:
-        """Writes what a group of commits decided, in the round trip of COMMIT."""
-        self._session.put_off(group_statements(records))
+        """Writes what a group of commits decided: in the round trip of COMMIT, or many files slice by slice before."""
+        many, rest = split_records(records)
+        for part in many:
+            statements = await self._session.work.commits.run(count_files(part), file_statements, part)
+            await self._session.write_all(statements)
+        self._session.put_off(await self._session.work.commits.run(count_files(rest), group_statements, rest))
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         """The lowest snapshots with pending changelogs, of a table whose head is locked."""
         return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
-        """Records changelogs, in the round trip of COMMIT."""
-        self._session.put_off(attachment_statements(attachment))
+        """Records changelogs, in the round trip of COMMIT, or many files slice by slice before."""
+        table_id = attachment.head.table_id
+        records = GroupRecords(changelog_files=[(table_id, file) for file in attachment.files])
+        many, rest = split_records(records)
+        for part in (*many, rest):
+            statements = await self._session.work.commits.run(count_files(part), file_statements, part)
+            if part is not rest:
+                await self._session.write_all(statements)
+        self._session.put_off([*statements, *attachment_statements(attachment)])
 
     async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
         """Opens attempts."""
@@ -337,6 +353,15 @@ def _result(row: Sequence[Any]) -> RecordedResult:
     attempt_id, snapshot_id, snapshot_uuid, committed_at_ms, dropped = row
     groups = tuple([DroppedGroup(**each) for each in dropped or ()])
     return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms, groups)
+
+
+def _files_facts(rows: list[Row]) -> list[FileFacts]:
+    """The facts of rows, which are used up: all of them would take long to be freed."""
+    found: list[FileFacts] = []
+    while rows:
+        found += [_file_facts(row) for row in rows[:SLICE]]
+        del rows[:SLICE]
+    return found
 
 
 def _file_facts(row: Row) -> FileFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 from lakelog.format.commit.facts import AttemptState, MovedFile, PlacedChangelogFile, PlacedFile, TableHead
@@ -13,6 +13,7 @@ from lakelog.format.commit.request import DroppedGroup
 from lakelog.format.jobs.job import DueJob
 from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot
 
+from ...heavy_work import SLICE, slices
 from ...plans.statistics import encode_statistics
 from ...store.records import Attachment, GroupRecords, NewResult
 from ..catalog import NOW_MS
@@ -140,25 +141,48 @@ _SET_FIRST_PENDING: Final = "UPDATE table_head SET first_pending_snapshot = %s::
 def attachment_statements(attachment: Attachment) -> list[Statement]:
     """The statements that write changelogs of snapshots that were committed before."""
     table_id, first_pending = attachment.head.table_id, attachment.head.first_pending_snapshot
-    statements = [
+    return [
         Statement(_ATTACH, (str(table_id), arrays.integers(attachment.snapshot_ids))),
         Statement(_SET_FIRST_PENDING, (str(first_pending) if first_pending else None, str(table_id))),
         Statement(_SET_ATTEMPTS, (arrays.words([attachment.attempt_id]), arrays.words([AttemptState.COMMITTED.value]))),
     ]
-    if attachment.files:
-        statements += _changelog_files([(table_id, file) for file in attachment.files])
-    return statements
 
 
-def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most ten, and no more than four where all only add data."""
-    statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
+def count_files(records: GroupRecords) -> int:
+    """How many entries of files a group writes."""
+    return len(records.files) + len(records.moved_files) + len(records.changelog_files)
+
+
+def split_records(records: GroupRecords) -> tuple[list[GroupRecords], GroupRecords]:
+    """Splits off the files of a large group: slices with nothing else, and the records without them."""
+    if count_files(records) <= SLICE:
+        return [], records
+    kinds = ("files", "moved_files", "changelog_files")
+    parts = [
+        GroupRecords(**{kind: rows[start:stop]})
+        for kind in kinds
+        for rows in [getattr(records, kind)]
+        for start, stop in slices(len(rows))
+    ]
+    return parts, replace(records, files=[], moved_files=[], changelog_files=[])
+
+
+def file_statements(records: GroupRecords) -> list[Statement]:
+    """The statements that write the files of a group; none refers to what another one writes."""
+    statements: list[Statement] = []
     if records.files:
         statements += _files(records.files)
     if records.moved_files:
         statements.append(Statement(_INSERT_MOVED, _moved(records.moved_files)))
     if records.changelog_files:
         statements += _changelog_files(records.changelog_files)
+    return statements
+
+
+def group_statements(records: GroupRecords) -> list[Statement]:
+    """The statements that write a group: at most ten, and no more than four where all only add data."""
+    statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
+    statements += file_statements(records)
     statements += baseline_statements(records.baseline)
     if records.attempts:
         states = [state.value for state in records.attempts.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from lakelog.format.commit.facts import FIRST_LOG_ORDINAL, TableHead
 from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.snapshot import Snapshot
 
+from ...heavy_work import SLICE
 from ...plans.entries import ENTRY_SCHEMA
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
 from ...store.transaction import SnapshotTransaction
@@ -87,6 +88,9 @@ _ENTRY_COLUMNS: Final = """
 
 _NEVER: Final = 2**63 - 1
 
+_ROWS_AT_ONCE: Final = 4 * SLICE
+"""Rows of some columns: each column is a call of its own."""
+
 _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
 )
@@ -126,27 +130,29 @@ class PostgresSnapshots(SnapshotTransaction):
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
         rows = await self._session.read(_LIST_NEWEST if newest else _LIST_OLDEST, _fixed(table_id, after, until, limit))
-        return [to_snapshot(row) for row in (reversed(rows) if newest else rows)]
+        if newest:
+            rows.reverse()
+        return await self._session.work.rows.run(len(rows), _to_snapshots, rows)
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
         row = await self._session.read_one(_FIND_SNAPSHOT_AT, _fixed(table_id, timestamp_ms))
         return None if row is None else to_snapshot(row)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
-        return await self._load_entries(query, *files_query(query))
+        return await self._load_entries(query, files_query)
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
         """Changelog files in any order; a range of their primary key."""
-        return await self._load_entries(query, *_changelog_query(query))
+        return await self._load_entries(query, _changelog_query)
 
-    async def _load_entries(self, query: FileQuery, sql: str, parameters: list[Any]) -> pa.Table:
+    async def _load_entries(
+        self, query: FileQuery, to_statement: Callable[[FileQuery], tuple[str, list[Any]]]
+    ) -> pa.Table:
+        threads = self._session.work.rows
+        size = len(query.partitions or ()) + len(query.buckets or ())
+        sql, parameters = await threads.run(size, to_statement, query)
         rows = await self._session.read(sql, parameters, binary=True)
-        schema = ENTRY_SCHEMA if query.with_statistics else FILE_SCHEMA
-        if not rows:
-            return schema.empty_table()
-        columns = zip(*rows, strict=True)
-        arrays_ = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-        return pa.Table.from_arrays(arrays_, schema=schema)
+        return await threads.run(len(rows), _to_entries, rows, ENTRY_SCHEMA if query.with_statistics else FILE_SCHEMA)
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
         return [row[0] for row in await self._session.read(_LIST_REMOVED, _fixed(table_id, after, until), binary=True)]
@@ -309,6 +315,23 @@ def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any
         sql += " AND (f.min_key IS NULL OR f.min_key <= %s)"
         parameters.append(query.last_key)
     return sql, parameters
+
+
+def _to_entries(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    """Rows, which are used up, as a table; in slices, since each call into C keeps other threads waiting."""
+    if not rows:
+        return schema.empty_table()
+    parts = []
+    while rows:
+        columns = zip(*rows[:_ROWS_AT_ONCE], strict=True)
+        arrays_ = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        parts.append(pa.Table.from_arrays(arrays_, schema=schema))
+        del rows[:_ROWS_AT_ONCE]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
+
+
+def _to_snapshots(rows: Sequence[Row]) -> list[Snapshot]:
+    return [to_snapshot(row) for row in rows]
 
 
 def _fixed(*values: int) -> tuple[str, ...]:

@@ -30,5 +30,11 @@ def blobs(values: Iterable[bytes | None]) -> str:
     return "{" + ",".join(["NULL" if value is None else f'"\\\\x{value.hex()}"' for value in values]) + "}"
 
 
+def places(values: Iterable[tuple[bytes, int | None]]) -> tuple[str, str]:
+    """Pairs of bytes and integers as an array of each."""
+    pairs = list(values)
+    return blobs([first for first, _ in pairs]), integers([second for _, second in pairs])
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -19,6 +19,8 @@ from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from ...heavy_work import SLICE, WorkThreads, slices
+
 Row = tuple[Any, ...]
 
 _TEXT: Final = 0
@@ -42,7 +44,10 @@ class Statement:
 
 
 async def execute_all(
-    connection: psycopg.AsyncConnection[Any], prepared: set[bytes], statements: Sequence[Statement]
+    connection: psycopg.AsyncConnection[Any],
+    prepared: set[bytes],
+    statements: Sequence[Statement],
+    threads: WorkThreads,
 ) -> list[list[Row]]:
     """Executes statements in one round trip, and returns the rows of each.
 
@@ -50,12 +55,29 @@ async def execute_all(
         connection: Used only by this caller. If the caller is cancelled here, the connection is no longer usable.
         prepared: Names of the statements that are prepared on this connection; updated.
         statements: In their order; none is executed after one that fails.
+        threads: Where large results are converted.
 
     Raises:
         psycopg.Error: The first failure.
     """
     results = await connection.wait(_communicate(connection.pgconn, prepared, statements))
-    return [_rows(connection, result) for result in results]
+    rows = []
+    for result in results:
+        # Most have few rows: this is called several times for each commit.
+        is_light = result.ntuples <= threads.light
+        rows.append(_convert(connection, result) if is_light else await load_rows(connection, result, threads))
+    return rows
+
+
+async def load_rows(connection: psycopg.AsyncConnection[Any], result: PGresult, threads: WorkThreads) -> list[Row]:
+    """The rows of a result; many are converted beside the event loop.
+
+    Args:
+        connection: Knows how values are converted; it is not used otherwise.
+        result: Of a query or another statement.
+        threads: Where large results are converted.
+    """
+    return await threads.run(result.ntuples, _convert, connection, result)
 
 
 def _communicate(
@@ -115,9 +137,14 @@ def _dump(value: str | int | bytes | None) -> bytes | None:
     return str(value).encode()
 
 
-def _rows(connection: psycopg.AsyncConnection[Any], result: PGresult) -> list[Row]:
+def _convert(connection: psycopg.AsyncConnection[Any], result: PGresult) -> list[Row]:
     if result.status != ExecStatus.TUPLES_OK:
         return []
     transformer = Transformer(connection)
     transformer.set_pgresult(result)
-    return transformer.load_rows(0, result.ntuples, tuple)
+    if result.ntuples <= SLICE:
+        return transformer.load_rows(0, result.ntuples, tuple)
+    rows: list[Row] = []
+    for start, stop in slices(result.ntuples):
+        rows += transformer.load_rows(start, stop, tuple)
+    return rows

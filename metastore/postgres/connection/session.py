@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
 
+from ...heavy_work import HeavyWork, WorkThreads
 from .connections import Connection
-from .round_trip import Row, Statement, execute_all
+from .round_trip import Row, Statement, execute_all, load_rows
 
 __all__ = ["Row", "Session", "Statement"]
 
@@ -23,10 +24,15 @@ class Session:
 
     Reads before the first lock or write need no BEGIN: under READ COMMITTED each statement sees its own state anyway.
     Statements that were put off are sent together with COMMIT.
+
+    Args:
+        connection: Used only by this session.
+        work: Its threads convert large results and make large statements.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, work: HeavyWork) -> None:
         self._connection = connection
+        self.work = work
         self._begun = False
         self._put_off: list[Statement] = []
         self.committing = False
@@ -34,10 +40,11 @@ class Session:
     async def read(self, sql: str, parameters: Sequence[Any] = (), *, binary: bool = False) -> list[Row]:
         """The rows of a query that locks nothing."""
         if not binary:
-            return (await self._execute([Statement(sql, parameters)]))[0]
+            return (await self._execute([Statement(sql, parameters)], self.work.rows))[0]
         cursor = self._connection.cursor(binary=True)
         await cursor.execute(sql, parameters)
-        return await cursor.fetchall()
+        assert cursor.pgresult is not None, "the statement was executed"
+        return await load_rows(self._connection, cursor.pgresult, self.work.rows)
 
     async def read_one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
         """The only row of a query that locks nothing, or None."""
@@ -50,10 +57,11 @@ class Session:
 
     async def write_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Executes statements in one round trip, and returns the rows of each."""
+        # Others may wait for its locks, so its results wait for none of a reader.
         if not self._begun:
             self._begun = True
-            return (await self._execute([_BEGIN, *statements]))[1:]
-        return await self._execute(statements)
+            return (await self._execute([_BEGIN, *statements], self.work.commits))[1:]
+        return await self._execute(statements, self.work.commits)
 
     def put_off(self, statements: Sequence[Statement]) -> None:
         """Has statements executed together with COMMIT; none may follow them."""
@@ -65,13 +73,13 @@ class Session:
             return
         self.committing = True
         begin = [] if self._begun else [_BEGIN]
-        await self._execute([*begin, *self._put_off, _COMMIT])
+        await self._execute([*begin, *self._put_off, _COMMIT], self.work.commits)
 
     async def roll_back(self) -> None:
         """Rolls everything back; the connection must be usable."""
         if self._connection.pgconn.transaction_status != TransactionStatus.IDLE:
             # SUBTLE: not with psycopg, which deallocates all prepared statements of the connection after a ROLLBACK.
-            await self._execute([_ROLLBACK])
+            await self._execute([_ROLLBACK], self.work.commits)
 
-    async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        return await execute_all(self._connection, self._connection.prepared, statements)
+    async def _execute(self, statements: Sequence[Statement], threads: WorkThreads) -> list[list[Row]]:
+        return await execute_all(self._connection, self._connection.prepared, statements, threads)

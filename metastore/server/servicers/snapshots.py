@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
 
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
 from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
@@ -125,8 +126,9 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             limit=request.limit,
             newest=request.newest,
         )
+        snapshots = await self._use_cases.work.rows.run(len(page.snapshots), _to_messages, page.snapshots)
         return snapshots_pb2.ListSnapshotsResponse(
-            snapshots=[to_proto_snapshot(snapshot) for snapshot in page.snapshots],
+            snapshots=snapshots,
             latest_snapshot_id=page.latest_snapshot_id,
             earliest_snapshot_id=page.earliest_snapshot_id,
             earliest_change_id=page.earliest_change_id,
@@ -158,7 +160,8 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         """Returns which files a read must look at."""
         plan = await self._use_cases.planner.plan(await self._requests.translate(request, from_proto_plan_request))
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
-        yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
+        message = await self._use_cases.work.rows.run(len(plan.range_snapshots), to_proto_plan_header, header)
+        yield snapshots_pb2.PlanResponse(header=message)
         async for chunk in plan.chunks:
             yield snapshots_pb2.PlanResponse(
                 chunk=snapshots_pb2.PlanChunk(entries=chunk.entries, without_file_ids=chunk.without_file_ids)
@@ -179,6 +182,10 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
                     continue
                 for response in _to_responses(event):
                     yield response
+
+
+def _to_messages(snapshots: Sequence[Snapshot]) -> list[types_pb2.Snapshot]:
+    return [to_proto_snapshot(snapshot) for snapshot in snapshots]
 
 
 def _to_responses(event: WatchEvent) -> Iterator[snapshots_pb2.WatchResponse]:

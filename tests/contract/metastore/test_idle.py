@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.format.jobs.job import COMPACT
+from metastore.heavy_work import HeavyWork
 from metastore.memory.store import MemoryTransaction
 from metastore.plans.packing import RECOVER_EVERY_S, Packer
 from metastore.postgres.store import PostgresTransaction
@@ -87,7 +88,7 @@ def test_commits_that_another_metastore_forgot_are_packed_later(metastore: InPro
     table = make_table(metastore)
     append(metastore, table, 1)
     clock = _SteppedClock()
-    packer = Packer(metastore.store, 1, clock)
+    packer = Packer(metastore.store, HeavyWork(), 1, clock)
     assert metastore.run(packer.step_if_touched()) == 1
     assert metastore.run(packer.step_if_touched()) == 0
     append(metastore, table, 2)

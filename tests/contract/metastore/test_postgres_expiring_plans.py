@@ -14,6 +14,7 @@ from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import Snapshot
+from metastore.heavy_work import HeavyWork
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
@@ -145,13 +146,13 @@ def test_chunks_that_are_packed_while_they_are_planned_show_nothing_that_is_gone
     table = make_table(one)
     append_many(one, table, 1)
     append_many(one, table, 2)
-    assert one.run(Packer(one.store, min_unpacked=1).step()) == 1
+    assert one.run(Packer(one.store, HeavyWork(), min_unpacked=1).step()) == 1
     replace_all(one, table, 1, "z")
     append_many(one, table, 3)
     append_many(one, table, 4)
 
     def pack_and_expire() -> None:
-        assert other.run(Packer(other.store, min_unpacked=1).step()) == 1
+        assert other.run(Packer(other.store, HeavyWork(), min_unpacked=1).step()) == 1
         expire(other, table)
 
     assert len(before("list_removed", pack_and_expire, lambda: live(one, table))) == 2001

@@ -12,6 +12,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import SnapshotExpired
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.retention.expiry import SnapshotLease
+from metastore.heavy_work import HeavyWork
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
 from metastore.postgres.retention import _EXPIRE
@@ -105,7 +106,7 @@ def read_packed(metastore: InProcessMetastore) -> Sequence[str]:
     table = make_table(metastore)
     for number in range(1, 6):
         append_many(metastore, table, number)
-    metastore.run(Packer(metastore.store, min_unpacked=1).step())
+    metastore.run(Packer(metastore.store, HeavyWork(), min_unpacked=1).step())
     replace_all(metastore, table, 1, "z")
     for number in range(6, 9):
         append_many(metastore, table, number)

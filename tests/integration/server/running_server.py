@@ -26,6 +26,7 @@ from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.serving.access import Access
+from metastore.heavy_work import HeavyWork
 from metastore.memory.store import MemoryStore
 from metastore.server.call_limits import CallLimits
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
@@ -78,6 +79,7 @@ class ScriptedUseCases:
         for name in vars(UseCases(MemoryStore(SystemClock()), "file:///w")):
             if not name.startswith("_"):
                 setattr(self, name, self)
+        self.work = HeavyWork()
 
     async def _enter(self, name: str) -> None:
         self.calls.append(name)

@@ -25,6 +25,7 @@ from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
+from metastore.heavy_work import HeavyWork
 from metastore.memory import MemoryStore
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import Packer
@@ -336,7 +337,7 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
     table, _ = await use_cases.catalog.create_table(
         TableName("shop", name), SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": "3"}
     )
-    played = History(use_cases, Packer(store, 1), table.table_uuid)
+    played = History(use_cases, Packer(store, HeavyWork(), 1), table.table_uuid)
     for action in history:
         await played.play(action)
     latest = played.model.latest

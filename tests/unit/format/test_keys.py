@@ -16,6 +16,7 @@ from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.keys.encoding import (
     decode_key,
     decode_partition,
+    decode_values,
     encode_key,
     encode_partition,
     encode_rows,
@@ -167,3 +168,22 @@ def test_damaged_keys(encoded: bytes, types: list[pa.DataType]) -> None:
 def test_nested_types_have_no_encoding() -> None:
     with pytest.raises(InvalidArgument, match="list"):
         encode_values(pa.array([[1]]))
+
+
+columns = st.one_of([st.tuples(st.just(type_), st.lists(values, max_size=6)) for type_, values in TYPES])
+
+
+@given(columns)
+def test_values_of_a_column_are_decoded_together(column: tuple[pa.DataType, list[Any]]) -> None:
+    data_type, values = column
+    array = pa.array(values, data_type)
+    decoded = decode_values(encode_values(array).to_pylist(), data_type)
+    assert decoded.type == data_type
+    for index, value in enumerate(array):
+        (alone,) = decode_key(encode_value(value), [data_type])
+        assert decoded[index] == alone or (math.isnan(decoded[index].as_py()) and math.isnan(alone.as_py()))
+
+
+def test_numbers_of_another_length_are_not_decoded() -> None:
+    with pytest.raises(DataCorrupted, match="truncated or damaged"):
+        decode_values([encode_value(pa.scalar(1)), b"\x00"], pa.int64())

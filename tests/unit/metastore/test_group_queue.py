@@ -12,6 +12,7 @@ class Item:
     alone: bool = False
     file_count: int = 0
     given_up: bool = field(default=False)
+    ready: bool = True
 
 
 def queue_of(*items: Item, max_commits: int = 100, max_files: int = 100) -> GroupQueue[Item]:
@@ -37,6 +38,29 @@ def test_those_that_wait_for_one_table_go_together_in_order() -> None:
     queue.finish("t")
     assert names(queue.take()) == "d"
     assert (queue.commit_count, queue.file_count) == (0, 0)
+
+
+def test_one_that_is_not_ready_is_not_overtaken_at_its_tables() -> None:
+    unready = item("b", "tu", ready=False)
+    queue = queue_of(item("a", "t"), unready, item("c", "u"), item("d", "v"))
+    assert {names(queue.take()), names(queue.take())} == {"a", "d"}
+    queue.finish("t")
+    assert queue.take() == []
+    unready.ready = True
+    queue.look_again(unready.tables)
+    assert names(queue.take()) == "b"
+    queue.finish("tu")
+    assert names(queue.take()) == "c"
+
+
+def test_one_that_is_given_up_before_it_is_ready_lets_the_others_go() -> None:
+    unready = item("a", ready=False)
+    queue = queue_of(unready, item("b"))
+    assert queue.take() == []
+    unready.given_up = True
+    queue.look_again(unready.tables)
+    assert names(queue.take()) == "b"
+    assert queue.commit_count == 0
 
 
 def test_tables_do_not_wait_for_each_other() -> None:

@@ -12,6 +12,7 @@ from lakelog.format.commit.request import Change, CommitRequest, RemoveFiles
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
+from metastore.heavy_work import HeavyWork
 from metastore.memory import MemoryStore
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
@@ -78,7 +79,7 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
     async def main() -> None:
         store = MemoryStore(SystemClock())
         use_cases = UseCases(store, "file:///w")
-        packer = Packer(store, 1)
+        packer = Packer(store, HeavyWork(), 1)
         await use_cases.catalog.create_database("d")
         table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
 

@@ -84,6 +84,19 @@ def test_buckets_of_a_filter_are_those_of_its_keys() -> None:
     assert find_buckets(None, routing) == ()
 
 
+def test_buckets_of_a_long_list_are_those_of_its_keys() -> None:
+    schema = make_schema(("id", "sub"), ())
+    routing = to_routing(schema, TableOptions({"bucket": "20000"}))
+    numbers = [7 * number for number in range(5000)]
+    listed = ", ".join(map(str, numbers))
+    predicate = parse_filter(f"id in ({listed}) and sub = 's'", schema.arrow).to_predicate(schema.field_ids)
+    size = len(numbers)
+    rows = pa.table({"dt": [""] * size, "hour": pa.array([0] * size, pa.int32()), "id": numbers, "sub": ["s"] * size})
+    expected = tuple(sorted(part.bucket for part in route_rows(rows, routing)))
+    assert find_buckets(predicate, routing) == expected
+    assert 3000 < len(expected) < 5000
+
+
 def test_buckets_are_found_for_times_that_python_does_not_know() -> None:
     columns = pa.schema([pa.field("at", pa.timestamp("us", "UTC"), nullable=False)])
     schema = TableSchema(0, assign_field_ids(columns), ("at",), ())

@@ -1,0 +1,101 @@
+"""Makes predicates small: what several comparisons of a column say together becomes one, and repetitions go.
+
+Pruning judges each comparison for all files, so a thousand equalities in an OR would cost a thousand times what one IN
+does. The combined predicate excludes exactly the same files (`prune.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
+
+_Pick = Callable[[Iterable[bytes]], bytes]
+
+_STRICTEST: Final[dict[Operator, _Pick]] = {
+    Operator.LESS: min,
+    Operator.LESS_OR_EQUAL: min,
+    Operator.GREATER: max,
+    Operator.GREATER_OR_EQUAL: max,
+}
+_WEAKEST: Final[dict[Operator, _Pick]] = {
+    Operator.LESS: max,
+    Operator.LESS_OR_EQUAL: max,
+    Operator.GREATER: min,
+    Operator.GREATER_OR_EQUAL: min,
+}
+
+
+def combine(predicate: Predicate) -> Predicate:
+    """An equivalent predicate with as few comparisons as possible. Pure.
+
+    In it, and only in it, a NOT_EQUAL may have several values: the column equals none of them.
+    """
+    if isinstance(predicate, Comparison):
+        return predicate
+    is_all = isinstance(predicate, AllOf)
+    operands = [part for operand in predicate.operands for part in _flat(combine(operand), type(predicate))]
+    columns: dict[tuple[int, Operator], list[Comparison]] = {}
+    others: dict[Predicate, None] = {}
+    for operand in operands:
+        if isinstance(operand, Comparison):
+            columns.setdefault((operand.field_id, operand.operator), []).append(operand)
+        else:
+            others[operand] = None
+    joined: list[Predicate] = []
+    for (field_id, operator), comparisons in columns.items():
+        join = _all_of_column if is_all else _any_of_column
+        joined += join(field_id, operator, comparisons)
+    joined += others
+    if len(joined) == 1:
+        return joined[0]
+    return AllOf(tuple(joined)) if is_all else AnyOf(tuple(joined))
+
+
+def _flat(predicate: Predicate, kind: type[AllOf | AnyOf]) -> Sequence[Predicate]:
+    return predicate.operands if isinstance(predicate, kind) else (predicate,)
+
+
+def _any_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """What is true if one of some comparisons of a column by one operator is."""
+    if len(comparisons) == 1:
+        return [*comparisons]
+    values = tuple(dict.fromkeys(value for comparison in comparisons for value in comparison.values))
+    if operator in _WEAKEST:
+        return [Comparison(field_id, operator, (_WEAKEST[operator](values),))]
+    if operator is Operator.NOT_EQUAL:
+        # A value differs from one of two unless it equals both; a combined NOT_EQUAL differs from all of its values.
+        common = set(comparisons[0].values).intersection(*(comparison.values for comparison in comparisons))
+        if not common:
+            return [Comparison(field_id, Operator.IS_NOT_NULL)]
+        return [Comparison(field_id, operator, tuple(value for value in values if value in common))]
+    return [Comparison(field_id, operator, values)]
+
+
+def _all_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """What is true if all of some comparisons of a column by one operator are."""
+    if len(comparisons) == 1:
+        return [*comparisons]
+    values = tuple(dict.fromkeys(value for comparison in comparisons for value in comparison.values))
+    if operator in _STRICTEST:
+        return [Comparison(field_id, operator, (_STRICTEST[operator](values),))]
+    if operator is Operator.IN:
+        return _all_of_sets(field_id, comparisons)
+    return [Comparison(field_id, operator, values)]
+
+
+def _all_of_sets(field_id: int, comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """A file may hold a value of each set: bounds that include several single values include the range of them."""
+    singles = {comparison.values[0] for comparison in comparisons if len(comparison.values) == 1}
+    sets: dict[frozenset[bytes], Comparison] = {}
+    for comparison in comparisons:
+        if len(comparison.values) != 1:
+            sets.setdefault(frozenset(comparison.values), comparison)
+    joined = list(sets.values())
+    if len(singles) == 1:
+        joined.append(Comparison(field_id, Operator.IN, tuple(singles)))
+    elif singles:
+        joined.append(Comparison(field_id, Operator.LESS_OR_EQUAL, (min(singles),)))
+        joined.append(Comparison(field_id, Operator.GREATER_OR_EQUAL, (max(singles),)))
+    return joined

@@ -1,0 +1,134 @@
+"""Many encoded values, searched for many files at once: which files may hold one of them?
+
+A file may if there are more values up to its greatest than below its least, so two binary searches a file are enough:
+k values and n files take O((n + k) log k), in numpy, which lets other threads run meanwhile.
+
+numpy compares only bytes of one width. So a value becomes its first `_WIDTH` bytes, filled up with zeros, and its
+length: of two values with the same bytes and zeros the shorter one is lower. Longer values with the same first bytes
+look equal; where that could matter, they are compared as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+
+_WIDTH: Final = 64
+"""Bytes that are compared at once: stored bounds of texts are no longer, and encoded numbers have 9."""
+
+_FEW: Final = 4
+"""Up to this many values are compared one by one, which is faster."""
+
+
+class ValueSet:
+    """Encoded values of one column; immutable.
+
+    Args:
+        values: Any number, in any order.
+    """
+
+    def __init__(self, values: Collection[bytes]) -> None:
+        self._values = tuple(dict.fromkeys(values))
+        self._longest = max(map(len, self._values), default=0)
+        self._width = min(self._longest, _WIDTH)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def may_lie_between(self, least: pa.Array, greatest: pa.Array) -> Mask:
+        """For each file whether one of the values lies within its bounds, both included. Pure.
+
+        Args:
+            least: Binary, one a file; NULL: no bound.
+            greatest: Likewise.
+        """
+        if len(self._values) <= _FEW:
+            hits = np.zeros(len(least), np.bool_)
+            for value in self._values:
+                above = _or_unknown(pc.less_equal(least, pa.scalar(value, least.type)))
+                hits |= above & _or_unknown(pc.greater_equal(greatest, pa.scalar(value, greatest.type)))
+            return hits
+        below = np.searchsorted(self._keys, _to_keys(least, self._width), side="left")
+        up_to = np.searchsorted(self._keys, _to_keys(greatest, self._width), side="right")
+        if least.null_count:
+            below[_is_null(least)] = 0
+        if greatest.null_count:
+            up_to[_is_null(greatest)] = len(self._values)
+        hits = up_to > below
+        if self._longest > _WIDTH:
+            self._look_closely(hits, least, greatest)
+        return hits
+
+    def may_hold_another(self, least: pa.Array, greatest: pa.Array) -> Mask:
+        """For each file whether it may hold a value that is none of these: surely not if all of its are one of them."""
+        is_only = pc.and_(pc.equal(least, greatest), pc.is_in(least, value_set=self._array))
+        return ~_or_false(is_only)
+
+    @cached_property
+    def _array(self) -> pa.Array:
+        return pa.array(self._values, pa.binary())
+
+    @cached_property
+    def _keys(self) -> npt.NDArray[np.bytes_]:
+        return np.sort(_to_keys(self._array, self._width))
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        return sorted(self._values)
+
+    def _look_closely(self, hits: Mask, least: pa.Array, greatest: pa.Array) -> None:
+        """Corrects the answer for files with a bound that is longer than what was compared."""
+        is_long = _is_longer(least) | _is_longer(greatest)
+        for file in np.flatnonzero(hits & is_long):
+            low, high = least[file].as_py(), greatest[file].as_py()
+            below = 0 if low is None else bisect_left(self._sorted, low)
+            up_to = len(self._sorted) if high is None else bisect_right(self._sorted, high)
+            hits[file] = up_to > below
+
+
+def _to_keys(values: pa.Array, width: int) -> npt.NDArray[np.bytes_]:
+    """Values as bytes of one width, which order like the values; those of NULLs are arbitrary."""
+    count = len(values)
+    if not count:
+        return np.empty(0, f"S{width + 1}")
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + count + 1].astype(np.int64)
+    buffer = values.buffers()[2]
+    data = np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+    lengths = np.diff(offsets)
+    keys = np.zeros((count, width + 1), np.uint8)
+    taken = np.minimum(lengths, width)
+    starts = np.cumsum(taken) - taken
+    places = np.repeat(offsets[:-1] - starts, taken) + np.arange(int(taken.sum()))
+    keys[:, :width][np.arange(width) < taken[:, np.newaxis]] = data[places]
+    keys[:, width] = np.minimum(lengths, width + 1)
+    return keys.view(f"S{width + 1}").ravel()
+
+
+def _is_longer(values: pa.Array) -> Mask:
+    return _or_false(pc.greater(pc.binary_length(values), _WIDTH))
+
+
+def _is_null(values: pa.Array) -> Mask:
+    return _or_false(values.is_null())
+
+
+def _or_unknown(answer: pa.Array) -> Mask:
+    return _to_mask(answer, unknown=True)
+
+
+def _or_false(answer: pa.Array) -> Mask:
+    return _to_mask(answer, unknown=False)
+
+
+def _to_mask(answer: Any, *, unknown: bool) -> Mask:
+    mask: Mask = pc.fill_null(answer, unknown).to_numpy(zero_copy_only=False)
+    return mask
