@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.bucket_changes import (
+    HELD_BYTES,
     NAMED_PARTITIONS,
     Bucket,
     BucketChanges,
@@ -36,6 +37,8 @@ from lakelog.storage.lookup.bucket_changes import (
     to_run,
 )
 from lakelog.storage.lookup.caches import Caches
+from lakelog.storage.lookup.key_lookup import FoundTooMuchError
+from lakelog.storage.merging.aligned_runs import Room
 from lakelog.storage.merging.deletion_vectors import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
@@ -141,8 +144,11 @@ class NormalizedChanges:
         counts.add(ReadMetrics(files=len(self.files)))
         return dataclasses.replace(self, counts=counts)
 
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Emits the changes, commit by commit.
+
+        Args:
+            limit: As of `RowSource.read_batches`: with one, no commits are handled ahead at the beginning.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
@@ -153,7 +159,8 @@ class NormalizedChanges:
         """
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="lakelog-changes") as pool:
             try:
-                for batches in look_ahead(pool, self._emit, self._chunks(), _AHEAD):
+                first = None if limit is None else 1
+                for batches in look_ahead(pool, self._emit, self._chunks(), _AHEAD, first):
                     yield from batches
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -199,7 +206,7 @@ class NormalizedChanges:
                 emitted[commit].append(table)
         for snapshot_id, parts in emitted.items():
             for table in parts:
-                yield from (each for each in self._project(table, snapshot_id).to_batches() if each.num_rows)
+                yield from self._to_batches(table, snapshot_id)
 
     def _plan_before_rows(self, first: Snapshot, buckets: Sequence[Bucket]) -> Mapping[Bucket, list[LiveFile]]:
         partitions = {partition for partition, _ in buckets}
@@ -280,31 +287,54 @@ class NormalizedChanges:
     def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
         return group_by_bucket(self.states.list_files(request))
 
-    def _emit(self, chunk: _Chunk) -> list[pa.RecordBatch]:
+    def _emit(self, chunk: _Chunk) -> Iterable[pa.RecordBatch]:
         if chunk.sides is not None:
-            changes = self._compare(chunk, chunk.sides)
-            return [batch for batch in self._project(changes, chunk.commits[0]).to_batches() if batch.num_rows]
+            return self._to_batches(self._compare(chunk, chunk.sides), chunk.commits[0])
+        if self.counts is not None:
+            self.counts.add(ReadMetrics(files_opened=len(chunk.files)))
+        try:
+            return self._emit_at_once(chunk)
+        except FoundTooMuchError:
+            # When the caller wants them, so that no others are in memory.
+            return self._emit_in_parts(chunk)
+
+    def _emit_at_once(self, chunk: _Chunk) -> list[pa.RecordBatch]:
         emitter = self._make_emitter()
         commits = list(dict.fromkeys(chunk.commits))
         emitted: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
-        if self.counts is not None:
-            self.counts.add(ReadMetrics(files_opened=len(chunk.files)))
+        room = Room(HELD_BYTES)
         # One order, however many commits are handled together: a reader can resume after a row that it has.
         for bucket, files in sorted(group_by_bucket(chunk.files).items()):
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
             for number, file in enumerate(files):
-                read = emitter.read(file) if chunk.tables is None else to_run(chunk.tables[number], file)
+                read = emitter.read(file, room) if chunk.tables is None else to_run(chunk.tables[number], file)
                 runs[file.added_snapshot].append(read)
-            changes = emitter.fold(chunk.base.get(bucket, []), [runs[commit] for commit in commits])
+            changes = emitter.fold(chunk.base.get(bucket, []), [runs[commit] for commit in commits], HELD_BYTES)
             for commit, table in zip(commits, changes, strict=True):
                 emitted[commit].append(table)
         return [
-            batch
-            for commit, parts in emitted.items()
-            for table in parts
-            for batch in self._project(table, commit).to_batches()
-            if batch.num_rows
+            batch for commit, parts in emitted.items() for table in parts for batch in self._to_batches(table, commit)
         ]
+
+    def _emit_in_parts(self, chunk: _Chunk) -> Iterator[pa.RecordBatch]:
+        """Emits the same in the same order, a commit and a few of its keys at a time."""
+        emitter = self._make_emitter()
+        for commit in dict.fromkeys(chunk.commits):
+            for bucket, files in sorted(group_by_bucket(chunk.files).items()):
+                own = [file for file in files if file.added_snapshot == commit]
+                base = [*chunk.base.get(bucket, []), *(file for file in files if file.added_snapshot < commit)]
+                if not own:
+                    continue
+                steps: Iterable[Sequence[pa.Table]] = () if chunk.tables is None else (chunk.tables,)
+                if chunk.tables is None:
+                    steps = ([each.rows for each in step] for step in emitter.read_by_key_ranges(own))
+                for tables in steps:
+                    runs = [to_run(table, file) for table, file in zip(tables, own, strict=True)]
+                    for part in emitter.fold_one(base, runs, [0] * len(runs)):
+                        yield from self._to_batches(part.changes, commit)
+
+    def _to_batches(self, changes: pa.Table, commit: int) -> list[pa.RecordBatch]:
+        return [batch for batch in self._project(changes, commit).to_batches() if batch.num_rows]
 
     def _compare(self, chunk: _Chunk, sides: tuple[Sequence[bool], Sequence[bool]]) -> pa.Table:
         """The difference between two states of the same keys; each state is merged from its own runs."""

@@ -26,8 +26,12 @@ class RowSource(Protocol):
     def returned_schema(self) -> pa.Schema:
         """The returned columns."""
 
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; a generator. Closing it ends the read. None of the batches is empty."""
+    def read_batches(self, *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Reads the rows; a generator. Closing it ends the read. None of the batches is empty.
+
+        Args:
+            limit: How many rows the caller takes; None: all. More may come, or fewer be read ahead.
+        """
 
     def count_rows(self) -> int:
         """Counts the rows that `read_batches` returns."""
@@ -56,13 +60,18 @@ class SuccessiveRows:
         """The files of all sources."""
         return [file for source in self.sources for file in source.files]
 
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Reads the sources one after the other."""
         schema = self.returned_schema
+        left = limit
         for source in self.sources:
-            with closing(cast(Generator[pa.RecordBatch, None, None], source.read_batches())) as batches:
+            with closing(cast(Generator[pa.RecordBatch, None, None], source.read_batches(limit=left))) as batches:
                 for batch in batches:
+                    if left is not None:
+                        left = max(0, left - batch.num_rows)
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if len(schema) else batch
+            if left == 0:
+                return
 
     def count_rows(self) -> int:
         """Counts the rows of all sources."""

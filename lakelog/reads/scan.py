@@ -130,7 +130,7 @@ class Scan:
         left = self._limit
         if left == 0:
             return
-        batches = self._rows.read_batches()
+        batches = self._rows.read_batches(limit=left)
         with self._leased():
             try:
                 for batch in batches:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -26,9 +26,18 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.tables import FILE_COMPRESSION
 from lakelog.options.values import TableOptions
-from lakelog.storage.lookup.bucket_changes import Bucket, BucketChanges, RowIndices, group_by_bucket, to_run
+from lakelog.storage.lookup.bucket_changes import (
+    HELD_BYTES,
+    Bucket,
+    BucketChanges,
+    RowIndices,
+    group_by_bucket,
+    to_run,
+)
 from lakelog.storage.lookup.changelog_rules import to_changelog_rules
 from lakelog.storage.lookup.copy_cache import CopyCache
+from lakelog.storage.lookup.key_lookup import FoundTooMuchError
+from lakelog.storage.merging.aligned_runs import Room
 from lakelog.storage.merging.deletion_vector_file import write_deletion_vectors
 from lakelog.storage.merging.deletion_vectors import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
@@ -267,11 +276,22 @@ class BucketChangelogs:
         ]
         if len(lookups) == 1:
             return [self._write(lookups[0], self._find_changes(lookups[0], _FoundVectors(lookups[0])))]
-        changes = self._changes.fold(touching, [[self._changes.read(file) for file in files] for files in commits])
+        try:
+            room = Room(HELD_BYTES)
+            runs = [[self._changes.read(file, room) for file in files] for files in commits]
+            changes = iter(self._changes.fold(touching, runs, HELD_BYTES))
+        except FoundTooMuchError:
+            # One commit after the other, for each of which the earlier ones are among the files before it.
+            changes = None
         done: list[tuple[DataFile, ...]] = []
         try:
-            for lookup, rows in zip(lookups, changes, strict=True):
-                done.append(self._write(lookup, iter([rows])))
+            for number, lookup in enumerate(lookups):
+                if changes is not None:
+                    done.append(self._write(lookup, iter([next(changes)])))
+                    continue
+                earlier = [file for files in commits[:number] for file in files]
+                alone = replace(lookup, before=(*touching, *pick_touched(lookup.files, earlier)))
+                done.append(self._write(alone, self._find_changes(alone, _FoundVectors(alone))))
         except BaseException:
             self.delete(file.path for files in done for file in files)
             raise
@@ -284,21 +304,29 @@ class BucketChangelogs:
 
     def _find_changes(self, lookup: BucketLookup, vectors: _FoundVectors) -> Iterator[pa.Table]:
         is_small = lookup.row_count <= _EMITTED_ROWS
+        runs: list[MergeRun] | None = None
         if is_small and sum(file.size_bytes for file in lookup.files) <= _EMITTED_BYTES:
-            runs = [self._read(file) for file in lookup.files]
-            changes, gone, window = self._changes.fold_one(lookup.before, runs, [0] * len(runs))
-            vectors.add(gone, window)
-            yield changes
+            room = Room(HELD_BYTES)
+            # What unpacks to more than it should is read by key ranges too.
+            with contextlib.suppress(FoundTooMuchError):
+                runs = [self._read(file, room) for file in lookup.files]
+        if runs is not None:
+            yield from self._fold(lookup, vectors, runs, [0] * len(runs))
             return
         for step in self._changes.read_by_key_ranges(lookup.files):
             runs = [to_run(each.rows, file) for each, file in zip(step, lookup.files, strict=True)]
-            changes, gone, window = self._changes.fold_one(lookup.before, runs, [each.start for each in step])
-            vectors.add(gone, window)
-            yield changes
+            yield from self._fold(lookup, vectors, runs, [each.start for each in step])
 
-    def _read(self, file: LiveFile) -> MergeRun:
+    def _fold(
+        self, lookup: BucketLookup, vectors: _FoundVectors, runs: Sequence[MergeRun], starts: Sequence[int]
+    ) -> Iterator[pa.Table]:
+        for part in self._changes.fold_one(lookup.before, runs, starts):
+            vectors.add(part.deleted, part.window)
+            yield part.changes
+
+    def _read(self, file: LiveFile, room: Room) -> MergeRun:
         rows = self._runs.get(file.path)
-        return self._changes.read(file) if rows is None else to_run(rows, file)
+        return self._changes.read(file, room) if rows is None else to_run(rows, file)
 
     def _write(self, lookup: BucketLookup, pieces: Iterator[pa.Table]) -> tuple[DataFile, ...]:
         """Writes change rows, which rise by key, in as many files as the target size requires."""

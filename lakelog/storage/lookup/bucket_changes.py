@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.copy_cache import CopyCache
-from lakelog.storage.lookup.key_lookup import FoundRecords, KeyLookup
-from lakelog.storage.merging.aligned_runs import AlignedRows, RunPart, read_aligned, read_run
+from lakelog.storage.lookup.key_lookup import FoundRecords, FoundTooMuchError, KeyLookup
+from lakelog.storage.merging.aligned_runs import AlignedRows, Room, RunPart, read_aligned, read_run_within
 from lakelog.storage.merging.deletion_vectors import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
@@ -35,6 +35,10 @@ Bucket: TypeAlias = tuple[bytes, int]
 
 NAMED_PARTITIONS: Final = 500
 """Partitions that a plan names; beyond this, excluding the others is not worth their names."""
+
+
+HELD_BYTES: Final = 96 << 20
+"""Size of the rows of commits, and that of their old rows, that are in memory at once; changes take as much again."""
 
 
 @dataclass(frozen=True)
@@ -59,70 +63,126 @@ class BucketChanges:
     copies: CopyCache | None
     counts: ReadCounts | None = None
 
-    def read(self, file: LiveFile) -> MergeRun:
+    def read(self, file: LiveFile, room: Room) -> MergeRun:
         """Reads a file's rows at once.
 
         Raises:
+            FoundTooMuchError: There is no room for them.
             DataCorrupted: The file is damaged or missing; named.
         """
         fields = [*self.fields, KIND_FIELD] if file.delete_count else self.fields
-        return to_run(read_run(DataFiles(self.store, counts=self.counts), RunPart(file, fields)), file)
+        rows = read_run_within(DataFiles(self.store, counts=self.counts), RunPart(file, fields), room)
+        if rows is None:
+            raise FoundTooMuchError
+        return to_run(rows, file)
 
     def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
-        """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
+        """Reads the rows of files side by side, a row group of each at a time or less; see `read_aligned`."""
         parts = [RunPart(file, [*self.fields, KIND_FIELD, *self._pick_times(file)]) for file in files]
-        yield from read_aligned(DataFiles(self.store, counts=self.counts), parts, self.policy.key)
+        data_files = DataFiles(self.store, counts=self.counts)
+        yield from read_aligned(data_files, parts, self.policy.key, held_bytes=HELD_BYTES)
 
     def _pick_times(self, file: LiveFile) -> list[pa.Field]:
         return [TIME_FIELD, REPLACES_FIELD] if has_times(file, self.policy.sequence) else []
 
-    def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
+    def fold(
+        self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]], most_bytes: int | None = None
+    ) -> list[pa.Table]:
         """Returns the changelog of each of some successive commits to the bucket.
 
         Args:
             base: The files that were live before the first of them.
             commits: The runs of each commit in their order.
+            most_bytes: What the old rows may take in memory; None: no limit.
 
         Raises:
+            FoundTooMuchError: They take more.
             DataCorrupted: A file is damaged or missing; named.
         """
-        found = self._look_up(base, commits)
+        found = self._look_up(base, commits, most_bytes)
         return fold_commits(None if found is None else found.run, commits, self.rules)
 
     def fold_one(
         self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]
-    ) -> tuple[pa.Table, list[RowIndices] | None, TimeWindow]:
+    ) -> Iterator[FoldedPart]:
         """Returns the changelog of one commit to the bucket, and the rows that no read shows after it.
 
         Args:
             base: The files that were live before it.
-            runs: The commit's rows, or a part with all rows of some keys, in its order.
+            runs: The commit's rows, or a part with all rows of some keys, in its order; sorted by key.
             starts: The position in its file of each run's first row.
 
-        Returns:
-            The changes; for each file of the base, then for each run, rising positions in the file: None if the commit
-            time decides; and the commit times for which the changes are valid.
+        Yields:
+            The changes by rising keys, in parts, so that old rows of any size fit into memory.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
         """
-        found = self._look_up(base, [runs])
+        try:
+            part = self._fold_one(base, runs, starts)
+        except FoundTooMuchError:
+            counts = self._count_lower(runs)
+        else:
+            yield part
+            return
+        lower = [_slice(run, 0, count) for run, count in zip(runs, counts, strict=True)]
+        upper = [_slice(run, count, run.table.num_rows) for run, count in zip(runs, counts, strict=True)]
+        # The changes of one half are written before the other half is looked up.
+        del runs
+        yield from self.fold_one(base, lower, starts)
+        yield from self.fold_one(base, upper, [start + count for start, count in zip(starts, counts, strict=True)])
+
+    def _fold_one(self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]) -> FoldedPart:
+        found = self._look_up(base, [runs], HELD_BYTES)
         folded = fold_commit(None if found is None else found.run, runs, self.rules)
         if folded.window != ANY_TIME:
-            return folded.changes, None, folded.window
+            return FoldedPart(folded.changes, None, folded.window)
         deleted: list[RowIndices] = [np.empty(0, np.int64)] * len(base)
         if found is not None:
             gone = ~folded.base_shown
             deleted = [np.sort(found.indices[gone & (found.files == place)]) for place in range(len(base))]
         own = [start + np.flatnonzero(~shown) for start, shown in zip(starts, folded.shown, strict=True)]
-        return folded.changes, deleted + own, ANY_TIME
+        return FoldedPart(folded.changes, deleted + own, ANY_TIME)
 
-    def _look_up(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> FoundRecords | None:
+    def _count_lower(self, runs: Sequence[MergeRun]) -> list[int]:
+        """How many rows of each run have a key below the middle one of all of them."""
+        tables = [pa.table(run.table).select(list(self.policy.key)) for run in runs]
+        keys = pa.concat_tables(tables)
+        codes = comparable_keys(keys.columns)
+        distinct = np.unique(codes)
+        assert len(distinct) > 1, "the record of a single key is never too much"
+        ends = np.cumsum([table.num_rows for table in tables])
+        middle = distinct[len(distinct) // 2]
+        return [int(np.searchsorted(own, middle)) for own in np.split(codes, ends[:-1])]
+
+    def _look_up(
+        self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]], most_bytes: int | None
+    ) -> FoundRecords | None:
         if not base:
             return None
         assert self.copies is not None, "a detached read is not read"
         lookup = KeyLookup(self.store, self.schema, self.policy, self.copies, self.fields)
-        return lookup.find(base, _distinct_keys(commits, self.policy.key))
+        return lookup.find(base, _distinct_keys(commits, self.policy.key), most_bytes)
+
+
+@dataclass(frozen=True)
+class FoldedPart:
+    """The changes of a commit to some keys.
+
+    Args:
+        changes: They.
+        deleted: For each file of the base, then for each run, rising positions in the file of rows that no read shows
+            any more; None: the commit time decides.
+        window: The commit times for which the changes are valid.
+    """
+
+    changes: pa.Table
+    deleted: list[RowIndices] | None
+    window: TimeWindow
+
+
+def _slice(run: MergeRun, start: int, end: int) -> MergeRun:
+    return replace(run, table=run.table.slice(start, end - start))
 
 
 def to_run(rows: pa.Table, file: LiveFile) -> MergeRun:

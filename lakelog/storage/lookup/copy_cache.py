@@ -27,7 +27,7 @@ import pyarrow as pa
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import LakelogError, PermissionDenied, ResourceExhausted
 from lakelog.format.types.schema import TableSchema
-from lakelog.storage.lookup.local_copy import LocalCopy, ReadRows, read_file, read_rows, write_copy
+from lakelog.storage.lookup.local_copy import CopyTooLargeError, LocalCopy, ReadRows, read_file, read_rows, write_copy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.reader import DataFileReader
@@ -37,6 +37,12 @@ CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
 """The environment variable that names the folder for local copies."""
 
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+_MOST_EXPANSION: Final = 32
+"""How much larger than its file a copy may be: compression and dictionaries save a tenth of that."""
+
+_LITTLE_BYTES: Final = 64 << 20
+"""The size that any copy may have."""
+
 _SUFFIX: Final = ".copy"
 _LOCKS: Final = 16
 _USE_NOTED_MS: Final = 1000
@@ -124,6 +130,7 @@ class CopyCache:
         self._trusted: dict[str, _Identity] = {}
         self._noted_ms: dict[str, int] = {}
         self._direct_bytes: dict[str, int] = {}
+        self._too_large: set[str] = set()
         self.statistics: Final = CacheStatistics()
 
     def find(self, file: LiveFile, schema: TableSchema, names: Sequence[str]) -> LocalCopy | None:
@@ -155,6 +162,7 @@ class CopyCache:
             key: Names of the key's columns.
 
         Raises:
+            CopyTooLargeError: It unpacks to too much, and is to be read itself.
             DataCorrupted: The data file is damaged.
             ResourceExhausted: The disk is full.
         """
@@ -162,12 +170,17 @@ class CopyCache:
         if (copy := self.find(file, schema, names)) is not None:
             return copy
         name = _name(file, schema)
+        if name in self._too_large:
+            raise CopyTooLargeError
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked(name):
                 copy = self._find_open(name, file)
                 if copy is None or not copy.column_names.issuperset(names):
                     copy = self._make(store, file, name, _add_fields(fields, copy, schema), key)
+        except CopyTooLargeError:
+            self._too_large.add(name)
+            raise
         except OSError as error:
             raise _translate(error, self._folder) from error
         self.evict()
@@ -242,11 +255,19 @@ class CopyCache:
         self, store: ObjectStore, file: LiveFile, name: str, fields: Sequence[pa.Field], key: Sequence[str]
     ) -> LocalCopy:
         with DataFileReader(store, file) as reader:
-            return self._write(read_file(reader), fields, key, name)
+            most_bytes = max(_LITTLE_BYTES, _MOST_EXPANSION * file.size_bytes)
+            return self._write(read_file(reader), fields, key, name, most_bytes)
 
-    def _write(self, read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], name: str) -> LocalCopy:
+    def _write(
+        self,
+        read: ReadRows,
+        fields: Sequence[pa.Field],
+        key: Sequence[str],
+        name: str,
+        most_bytes: int | None = None,
+    ) -> LocalCopy:
         path = self._folder / name
-        write_copy(read, fields, key, path)
+        write_copy(read, fields, key, path, most_bytes)
         self._trusted[name] = _identify(path)
         copy = LocalCopy(path, check=False)
         self.statistics.copies_made += 1

@@ -9,7 +9,7 @@ it does for a read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -24,7 +24,7 @@ from lakelog.format.types.rowkind import RowKind
 from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.copy_cache import CopyCache
 from lakelog.storage.lookup.key_probe import KeyProbe
-from lakelog.storage.lookup.local_copy import LocalCopy
+from lakelog.storage.lookup.local_copy import CopyTooLargeError, LocalCopy
 from lakelog.storage.lookup.sought_keys import SoughtKeys
 from lakelog.storage.merging.deletion_vectors import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
@@ -32,6 +32,14 @@ from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.own_columns import KIND_FIELD, TIME_FIELD, has_times, pick_own_fields
 
 RowIndices = npt.NDArray[np.int64]
+
+
+_PART_ROWS: Final = 8192
+"""Rows that are taken from a local copy at once, which is at most some times as large as its file."""
+
+
+class FoundTooMuchError(Exception):
+    """The records of some keys take more memory than they may: fewer keys are to be looked up at once."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +82,16 @@ class KeyLookup:
         key = [schema.arrow.field(name) for name in policy.key]
         self._source = _Source(store, schema, cache, key, self._fields, policy.sequence)
 
-    def find(self, files: Sequence[LiveFile], keys: pa.Table) -> FoundRecords:
+    def find(self, files: Sequence[LiveFile], keys: pa.Table, most_bytes: int | None = None) -> FoundRecords:
         """Returns the record that decides each key, which may be a delete; keys without a record are missing.
 
         Args:
             files: All live files of one bucket that can hold the keys, in the bucket's order.
             keys: The key's columns; rising, each key once, without NULLs.
+            most_bytes: What the records of several keys may take in memory; None: no limit.
 
         Raises:
+            FoundTooMuchError: They would take more.
             DataCorrupted: A file is damaged or missing; named.
             ResourceExhausted: There is no room for a local copy.
         """
@@ -96,7 +106,16 @@ class KeyLookup:
         if not found:
             none = np.empty(0, np.int64)
             return FoundRecords(MergeRun(self._empty()), none, none)
-        rows = pa.concat_tables([file.take(indices, self._fields) for file, _, indices in found])
+        taken: list[pa.Table] = []
+        left = None if most_bytes is None or len(keys) < 2 else most_bytes
+        for file, _, indices in found:
+            for part in file.take_parts(indices, self._fields):
+                taken.append(part)
+                if left is not None:
+                    left -= part.nbytes
+                    if left < 0:
+                        raise FoundTooMuchError
+        rows = pa.concat_tables(taken)
         counts = [len(places) for _, places, _ in found]
         kinds = np.concatenate([file.take_kinds(indices) for file, _, indices in found])
         times = np.concatenate([file.take_times(indices) for file, _, indices in found])
@@ -162,8 +181,19 @@ class _OpenFile:
 
     def take(self, indices: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
         """Returns rows by their rising positions."""
+        parts = list(self.take_parts(indices, fields))
+        if not parts:
+            return pa.schema([field.remove_metadata() for field in fields]).empty_table()
+        return pa.concat_tables(parts)
+
+    def take_parts(self, indices: RowIndices, fields: Sequence[pa.Field]) -> Iterator[pa.Table]:
+        """Returns rows by their rising positions, in parts."""
         assert self._opened is not None, "positions come from it"
-        return self._opened.take(indices, fields)
+        if isinstance(self._opened, KeyProbe):
+            yield from self._opened.take(indices, fields)
+            return
+        for start in range(0, len(indices), _PART_ROWS):
+            yield self._opened.take(indices[start : start + _PART_ROWS], fields)
 
     def take_kinds(self, indices: RowIndices) -> npt.NDArray[np.int8]:
         """Returns the codes of the rows' kinds."""
@@ -204,7 +234,10 @@ class _Source:
         probe = KeyProbe(self.store, file, self.key, keys, places)
         if self.cache.reads_direct(file, probe.size_bytes(fields)):
             return probe
-        return self.cache.obtain(self.store, file, self.schema, fields, [field.name for field in self.key])
+        try:
+            return self.cache.obtain(self.store, file, self.schema, fields, [field.name for field in self.key])
+        except CopyTooLargeError:
+            return probe
 
 
 def _slice(files: Sequence[LiveFile], keys: pa.Table) -> list[slice]:

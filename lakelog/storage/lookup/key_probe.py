@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -54,36 +54,40 @@ class KeyProbe:
         found = np.full(len(places), -1, np.int64)
         sought = keys.take(places)
         for group in self._groups:
-            rows = self._read(group, self._key)
-            if rows.num_rows == 0:
-                continue
-            both = pa.concat_tables([rows, sought.cast(rows.schema)])
-            codes = comparable_keys([both.column(field.name) for field in self._key])
-            own, wanted = codes[: rows.num_rows], codes[rows.num_rows :]
-            at = np.searchsorted(own, wanted)
-            hit = np.flatnonzero(own[np.minimum(at, len(own) - 1)] == wanted)
-            found[hit] = self._starts[group] + at[hit]
+            start = int(self._starts[group])
+            for rows in self._read(group, self._key, 0, int(self._starts[group + 1]) - start):
+                both = pa.concat_tables([rows, sought.cast(rows.schema)])
+                codes = comparable_keys([both.column(field.name) for field in self._key])
+                own, wanted = codes[: rows.num_rows], codes[rows.num_rows :]
+                at = np.searchsorted(own, wanted)
+                hit = np.flatnonzero(own[np.minimum(at, len(own) - 1)] == wanted)
+                found[hit] = start + at[hit]
+                start += rows.num_rows
         return found
 
-    def take(self, positions: RowIndices, fields: Sequence[pa.Field]) -> pa.Table:
-        """Returns some rows.
+    def take(self, positions: RowIndices, fields: Sequence[pa.Field]) -> Iterator[pa.Table]:
+        """Returns some rows, in parts.
 
         Args:
             positions: Positions in the file, rising.
             fields: The columns to return.
         """
         ends = np.searchsorted(positions, self._starts)
-        parts = [pa.schema([field.remove_metadata() for field in fields]).empty_table()]
         for group in np.flatnonzero(ends[1:] > ends[:-1]).tolist():
-            rows = self._read(group, fields)
-            parts.append(rows.take(pa.array(positions[ends[group] : ends[group + 1]] - self._starts[group])))
-        return pa.concat_tables(parts)
+            own = positions[ends[group] : ends[group + 1]] - self._starts[group]
+            start, done = int(own[0]), 0
+            for rows in self._read(group, fields, start, int(own[-1]) + 1):
+                last = int(np.searchsorted(own, start + rows.num_rows))
+                if last > done:
+                    yield rows.take(pa.array(own[done:last] - start))
+                start, done = start + rows.num_rows, last
 
-    def _read(self, group: int, fields: Sequence[pa.Field]) -> pa.Table:
+    def _read(self, group: int, fields: Sequence[pa.Field], start: int, end: int) -> Iterator[pa.Table]:
+        """Adjacent rows of a row group in parts, none of them empty."""
         schema = pa.schema([field.remove_metadata() for field in fields])
         with self._open() as reader:
-            batches = list(reader.read_batches([group], reader.map_columns(fields)))
-        return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
+            for batch in reader.read_slice(group, start, end, reader.map_columns(fields)):
+                yield pa.Table.from_batches([pa.RecordBatch.from_arrays(batch.columns, schema=schema)])
 
     def _open(self) -> DataFileReader:
         return DataFileReader(self._store, self._file, self._metadata)

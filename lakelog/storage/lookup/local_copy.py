@@ -209,7 +209,13 @@ def read_rows(rows: pa.Table) -> ReadRows:
     return read
 
 
-def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
+class CopyTooLargeError(Exception):
+    """A copy would take more than it may."""
+
+
+def write_copy(
+    read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], path: Path, most_bytes: int | None = None
+) -> None:
     """Makes a copy; memory holds 16 bytes per row, for small files 60, and some batches.
 
     Args:
@@ -217,8 +223,10 @@ def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], p
         fields: The columns to copy, including those of the key.
         key: Names of the key's columns.
         path: The path of the copy; an existing one is replaced. The folder exists.
+        most_bytes: The limit of its size; None: there is none.
 
     Raises:
+        CopyTooLargeError: It would be larger; nothing of it remains.
         DataCorrupted: The data file is damaged.
         OSError: The copy cannot be written; nothing of it remains.
     """
@@ -243,6 +251,8 @@ def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], p
                     elif end <= _MAX_FILTERED_ROWS:
                         filtered.append(find_key_codes([batch.column(name) for name in key]))
                     start = end
+                    if most_bytes is not None and file.tell() + batch.nbytes > most_bytes:
+                        raise CopyTooLargeError
                     writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
                 if start <= _MAX_FILTERED_ROWS:
                     words = make_filter(np.concatenate([np.empty(0, np.int64), *filtered]))

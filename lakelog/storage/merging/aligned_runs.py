@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,11 +18,26 @@ from lakelog.format.keys.ordering import comparable_keys
 from lakelog.format.merge.sections import KeyRange, find_depth
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import BATCH_ROWS
 
 RowIndices = npt.NDArray[np.int64]
 
+DEFAULT_HELD_BYTES: Final = 256 << 20
+"""Size of the rows of all runs in memory, for callers that read few columns or few runs."""
+
 _LEAST_ROWS: Final = 1024
-"""Rows read from a run at once, however many runs there are: fewer would cost repeated decoding."""
+"""Rows read from a run at once, however many runs there are, unless they are large: fewer would cost repeated
+decoding."""
+
+_LEAST_BYTES: Final = 4 << 20
+"""The same in bytes of Arrow memory: rows of tens of megabytes come one by one."""
+
+_MOST_BYTES: Final = 32 << 20
+"""What is read of a run at once at most, as large as an ordinary row group: merging and writing take several times as
+much."""
+
+_MOST_REPEATS: Final = 16
+"""If a row group comes in more parts, its decoding goes on where it was, though its pages stay in memory meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +68,46 @@ class AlignedRows:
     start: int
 
 
+class Room:
+    """What several runs may take in memory together. Threads may share it.
+
+    Args:
+        size_bytes: The limit.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left = size_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size_bytes: int) -> bool:
+        """Takes a part of it; False: there is no room."""
+        with self._lock:
+            self._left -= size_bytes
+            return self._left >= 0
+
+
 def read_run(data_files: DataFiles, part: RunPart) -> pa.Table:
     """Reads a whole run at once.
 
     Raises:
         DataCorrupted: The file is damaged or missing; named.
     """
+    found = read_run_within(data_files, part, None)
+    assert found is not None, "there is no limit"
+    return found
+
+
+def read_run_within(data_files: DataFiles, part: RunPart, room: Room | None) -> pa.Table | None:
+    """Reads a whole run, if there is room for it; else None. Raises as `read_run`."""
     with data_files.open(part.file) as reader:
         mapping = reader.map_columns(part.fields)
         groups = range(reader.metadata.num_row_groups) if part.groups is None else part.groups
-        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
+        batches: list[pa.RecordBatch] = []
+        for batch in reader.read_batches(groups, mapping):
+            if room is not None and not room.take(batch.nbytes):
+                return None
+            batches.append(batch)
+        return pa.Table.from_batches(batches, mapping.schema)
 
 
 def read_aligned(
@@ -69,7 +115,7 @@ def read_aligned(
     parts: Sequence[RunPart],
     key: Sequence[str],
     *,
-    held_bytes: int | None = None,
+    held_bytes: int = DEFAULT_HELD_BYTES,
     keys_repeat: bool = False,
 ) -> Iterator[list[AlignedRows]]:
     """Reads runs side by side, a row group of each at a time; a file is opened when its key range begins.
@@ -79,7 +125,7 @@ def read_aligned(
         parts: The runs; the columns of each include those of the key.
         key: Names of the key's columns.
         held_bytes: About how much of all runs may be in memory at once, however many there are. If whole row groups
-            would be more, they are read in parts, each time decoding the rows before. None: a row group of each run.
+            would be more, they are read in parts, each time decoding the rows before.
         keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than fit
             into memory, so they may come in several steps: those of earlier runs first.
 
@@ -91,20 +137,24 @@ def read_aligned(
         DataCorrupted: A file is damaged, missing or not sorted; named.
     """
     ranges = [KeyRange(part.file.min_key, part.file.max_key) for part in parts]
-    share_bytes = None if held_bytes is None or not parts else held_bytes // find_depth(ranges)
+    share_bytes = held_bytes // find_depth(ranges) if parts else held_bytes
     cursors = [_Cursor(data_files, part, share_bytes) for part in parts]
     # The file with the lowest beginning comes last.
     waiting = sorted(cursors, key=lambda cursor: cursor.part.file.min_key or b"", reverse=True)
     begun: list[_Cursor] = []
-    while True:
-        _begin(begun, waiting, key)
-        holding = {id(cursor) for cursor in begun if cursor.held.num_rows}
-        if not holding:
-            return
-        begun = [cursor for cursor in cursors if id(cursor) in holding]
-        counts = _count_complete(data_files, begun, key, keys_repeat=keys_repeat)
-        taken = {id(cursor): cursor.take(count) for cursor, count in zip(begun, counts, strict=True)}
-        yield [taken.get(id(cursor)) or cursor.take(0) for cursor in cursors]
+    try:
+        while True:
+            _begin(begun, waiting, key)
+            holding = {id(cursor) for cursor in begun if cursor.held.num_rows}
+            if not holding:
+                return
+            begun = [cursor for cursor in cursors if id(cursor) in holding]
+            counts = _count_complete(data_files, begun, key, keys_repeat=keys_repeat)
+            taken = {id(cursor): cursor.take(count) for cursor, count in zip(begun, counts, strict=True)}
+            yield [taken.get(id(cursor)) or cursor.take(0) for cursor in cursors]
+    finally:
+        for cursor in cursors:
+            cursor.close()
 
 
 def _begin(begun: list[_Cursor], waiting: list[_Cursor], key: Sequence[str]) -> None:
@@ -157,9 +207,9 @@ def _count_complete(
 
 
 class _Cursor:
-    """A run's rows, read by row group or less; the file is open only during reads."""
+    """A run's rows, read by row group or less; the file is open only during reads, or while a row group is huge."""
 
-    def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int | None) -> None:
+    def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int) -> None:
         self.part = part
         self._nothing = pa.schema(list(part.fields)).empty_table()
         self.held = self._nothing
@@ -169,6 +219,7 @@ class _Cursor:
         self._share_bytes = share_bytes
         self._next = 0
         self._row = 0
+        self._reading: _Reading | None = None
 
     def last_key(self, key: Sequence[str]) -> bytes:
         """The encoded key of the last row in memory."""
@@ -177,29 +228,25 @@ class _Cursor:
     def fill(self) -> None:
         """Reads the next row group, or as much of it as fits, if no rows are in memory."""
         while self.held.num_rows == 0 and self.has_more:
-            with self._data_files.open(self.part.file) as reader:
-                groups = range(reader.metadata.num_row_groups) if self.part.groups is None else self.part.groups
-                group = groups[self._next]
-                rows = reader.metadata.row_group(group).num_rows
-                end = min(rows, self._row + self._rows_at_once(reader.metadata.row_group(group)))
-                mapping = reader.map_columns(self.part.fields)
-                if end - self._row == rows:
-                    self.held = pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
-                else:
-                    batches = list(reader.read_slice(group, self._row, end, mapping))
-                    part = pa.Table.from_batches(batches, mapping.schema)
-                    # SUBTLE: a copy, since slices keep everything in memory that was decoded for them.
-                    self.held = part.take(pa.array(np.arange(part.num_rows)))
-                self._start = int(reader.row_group_starts[group]) + self._row
-                self._row = end
-                if end == rows:
-                    self._next, self._row = self._next + 1, 0
-                self.has_more = self._next < len(groups)
+            if self._reading is None:
+                self._reading = _Reading(self._data_files, self.part, self._next, self._row, self._share_bytes)
+            reading = self._reading
+            self._start = reading.first_row + self._row
+            rows, is_whole = reading.read()
+            # SUBTLE: a copy, since slices keep everything in memory that was decoded for them.
+            self.held = rows if is_whole else rows.take(pa.array(np.arange(rows.num_rows)))
+            self._row += rows.num_rows
+            if self._row == reading.row_count:
+                self._next, self._row = self._next + 1, 0
+            if self._row == 0 or reading.row_count <= rows.num_rows * _MOST_REPEATS:
+                self.close()
+            self.has_more = self._next < reading.group_count
 
-    def _rows_at_once(self, group: pq.RowGroupMetaData) -> int:
-        if self._share_bytes is None or group.total_byte_size <= self._share_bytes:
-            return max(1, int(group.num_rows))
-        return max(_LEAST_ROWS, int(group.num_rows * self._share_bytes // group.total_byte_size))
+    def close(self) -> None:
+        """Closes the file, if it is open."""
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
 
     def take(self, count: int) -> AlignedRows:
         """Removes this many rows from the front and returns them."""
@@ -208,3 +255,46 @@ class _Cursor:
         self.held = self.held.slice(count) if count < self.held.num_rows else self._nothing
         self._start += count
         return taken
+
+
+class _Reading:
+    """An open file, in the middle of a row group."""
+
+    def __init__(self, data_files: DataFiles, part: RunPart, number: int, row: int, share_bytes: int) -> None:
+        self._reader = data_files.open(part.file)
+        self._share_bytes = min(max(share_bytes, _LEAST_BYTES), _MOST_BYTES)
+        metadata = self._reader.metadata
+        groups = range(metadata.num_row_groups) if part.groups is None else part.groups
+        group = groups[number]
+        self.group_count: Final = len(groups)
+        self.first_row: Final = int(self._reader.row_group_starts[group])
+        self.row_count: Final = int(metadata.row_group(group).num_rows)
+        self._most_rows = self._rows_at_once(metadata.row_group(group))
+        self._starts_inside = row > 0
+        self._mapping = self._reader.map_columns(part.fields)
+        self._batches = self._reader.read_slice(
+            group, row, self.row_count, self._mapping, self._share_bytes, min(self._most_rows, BATCH_ROWS)
+        )
+
+    def read(self) -> tuple[pa.Table, bool]:
+        """The next rows, and whether they are all that was decoded for them."""
+        found: list[pa.RecordBatch] = []
+        rows = size_bytes = 0
+        for batch in self._batches:
+            found.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch.nbytes
+            # The next one will be about as large.
+            if rows >= self._most_rows or size_bytes + batch.nbytes > self._share_bytes:
+                break
+        is_whole, self._starts_inside = not self._starts_inside, False
+        return pa.Table.from_batches(found, self._mapping.schema), is_whole
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._reader.close()
+
+    def _rows_at_once(self, group: pq.RowGroupMetaData) -> int:
+        if group.total_byte_size <= self._share_bytes:
+            return max(1, int(group.num_rows))
+        return max(_LEAST_ROWS, int(group.num_rows * self._share_bytes // group.total_byte_size))

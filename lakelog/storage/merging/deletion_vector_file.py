@@ -23,12 +23,17 @@ import pyarrow.parquet as pq
 from lakelog.errors import DataCorrupted, Unavailable
 from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.pages.decoding import DECODED_BYTES, Leaf, plan_decoding
+from lakelog.storage.parquet.pages.page_headers import read_chunk_pages
 from lakelog.storage.parquet.reader import PARQUET_LIMITS, translated
 from lakelog.storage.parquet.writer import PATH_KEY
 
 RowIndices = npt.NDArray[np.int64]
 
 _SECTIONS_KEY: Final = "lakelog.sections"
+
+_MOST_POSITIONS: Final = 1 << 26
+"""Sixteen bytes of memory each. A commit replaces as many rows of a bucket only if that is much too large."""
 
 _SCHEMA: Final = pa.schema(
     [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
@@ -121,6 +126,7 @@ def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVec
         named = said.get(PATH_KEY.encode(), b"").decode(errors="replace")
         if named != path:
             raise DataCorrupted(f"it is the file {named[:200]}, put in this one's place", reason="FILE_SWAPPED")
+        _check_sizes(parquet.metadata, source)
         table = parquet.read().combine_chunks()
         if table.schema.remove_metadata() != _SCHEMA or table.column("position").null_count:
             raise DataCorrupted("it holds no positions of rows")
@@ -133,6 +139,19 @@ def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVec
         ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
         names = files.dictionary.take(pa.array(numbers[ends - 1])).to_pylist()
     return CommittedDeletionVectors(dict(zip(names, np.split(indices, ends[:-1]), strict=True)), sections)
+
+
+def _check_sizes(metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
+    """Refuses a file that a small number of bytes makes large: it is read at once."""
+    if metadata.num_rows > _MOST_POSITIONS:
+        raise DataCorrupted(f"it claims {metadata.num_rows} positions, and at most {_MOST_POSITIONS} are read")
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        leaves = [
+            Leaf(metadata.schema.column(place), read_chunk_pages(source.read_at, row_group.column(place)))
+            for place in range(row_group.num_columns)
+        ]
+        plan_decoding(leaves, row_group.num_rows, _MOST_POSITIONS, DECODED_BYTES)
 
 
 def _read_sections(text: bytes) -> list[list[str]]:

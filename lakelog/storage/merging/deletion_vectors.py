@@ -40,7 +40,7 @@ from lakelog.options.declared.tables import (
     SEQUENCE_SORT_ORDER,
 )
 from lakelog.options.values import TableOptions
-from lakelog.storage.merging.aligned_runs import RunPart, read_aligned, read_run
+from lakelog.storage.merging.aligned_runs import Room, RunPart, read_aligned, read_run_within
 from lakelog.storage.merging.deletion_vector_file import read_deletion_vectors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
@@ -154,7 +154,7 @@ def find_deletion_vectors(
         policy: Decides between rows of one key.
         key_predicate: A condition on key columns that all relevant rows fulfil. The answer may then lack other rows,
             and only row groups with such keys are read.
-        memory_bytes: Bytes of key columns in memory at once; a row group's keys of each overlapping file in any case.
+        memory_bytes: Bytes of key columns in memory at once; some thousand keys of each overlapping file in any case.
         cache: Where to look first and to store the answer.
 
     Returns:
@@ -251,9 +251,15 @@ class _Section:
                 if is_dear and (known := self._read_committed()) is not None:
                     return known
             if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
-                return [*self._merge_by_steps(picked)]
-            tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
-        found = self._find_in(tables)
+                return [*self._merge_by_steps(picked, memory_bytes)]
+            room = Room(memory_bytes)
+            tables = list(pool.map(lambda each: read_run_within(self._data_files, each.part, room), picked))
+        held = [table for table in tables if table is not None]
+        if len(held) < len(tables):
+            # Texts are longer than assumed.
+            del tables, held
+            return [*self._merge_by_steps(picked, memory_bytes)]
+        found = self._find_in(held)
         return [each.to_file_indices(indices) for each, indices in zip(picked, found, strict=True)]
 
     def _read_committed(self) -> list[RowIndices | None] | None:
@@ -286,12 +292,19 @@ class _Section:
     def _find_deletes(self, file: LiveFile) -> RowIndices | None:
         if file.delete_count == 0 or self._policy.keeps_deletes:
             return None
-        kinds = read_run(self._data_files, RunPart(file, [KIND_FIELD])).column(ROW_KIND_COLUMN)
-        return np.flatnonzero(is_retract(kinds))
+        found: list[RowIndices] = [np.empty(0, np.int64)]
+        start = 0
+        with self._data_files.open(file) as reader:
+            groups = range(reader.metadata.num_row_groups)
+            for batch in reader.read_batches(groups, reader.map_columns([KIND_FIELD])):
+                found.append(start + np.flatnonzero(is_retract(batch.column(ROW_KIND_COLUMN))))
+                start += batch.num_rows
+        return np.concatenate(found)
 
-    def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[RowIndices]:
+    def _merge_by_steps(self, picked: Sequence[_PickedFile], memory_bytes: int) -> list[RowIndices]:
         found: list[list[RowIndices]] = [[np.empty(0, np.int64)] for _ in picked]
-        for step in read_aligned(self._data_files, [each.part for each in picked], self._policy.key):
+        parts = [each.part for each in picked]
+        for step in read_aligned(self._data_files, parts, self._policy.key, held_bytes=memory_bytes):
             for place, indices in enumerate(self._find_in([each.rows for each in step])):
                 found[place].append(indices + step[place].start)
         return [np.concatenate(indices) for indices in found]

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def look_ahead(
-    executor: Executor, work: Callable[[Item], Result], items: Iterable[Item], window: int
+    executor: Executor, work: Callable[[Item], Result], items: Iterable[Item], window: int, first: int | None = None
 ) -> Iterator[Result]:
     """Applies `work` to the items in the threads of an executor, at most `window` of them ahead of the reader.
 
@@ -21,6 +21,8 @@ def look_ahead(
         work: Applied to each item.
         items: Read on demand, in the reader's thread.
         window: How many results may be running or waiting, at least 1; it bounds their memory.
+        first: How many at the beginning, for a reader that may soon have enough: the number doubles with each result;
+            None: as many as later.
 
     Yields:
         The results in the order of the items. An error is raised in its place. If the reader stops early, work that has
@@ -28,11 +30,13 @@ def look_ahead(
     """
     ahead: deque[Future[Result]] = deque()
     source = iter(items)
+    most = window if first is None else first
     try:
         for item in source:
             ahead.append(executor.submit(work, item))
-            if len(ahead) >= window:
+            if len(ahead) >= most:
                 yield ahead.popleft().result()
+                most = min(window, 2 * most)
         while ahead:
             yield ahead.popleft().result()
     finally:

@@ -2,8 +2,8 @@
 
 A file can be damaged or malicious. Its size and row count must be those of the commit, and its footer must name its own
 path. Thrift's own limits bound what a footer can claim, every page's checksum is verified, and any error of pyarrow
-becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, so memory does not depend on what a
-row group claims.
+becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, and the headers of the pages decide
+how many these are (`pages/decoding.py`), so memory depends neither on what a footer claims nor on what pages unpack to.
 """
 
 from __future__ import annotations
@@ -26,15 +26,30 @@ from lakelog.errors import (
     NotFound,
     ResourceExhausted,
 )
+from lakelog.format.types.widths import row_bytes
 from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.pages.decoding import DECODED_BYTES, Decoding, Leaf, TooLarge, plan_decoding, split_decoded
+from lakelog.storage.parquet.pages.fetched_ranges import fetch_ranges, is_near
+from lakelog.storage.parquet.pages.page_headers import chunk_range, read_chunk_pages
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
-from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping, map_columns
+from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping, make_empty_rows, map_columns
 from lakelog.storage.parquet.writer import PATH_KEY
 
 BATCH_ROWS: Final = 65_536
-"""Rows decoded at once."""
+"""Rows decoded at once, unless they are large."""
+
+MAX_GROUP_ROWS: Final = 1 << 26
+"""Rows of a row group: readers keep a byte for each. Writers of others make row groups of a million at most."""
+
+_MAX_FOOTER_BYTES: Final = 32 << 20
+"""A footer takes some twenty times as much memory; one of 5000 columns in 60 row groups has 30 MB."""
+
+_FETCHED_BYTES: Final = 64 << 20
+"""What is fetched at once from a store: more is read through a buffer, page by page."""
+
+_BUFFER_BYTES: Final = 1 << 20
 
 PARQUET_LIMITS: Final[dict[str, Any]] = {
     "thrift_string_size_limit": 64 << 20,
@@ -80,13 +95,9 @@ class DataFileReader:
                     raise DataCorrupted(
                         f"it has {size_bytes} bytes, but was committed with {file.size_bytes}", reason="FILE_SIZE"
                     )
-                self._parquet = pq.ParquetFile(
-                    self._source,
-                    metadata=metadata,
-                    # Reading ahead saves round trips; a local file has none, and the hand-over costs a tenth.
-                    pre_buffer=not isinstance(self._source, pa.OSFile),
-                    **PARQUET_LIMITS,
-                )
+                if metadata is None:
+                    self._check_footer_size()
+                self._parquet = pq.ParquetFile(self._source, metadata=metadata, pre_buffer=False, **PARQUET_LIMITS)
                 self.metadata: pq.FileMetaData = self._parquet.metadata
                 self.row_group_starts: RowIndices = self._check_footer()
                 self._schema: pa.Schema = self._parquet.schema_arrow
@@ -109,23 +120,29 @@ class DataFileReader:
         with translated(self.name):
             return map_columns(self._schema, tuple(fields))
 
-    def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+    def read_batches(
+        self, row_groups: Sequence[int], mapping: ColumnMapping, budget_bytes: int = DECODED_BYTES
+    ) -> Iterator[pa.RecordBatch]:
         """Reads some row groups in order, so that only one is buffered.
 
         Args:
             row_groups: Their numbers, rising.
             mapping: As of `map_columns`.
+            budget_bytes: About what the rows take in memory that are decoded at once; a single row may take more.
 
         Yields:
             Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; their total
             is the number of rows in the row groups.
+
+        Raises:
+            DataCorrupted: The file is damaged, or a row of it takes more memory than any may; named.
         """
         for group in row_groups:
             if self._counts is not None:
                 self._counts.add(ReadMetrics(row_groups_read=1, bytes_read=self._stored_bytes(group, mapping)))
             wanted = int(self.row_group_starts[group + 1] - self.row_group_starts[group])
             found = 0
-            for batch in self._decode(group, wanted, mapping, BATCH_ROWS):
+            for batch in self._decode(group, wanted, mapping, BATCH_ROWS, budget_bytes):
                 found += batch.num_rows
                 if found > wanted:
                     break
@@ -137,7 +154,15 @@ class DataFileReader:
         metadata = self.metadata.row_group(row_group)
         return sum(metadata.column(place).total_compressed_size for place in mapping.leaf_columns)
 
-    def read_slice(self, row_group: int, start: int, end: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+    def read_slice(
+        self,
+        row_group: int,
+        start: int,
+        end: int,
+        mapping: ColumnMapping,
+        budget_bytes: int = DECODED_BYTES,
+        most_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
         """Reads adjacent rows of a row group; rows after them are not decoded, those before them are.
 
         Args:
@@ -145,12 +170,17 @@ class DataFileReader:
             start: The first row, counted from the row group's own first.
             end: The end, after the last row.
             mapping: As of `map_columns`.
+            budget_bytes: As of `read_batches`.
+            most_rows: The most rows of a batch.
 
         Yields:
             Batches with the columns of the mapping, together `end - start` rows.
+
+        Raises:
+            DataCorrupted: As `read_batches`.
         """
         found = 0
-        for batch in self._decode(row_group, end, mapping, min(max(end, 1), BATCH_ROWS)):
+        for batch in self._decode(row_group, end, mapping, min(max(end, 1), most_rows), budget_bytes, start):
             first, last = max(start - found, 0), min(end - found, batch.num_rows)
             found += batch.num_rows
             if first < last:
@@ -159,16 +189,75 @@ class DataFileReader:
                 return
         raise _too_few(self.name, row_group, found, end)
 
-    def _decode(self, group: int, rows: int, mapping: ColumnMapping, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(
+        self, group: int, rows: int, mapping: ColumnMapping, batch_rows: int, budget_bytes: int, start: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Decodes rows from the first on; those before `start` may come without columns."""
+        absent = [field.name for field, source in zip(mapping.fields, mapping.sources, strict=True) if source is None]
+        if absent:
+            batch_rows = max(1, min(batch_rows, budget_bytes // row_bytes(mapping.schema, absent)))
         if mapping.leaf_columns:
             with translated(self.name):
-                for batch in self._parquet.reader.iter_batches(batch_rows, [group], list(mapping.leaf_columns)):
+                parquet, decoding = self._prepare(group, mapping, batch_rows, budget_bytes)
+                if decoding.dictionaries:
+                    yield from self._decode_dictionaries(parquet, group, mapping, decoding.rows, budget_bytes, start)
+                    return
+                for batch in parquet.reader.iter_batches(decoding.rows, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
             return
         # The file has none of the columns: all are NULL, and only the number of rows matters.
-        for start in range(0, rows, batch_rows):
-            nulls = pa.nulls(min(batch_rows, rows - start))
+        for done in range(0, rows, batch_rows):
+            nulls = pa.nulls(min(batch_rows, rows - done))
             yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
+
+    def _decode_dictionaries(
+        self, parquet: pq.ParquetFile, group: int, mapping: ColumnMapping, rows: int, budget_bytes: int, start: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decodes rows at first to places in dictionaries, and then as many of them at once as fit into the budget."""
+        done = 0
+        for batch in parquet.reader.iter_batches(rows, [group], list(mapping.leaf_columns)):
+            # Values of rows before the first wanted one need not be copied out of the dictionary.
+            skipped = min(max(start - done, 0), batch.num_rows)
+            done += batch.num_rows
+            if skipped:
+                yield make_empty_rows(skipped)
+            wanted = batch.take(pa.array(np.arange(skipped, batch.num_rows))) if skipped else batch
+            for part in split_decoded(wanted, budget_bytes) if wanted.num_rows else ():
+                yield apply_mapping(part, mapping)
+
+    def _prepare(
+        self, group: int, mapping: ColumnMapping, batch_rows: int, budget_bytes: int
+    ) -> tuple[pq.ParquetFile, Decoding]:
+        """Decides how to decode a row group by the headers of its pages, and opens it so."""
+        metadata = self.metadata.row_group(group)
+        chunks = [metadata.column(place) for place in mapping.leaf_columns]
+        stored_bytes = sum(max(0, chunk.total_compressed_size) for chunk in chunks)
+        is_large = stored_bytes > _FETCHED_BYTES
+        source: Any = self._source
+        if not is_large and not is_near(self._source):
+            source = fetch_ranges(self._source, [chunk_range(chunk) for chunk in chunks])
+        columns = (self.metadata.schema.column(place) for place in mapping.leaf_columns)
+        leaves = [
+            Leaf(column, read_chunk_pages(source.read_at, chunk)) for column, chunk in zip(columns, chunks, strict=True)
+        ]
+        decoding = plan_decoding(leaves, metadata.num_rows, batch_rows, budget_bytes)
+        if source is self._source and not is_large and not decoding.dictionaries:
+            return self._parquet, decoding
+        opened = pq.ParquetFile(
+            source if source is self._source else pa.PythonFile(source, mode="r"),
+            metadata=self.metadata,
+            read_dictionary=list(decoding.dictionaries),
+            buffer_size=_BUFFER_BYTES if is_large else 0,
+            pre_buffer=False,
+            **PARQUET_LIMITS,
+        )
+        return opened, decoding
+
+    def _check_footer_size(self) -> None:
+        if self.file.size_bytes > _MAX_FOOTER_BYTES:
+            claimed = int.from_bytes(self._source.read_at(8, self.file.size_bytes - 8)[:4], "little")
+            if claimed > _MAX_FOOTER_BYTES:
+                raise DataCorrupted(f"its footer claims {claimed} bytes, and at most {_MAX_FOOTER_BYTES} are read")
 
     def _check_footer(self) -> RowIndices:
         """Returns where each row group's rows begin, and last the number of all rows."""
@@ -183,6 +272,10 @@ class DataFileReader:
         counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         if any(count < 0 for count in counts) or sum(counts) != metadata.num_rows:
             raise DataCorrupted("the rows of its row groups are not as many as the file's")
+        if max(counts, default=0) > MAX_GROUP_ROWS:
+            raise _too_large(
+                self.name, f"a row group of it has {max(counts)} rows, and at most {MAX_GROUP_ROWS} are read"
+            )
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
 
@@ -217,12 +310,22 @@ def translated(name: str) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise translate_io_error(error, name) or _corrupted(name, str(error)) from error
+    except TooLarge as error:
+        raise _too_large(name, str(error)) from error
     except (pa.ArrowException, ValueError, KeyError, IndexError, OverflowError) as error:
         raise _corrupted(name, str(error)) from error
 
 
 def _too_few(name: str, group: int, found: int, wanted: int) -> DataCorrupted:
     return _corrupted(name, f"row group {group} holds {found} rows where the footer says {wanted}")
+
+
+def _too_large(name: str, what: str) -> DataCorrupted:
+    return DataCorrupted(
+        f"Data file {name} cannot be read: {what}. Overwrite its partition, with smaller rows or row groups.",
+        reason="ROWS_TOO_LARGE",
+        metadata={"path": name},
+    )
 
 
 def _corrupted(name: str, what: str, reason: str | None = None) -> DataCorrupted:

@@ -108,6 +108,8 @@ def _count_leaves(data_type: pa.DataType) -> int:
 def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
     """Returns `values` with the type of `field`; nested fields are found by id, or NULL if missing."""
     wanted = field.type
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
     if values.type == wanted:
         return values
     if pt.is_struct(wanted) and pt.is_struct(values.type):

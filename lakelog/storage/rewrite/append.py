@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import itertools
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -21,15 +22,13 @@ from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.lookahead import look_ahead
 from lakelog.storage.parquet.rolling_writer import RollingWriter
-from lakelog.storage.parquet.writer import ROW_GROUP_ROWS, FileEncoding
-
-_READ_THREADS: Final = 1
-"""Besides the thread that writes: encoding takes longer than decoding."""
+from lakelog.storage.parquet.writer import FileEncoding
 
 _AHEAD: Final = 4
-"""Row groups, or small files, that are read ahead of the writer."""
+"""Row groups, or parts of large ones, that are read ahead of the writer, in a thread: encoding takes longer."""
 
-_SMALL_BYTES: Final = 4 << 20
+_READ_BYTES: Final = 32 << 20
+"""Size in memory of what is read at once, as of a row group that we write."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,12 @@ def rewrite_files(
     data_files = DataFiles(store)
     writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
     try:
-        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="lakelog-rewrite") as pool:
-            parts = _split(data_files, rewrite.inputs)
-            for rows in look_ahead(pool, partial(_read, data_files, schema), parts, _AHEAD):
+        tables = _read(data_files, schema, rewrite.inputs)
+        # The pool ends first: no thread is at work in the generator when it is closed.
+        with contextlib.closing(tables), ThreadPoolExecutor(1, thread_name_prefix="lakelog-rewrite") as pool:
+            for rows in look_ahead(pool, lambda _: next(tables, None), itertools.count(), _AHEAD):
+                if rows is None:
+                    break
                 writer.write(rows)
         return writer.finish()
     except BaseException:
@@ -128,20 +130,11 @@ def _order_of(file: LiveFile) -> tuple[int, int, int]:
     return file.order_snapshot, file.order_ordinal, file.file_id
 
 
-def _split(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int | None]]:
-    """What is read at once: a row group, or all of a small file, which is then opened once."""
+def _read(data_files: DataFiles, schema: TableSchema, files: Sequence[LiveFile]) -> Generator[pa.Table, None, None]:
+    """The rows of files in order, a row group at a time, or less of a large one."""
     for file in files:
-        if file.size_bytes <= _SMALL_BYTES and file.row_count <= ROW_GROUP_ROWS:
-            yield file, None
-            continue
         with data_files.open(file) as reader:
-            count = reader.metadata.num_row_groups
-        yield from ((file, group) for group in range(count))
-
-
-def _read(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int | None]) -> pa.Table:
-    file, group = item
-    with data_files.open(file) as reader:
-        mapping = reader.map_columns(list(schema.arrow))
-        groups = range(reader.metadata.num_row_groups) if group is None else [group]
-        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
+            mapping = reader.map_columns(list(schema.arrow))
+            groups = range(reader.metadata.num_row_groups)
+            for batch in reader.read_batches(groups, mapping, _READ_BYTES):
+                yield pa.Table.from_batches([batch], mapping.schema)

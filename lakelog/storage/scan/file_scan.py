@@ -7,9 +7,10 @@ row groups.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,10 +31,11 @@ from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.lookahead import look_ahead
+from lakelog.storage.parquet.pages.decoding import DECODED_BYTES
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.parquet.reader import DataFileReader
 from lakelog.storage.parquet.row_groups import pick_row_groups
-from lakelog.storage.parquet.schema_mapping import make_empty_rows
+from lakelog.storage.parquet.schema_mapping import ColumnMapping, make_empty_rows
 from lakelog.storage.parquet.writer import ROW_GROUP_BYTES
 
 _BUCKETS_AHEAD: Final = 2
@@ -110,39 +112,44 @@ class FileScan:
         counts.add(ReadMetrics(files=len(self.files)))
         return dataclasses.replace(self, counts=counts)
 
-    def read_batches(self, data_files: DataFiles | None = None) -> Iterator[pa.RecordBatch]:
+    def read_batches(
+        self, data_files: DataFiles | None = None, *, limit: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Reads the rows; memory holds at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
+
+        Portions that unpack to more than 64 MiB are read no further ahead, and by parts (`pages/decoding.py`).
 
         Args:
             data_files: Has footers that are known already; None: none are.
+            limit: How many rows the caller takes; None: all. Little more is read. Without a filter, no others come.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
 
         Raises:
-            DataCorrupted: A file is damaged or missing; named.
+            DataCorrupted: A file is damaged or missing, or rows of it take too much memory; named.
         """
         data_files = data_files or DataFiles(self.store)
         if self.policy is None and len(self.files) == 1 and self.files[0].size_bytes <= _LITTLE_BYTES:
-            yield from self._read_little(data_files, self.files[0])
+            yield from self._read_little(data_files, self.files[0], limit)
             return
+        first = None if limit is None else 1
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             try:
-                to_read = self._files_to_read(pool, data_files)
-                opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD)
-                portions = ((file, groups) for file in opened for groups in file.portions)
-                for batches in look_ahead(pool, self._read_portion, portions, self.threads + 1):
-                    yield from batches
+                to_read = self._files_to_read(pool, data_files, first)
+                opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD, first)
+                portions = self._portions(opened, limit)
+                for read in look_ahead(pool, self._read_portion, portions, self.threads + 1, first):
+                    yield from read.batches
+                    yield from read.rest
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_little(self, data_files: DataFiles, file: LiveFile) -> Iterator[pa.RecordBatch]:
+    def _read_little(self, data_files: DataFiles, file: LiveFile, limit: int | None) -> Iterator[pa.RecordBatch]:
         """Reads a file that takes less time than starting threads for it and opening it again."""
         with data_files.open(file) as reader:
-            opened = self._look_into(reader, file, None)
-            for groups in opened.portions:
-                for group in groups:
-                    yield from self._read_group(reader, opened, group)
+            for portion in self._portions([self._look_into(reader, file, None)], limit):
+                yield from self._read_groups(reader, portion)
 
     def count_rows(self) -> int:
         """Counts the rows that `read_batches` returns; reads only what merging and the filter need."""
@@ -155,7 +162,7 @@ class FileScan:
             )
 
     def _files_to_read(
-        self, pool: ThreadPoolExecutor, data_files: DataFiles
+        self, pool: ThreadPoolExecutor, data_files: DataFiles, first: int | None = None
     ) -> Iterator[tuple[LiveFile, RowIndices | None]]:
         if self.policy is None:
             yield from ((file, None) for file in self.files)
@@ -165,7 +172,7 @@ class FileScan:
         keyed = zip(commits, self.files, strict=True)
         groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
         buckets = [[file for _, file in group] for _, group in groups]
-        for found in look_ahead(pool, partial(self._merge, data_files), buckets, _BUCKETS_AHEAD):
+        for found in look_ahead(pool, partial(self._merge, data_files), buckets, _BUCKETS_AHEAD, first):
             yield from found
 
     def _merge(self, data_files: DataFiles, files: list[LiveFile]) -> list[tuple[LiveFile, RowIndices | None]]:
@@ -178,7 +185,7 @@ class FileScan:
     def _open(self, data_files: DataFiles, item: tuple[LiveFile, RowIndices | None]) -> _OpenedFile:
         file, left_out = item
         if left_out is not None and len(left_out) == file.row_count:
-            return _OpenedFile(file, left_out, [], None)
+            return _OpenedFile(file, left_out, [], None, np.zeros(1, np.int64))
         with data_files.open(file) as reader:
             return self._look_into(reader, file, left_out)
 
@@ -187,53 +194,118 @@ class FileScan:
         if self.counts is not None:
             left = reader.metadata.num_row_groups - len(groups)
             self.counts.add(ReadMetrics(files_opened=1, row_groups_left_out=left))
-        return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata)
+        return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata, reader.row_group_starts)
 
-    def _read_portion(self, item: tuple[_OpenedFile, list[int]]) -> list[pa.RecordBatch]:
-        opened, groups = item
+    def _portions(self, opened: Iterable[_OpenedFile], limit: int | None) -> Iterator[_Portion]:
+        """What is read at once, up to the limit; then it begins with one row group, since that may be enough."""
+        left = limit
+        for file in opened:
+            for groups in file.portions:
+                for part in [groups] if left is None else [groups[:1], groups[1:]]:
+                    if left == 0 or not part:
+                        continue
+                    yield _Portion(file, part, left)
+                    if left is not None and self.columns.filter is None:
+                        left -= min(left, sum(file.kept_rows(group) for group in part))
+            if left == 0:
+                return
+
+    def _read_portion(self, portion: _Portion) -> _ReadPortion:
+        file = portion.file
         # SUBTLE: not from the cache, which may have dropped it: this file's footer is in memory.
-        with DataFileReader(self.store, opened.file, opened.metadata) as reader:
-            return [batch for group in groups for batch in self._read_group(reader, opened, group)]
+        reader = DataFileReader(self.store, file.file, file.metadata)
+        batches: list[pa.RecordBatch] = []
+        rest = self._read_groups(reader, portion)
+        size_bytes = 0
+        with contextlib.ExitStack() as stack:
+            stack.callback(reader.close)
+            for batch in rest:
+                batches.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes > DECODED_BYTES:
+                    stack.pop_all()
+                    return _ReadPortion(batches, _closing(rest, reader))
+        return _ReadPortion(batches, iter(()))
 
-    def _read_group(self, reader: DataFileReader, opened: _OpenedFile, group: int) -> list[pa.RecordBatch]:
+    def _read_groups(self, reader: DataFileReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
+        left = portion.limit
+        for group in portion.groups:
+            for batch in self._read_group(reader, portion.file, group, left):
+                yield batch
+                if left is not None:
+                    left -= batch.num_rows
+                    if left <= 0:
+                        return
+
+    def _read_group(
+        self, reader: DataFileReader, opened: _OpenedFile, group: int, limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
         if self.counts is not None:
             self.counts.add(ReadMetrics(row_groups_read=1))
-        start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
-        kept = np.ones(end - start, bool)
-        if opened.left_out is not None:
-            first, last = np.searchsorted(opened.left_out, (start, end))
-            kept[opened.left_out[first:last] - start] = False
+        kept = opened.kept(group)
         fields = self.columns.read
+        tested: pa.Table | None = None
         if self.columns.filter is not None:
-            fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
-            tested = self._read_fields(reader, group, set(self.columns.filter_columns), 0, len(kept))
-            kept &= _matches(tested, len(kept), self.columns.filter)
-        places = np.flatnonzero(kept)
-        if len(places) == 0:
-            return []
+            kept, tested = self._test(reader, group, kept)
+            if tested is not None:
+                fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
+        if not kept.any():
+            return
         # Matching rows are close together if the condition is one on the key, by which the rows are sorted.
-        first, last = int(places[0]), int(places[-1]) + 1
-        rows = self._read_fields(reader, group, {each.name for each in fields}, first, last)
-        if self.columns.filter is not None:
-            rows = _join(tested.slice(first, last - first), rows)
-        if rows.num_columns == 0:
-            # Other returned columns are not in files.
-            return [self._project(make_empty_rows(len(places)), opened.file)]
-        if len(places) < last - first:
-            rows = rows.filter(pa.array(kept[first:last]))
-        return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]
+        first, last = int(kept.argmax()), len(kept) - int(kept[::-1].argmax())
+        if limit is not None:
+            last = _end_of(kept, first, last, limit)
+        mapping = reader.map_columns(fields)
+        rows: Iterable[pa.RecordBatch] = (make_empty_rows(last - first),)
+        if mapping.fields:
+            rows = self._read_fields(reader, group, mapping, first, last)
+        for batch in rows:
+            part = kept[first : first + batch.num_rows]
+            if tested is not None:
+                table = _join(tested.slice(first, batch.num_rows), batch)
+            else:
+                table = pa.Table.from_batches([batch])
+            first += batch.num_rows
+            if table.num_columns == 0:
+                # Other returned columns are not in files.
+                yield self._project(make_empty_rows(int(part.sum())), opened.file)
+                continue
+            if not part.all():
+                table = table.filter(pa.array(part))
+            yield from (self._project(each, opened.file) for each in table.to_batches() if each.num_rows)
 
-    def _read_fields(self, reader: DataFileReader, group: int, names: set[str], first: int, end: int) -> pa.Table:
-        """Some columns of a row group's rows from `first` to before `end`."""
+    def _test(
+        self, reader: DataFileReader, group: int, kept: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.bool_], pa.Table | None]:
+        """Which of the kept rows of a row group match, and the columns of the filter, unless these are too large."""
+        assert self.columns.filter is not None, "there is something to test"
+        names = set(self.columns.filter_columns)
         mapping = reader.map_columns([each for each in self.columns.read if each.name in names])
         if not mapping.fields:
-            return pa.table({})
+            return kept & _matches(pa.table({}), len(kept), self.columns.filter), pa.table({})
+        held: list[pa.RecordBatch] | None = []
+        start = size_bytes = 0
+        for batch in self._read_fields(reader, group, mapping, 0, len(kept)):
+            end = start + batch.num_rows
+            kept[start:end] &= _matches(pa.Table.from_batches([batch]), batch.num_rows, self.columns.filter)
+            start = end
+            size_bytes += batch.nbytes
+            if held is not None and size_bytes > DECODED_BYTES:
+                # They are read a second time, with the others.
+                held = None
+            if held is not None:
+                held.append(batch)
+        return kept, None if held is None else pa.Table.from_batches(held, mapping.schema)
+
+    def _read_fields(
+        self, reader: DataFileReader, group: int, mapping: ColumnMapping, first: int, end: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Some columns of a row group's rows from `first` to before `end`."""
         if self.counts is not None:
             columns = (reader.metadata.row_group(group).column(place) for place in mapping.leaf_columns)
             self.counts.add(ReadMetrics(bytes_read=sum(column.total_compressed_size for column in columns)))
         whole = reader.row_group_starts[group] + end == reader.row_group_starts[group + 1] and first == 0
-        batches = reader.read_batches([group], mapping) if whole else reader.read_slice(group, first, end, mapping)
-        return pa.Table.from_batches(list(batches), mapping.schema)
+        return reader.read_batches([group], mapping) if whole else reader.read_slice(group, first, end, mapping)
 
     def _project(self, batch: pa.RecordBatch, file: LiveFile) -> pa.RecordBatch:
         schema = self.returned_schema
@@ -267,9 +339,29 @@ def _matches(rows: pa.Table, row_count: int, condition: pc.Expression) -> npt.ND
     return matches
 
 
-def _join(left: pa.Table, right: pa.Table) -> pa.Table:
+def _join(left: pa.Table, right: pa.RecordBatch) -> pa.Table:
     """The columns of two tables of the same rows; either may have none."""
+    if right.num_columns == 0:
+        return left
     return pa.table([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
+
+
+def _end_of(kept: npt.NDArray[np.bool_], first: int, last: int, limit: int) -> int:
+    """The end, after so many kept rows; at most `last`."""
+    # Twice as far each time, since places take eight times as much memory as the mask.
+    span = max(1, limit)
+    while first + span < last:
+        places = np.flatnonzero(kept[first : first + span])
+        if len(places) >= limit:
+            return first + int(places[limit - 1]) + 1
+        span *= 2
+    places = np.flatnonzero(kept[first:last])
+    return first + int(places[limit - 1]) + 1 if len(places) > limit else last
+
+
+def _closing(batches: Iterator[pa.RecordBatch], reader: DataFileReader) -> Iterator[pa.RecordBatch]:
+    with reader:
+        yield from batches
 
 
 @dataclass(frozen=True)
@@ -278,6 +370,41 @@ class _OpenedFile:
     left_out: RowIndices | None
     portions: list[list[int]]
     metadata: pq.FileMetaData | None
+    starts: RowIndices
+
+    def _left_out_of(self, group: int) -> RowIndices:
+        start, end = (int(bound) for bound in self.starts[group : group + 2])
+        if self.left_out is None:
+            return np.empty(0, np.int64)
+        first, last = np.searchsorted(self.left_out, (start, end))
+        return self.left_out[first:last] - start
+
+    def kept(self, group: int) -> npt.NDArray[np.bool_]:
+        """Which rows of a row group are not left out."""
+        kept = np.ones(int(self.starts[group + 1] - self.starts[group]), np.bool_)
+        kept[self._left_out_of(group)] = False
+        return kept
+
+    def kept_rows(self, group: int) -> int:
+        """How many rows of a row group are not left out."""
+        return int(self.starts[group + 1] - self.starts[group]) - len(self._left_out_of(group))
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """Row groups of a file, and how many rows of them are wanted; None: all."""
+
+    file: _OpenedFile
+    groups: list[int]
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class _ReadPortion:
+    """The first rows of a portion, and those that are read when they are wanted."""
+
+    batches: list[pa.RecordBatch]
+    rest: Iterator[pa.RecordBatch]
 
 
 def _portion(groups: list[int], reader: DataFileReader) -> list[list[int]]:

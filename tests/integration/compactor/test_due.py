@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakelog.errors import DataCorrupted
 from lakelog.format.jobs.job import COMPACT, Job, JobState
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from lakelog.storage.parquet.pages import decoding
 from metastore.jobs.due_compactions import plan_compactions
 from metastore.jobs.due_work import WorkPlanner
 from metastore.testing import InProcessMetastore
@@ -215,3 +217,36 @@ def test_a_damaged_file_stops_only_what_reads_it(
     settle(metastore)
     assert all(job.state is not JobState.FAILED for job in metastore.list_jobs())
     assert values(table) == sorted([1, 0, 1, 2, 9, 0, 1, 2, 9])
+
+
+def test_a_file_that_would_take_too_much_memory_stops_only_what_reads_it(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_append(catalog)
+    visit(table, "a", *LARGE[:20])
+    (large,) = data_files(warehouse)
+    for number in range(3):
+        visit(table, "a", number)
+        visit(table, "b", number)
+    # As if its pages unpacked to more than half a gigabyte.
+    monkeypatch.setattr(decoding, "LARGEST_DECODED_BYTES", 100)
+    settle(metastore)
+    by_state: dict[JobState, Job] = {job.state: job for job in metastore.list_jobs() if job.kind == COMPACT}
+    assert set(by_state) == {JobState.FAILED, JobState.DONE}
+    failed = by_state[JobState.FAILED]
+    assert re.search(f"{large.rpartition('/')[2]} cannot be read: .* for column 'v', and at most 100", failed.reason)
+    with pytest.raises(DataCorrupted, match=large.rpartition("/")[2]) as caught:
+        table.scan(filter="day = 'a'").to_arrow()
+    assert caught.value.reason == "ROWS_TOO_LARGE"
+    assert table.scan(filter="day = 'b'").to_arrow().num_rows == 3
+    # Commits go on, and nobody reads the file again for them.
+    epochs = {job.job_id: job.epoch for job in metastore.list_jobs()}
+    visit(table, "a", 9)
+    settle(metastore)
+    assert {job.job_id: job.epoch for job in metastore.list_jobs()} == epochs
+    # Control: without the limit it is compacted.
+    monkeypatch.undo()
+    metastore.retry_job(failed.job_id)
+    settle(metastore)
+    assert all(job.state is not JobState.FAILED for job in metastore.list_jobs())
+    assert len(values(table)) == 27

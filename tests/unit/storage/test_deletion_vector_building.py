@@ -11,6 +11,7 @@ import pytest
 from lakelog.errors import DataCorrupted, Fenced
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging import bucket_vectors as deletion_vector_building
+from lakelog.storage.merging import deletion_vector_file
 from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
 from lakelog.storage.merging.deletion_vector_file import (
     CommittedDeletionVectors,
@@ -20,6 +21,7 @@ from lakelog.storage.merging.deletion_vector_file import (
 from lakelog.storage.merging.deletion_vectors import are_committed, find_deletion_vectors
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.pages import decoding
 from tests.unit.storage.vectored_runs import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run
 
 PATH = "data/9/deletion-vectors-0"
@@ -179,4 +181,17 @@ def test_who_lost_its_job_ends_between_two_sections() -> None:
     with pytest.raises(Fenced):
         build_deletion_vectors(store, SCHEMA, TableOptions({}), PATH, sections, check)
     with pytest.raises(DataCorrupted, match="missing"):
+        read_deletion_vectors(store, PATH)
+
+
+def test_a_file_of_positions_that_would_take_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    write_deletion_vectors(store, PATH, {"data/3/f": np.arange(1000)})
+    assert len(read_deletion_vectors(store, PATH).by_path["data/3/f"]) == 1000
+    with monkeypatch.context() as patched:
+        patched.setattr(deletion_vector_file, "_MOST_POSITIONS", 999)
+        with pytest.raises(DataCorrupted, match=f"{PATH} is damaged: it claims 1000 positions, and at most 999"):
+            read_deletion_vectors(store, PATH)
+    monkeypatch.setattr(decoding, "LARGEST_DECODED_BYTES", 20)
+    with pytest.raises(DataCorrupted, match=f"{PATH} cannot be read: the pages of its columns"):
         read_deletion_vectors(store, PATH)

@@ -144,8 +144,8 @@ def test_no_row_after_the_last_wanted_one_is_decoded(monkeypatch: pytest.MonkeyP
     decoded: list[tuple[int, list[str]]] = []
     original = DataFileReader._decode
 
-    def count(self: DataFileReader, group: int, rows: int, mapping: Any, batch_rows: int) -> Any:
-        for batch in original(self, group, rows, mapping, batch_rows):
+    def count(self: DataFileReader, group: int, rows: int, mapping: Any, *more: int) -> Any:
+        for batch in original(self, group, rows, mapping, *more):
             decoded.append((batch.num_rows, batch.schema.names))
             yield batch
 
