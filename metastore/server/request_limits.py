@@ -164,6 +164,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "ReportPublishedRequest.begins": MAX_LOG_PARTITIONS,
         "SnapshotOffsets.offsets": _MAX_NUMBERS,
         "FindAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
+        "RenewAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
     }
 
 

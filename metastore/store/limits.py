@@ -204,6 +204,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "SnapshotRange.after": _ID_OR_ZERO,
     "SnapshotRange.until": _ID,
     "StageAttemptRequest.count": Bounds(0, 16),
+    "StageAttemptRequest.epoch": _ID_OR_ZERO,
+    "StageAttemptRequest.identifier": Bounds(0, MAX_INT64),
     "StateRef.snapshot_id": _ID,
     "TableGuard.if_snapshot": _ID_OR_ZERO,
     "WatchPosition.after": _ID_OR_ZERO,
