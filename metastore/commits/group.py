@@ -45,6 +45,7 @@ from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
 from ..logs.publishing import resolve_sent
+from ..ownership import Principal, check_attempt_owner, check_writer_owner
 from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from ..store.transaction import Transaction
 from ..tables.dropped import explain
@@ -54,6 +55,14 @@ from .guards import load_guards
 from .restoring import resolve_restores
 
 _NOTHING_REMOVED = RestoredTotals()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A commit, and who asks for it."""
+
+    request: CommitRequest
+    by: Principal
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class GroupState:
 
 async def decide(
     transaction: Transaction,
-    requests: Sequence[CommitRequest],
+    group: Sequence[Asked],
     keys: GroupKeys,
     ids: Ids,
     partitions: PartitionRules,
@@ -94,8 +103,10 @@ async def decide(
         The verdicts and new snapshots; they hold once the transaction has committed.
     """
     state = GroupState(await transaction.lock_group(keys))
-    for request in requests:
+    for asked in group:
+        request = asked.request
         try:
+            _check_owners(asked, state.facts)
             facts = await _load_facts(transaction, request, state.facts, partitions)
             verdict = check_commit(request, facts)
             if verdict is Verdict.APPLY:
@@ -115,6 +126,19 @@ async def decide(
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
         await transaction.record_group(records)
     return state
+
+
+def _check_owners(asked: Asked, facts: GroupFacts) -> None:
+    """Raises PermissionDenied unless the caller may use the attempt, and the name for a commit that is new."""
+    request = asked.request
+    attempt = facts.attempts.get(request.attempt_id)
+    if attempt is not None:
+        # Also for a repeat, whose attempt is aborted.
+        check_attempt_owner(attempt, asked.by)
+    keys = [ResultKey(change.table_uuid, request.writer, request.identifier) for change in request.changes]
+    if not all(key in facts.results for key in keys):
+        # A repeat gets its result, whoever has the name by now.
+        check_writer_owner(request.writer, facts.owners, asked.by)
 
 
 async def _load_facts(

@@ -40,6 +40,7 @@ from lakelog.serving.access import Access, Caller, Role
 
 from .access import NEEDED_ROLES, check_allowed
 from .audit import caller_name, describe_request, log
+from .callers import admit
 from .rpc_metrics import RpcMetrics
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -232,6 +233,7 @@ class _Call:
         self._caller = access.recognize(authorization, common_name)
         check_allowed(self._method, self._caller)
         caller_name.set(self._caller.name)
+        admit(self._caller, identified=not access.open)
 
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.

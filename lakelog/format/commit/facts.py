@@ -28,11 +28,13 @@ class Attempt:
         attempt_id: 32 hexadecimal digits.
         state: Its state.
         table_uuids: The tables it was opened for.
+        owner: The principal that opened it; empty: everyone may use it.
     """
 
     attempt_id: str
     state: AttemptState
     table_uuids: tuple[str, ...]
+    owner: str = ""
 
 
 @dataclass(frozen=True)

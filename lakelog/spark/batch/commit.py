@@ -28,6 +28,7 @@ from lakelog.format.commit.request import (
     RemovePartitionValues,
     TableGuard,
 )
+from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -123,7 +124,7 @@ def plan_copies(info: TableInfo, options: TableOptions, overwrite: Overwrite | N
 
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
     """Opens an attempt; a writer without a name gets a unique one."""
-    name = writer or f"spark-{RandomIds().new_id()}"
+    name = writer or make_one_time_name("spark", RandomIds().new_id())
     return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
 
 

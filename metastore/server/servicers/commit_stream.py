@@ -16,12 +16,13 @@ from typing import Any
 import grpc
 
 from lakelog.client.connection.status import to_proto_status
-from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown, PermissionDenied
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
 from ...commits.gate import CommitGate
+from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
 from ..interceptor import draining
 
@@ -34,15 +35,22 @@ class CommitStream:
 
     Args:
         gate: Where to commit.
+        by: Whose stream it is.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
     """
 
     def __init__(
-        self, gate: CommitGate, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
+        self,
+        gate: CommitGate,
+        by: Principal,
+        max_in_flight: int,
+        draining: asyncio.Event,
+        new_id: Callable[[], str],
     ) -> None:
         self._gate = gate
+        self._by = by
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -92,22 +100,26 @@ class CommitStream:
     async def _commit(self, request: snapshots_pb2.CommitStreamRequest) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
         outcome = "OK"
+        refused: dict[str, str] = {}
         try:
             if not request.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            result = await self._gate.commit(from_proto_commit_request(request.commit))
+            result = await self._gate.commit(from_proto_commit_request(request.commit), by=self._by)
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            if isinstance(failure, PermissionDenied):
+                refused = {"message": failure.message}
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:
-            log.info(
-                "mutation",
+            (log.warning if refused else log.info)(
+                "refused" if refused else "mutation",
                 method="CommitStream",
                 caller=caller_name.get(),
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                **refused,
                 **describe_request(request.commit),
             )
 

@@ -18,6 +18,7 @@ from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
 
 from ...use_cases import UseCases
+from ..callers import principal
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -57,7 +58,11 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     ) -> snapshots_pb2.StageAttemptResponse:
         """Opens attempts, or lets tables join one."""
         staged = await self._use_cases.staging.stage_attempt(
-            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id, count=request.count or 1
+            tuple(request.table_uuids),
+            request.writer,
+            attempt_id=request.attempt_id,
+            count=request.count or 1,
+            by=principal(),
         )
         return snapshots_pb2.StageAttemptResponse(
             attempt_id=staged.attempt_id,
@@ -69,14 +74,22 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
     ) -> snapshots_pb2.AbandonAttemptResponse:
         """Gives up an attempt."""
-        await self._use_cases.writers.abandon_attempt(request.attempt_id)
+        await self._use_cases.writers.abandon_attempt(request.attempt_id, by=principal())
         return snapshots_pb2.AbandonAttemptResponse()
 
     async def RegisterWriter(  # noqa: N802
         self, request: snapshots_pb2.RegisterWriterRequest, context: Context
     ) -> snapshots_pb2.RegisterWriterResponse:
         """Takes a writer's identity."""
-        return snapshots_pb2.RegisterWriterResponse(epoch=await self._use_cases.writers.register_writer(request.writer))
+        epoch = await self._use_cases.writers.register_writer(request.writer, by=principal())
+        return snapshots_pb2.RegisterWriterResponse(epoch=epoch)
+
+    async def ReleaseWriter(  # noqa: N802
+        self, request: snapshots_pb2.ReleaseWriterRequest, context: Context
+    ) -> snapshots_pb2.ReleaseWriterResponse:
+        """Takes a writer's name from its owner."""
+        owner = await self._use_cases.writers.release_writer(request.writer)
+        return snapshots_pb2.ReleaseWriterResponse(owner=owner)
 
     async def GetWriterProgress(  # noqa: N802
         self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
@@ -89,18 +102,22 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.CommitRequest, context: Context
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
-        return to_proto_commit_result(await self._use_cases.gate.commit(from_proto_commit_request(request)))
+        result = await self._use_cases.gate.commit(from_proto_commit_request(request), by=principal())
+        return to_proto_commit_result(result)
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Commits many."""
-        await CommitStream(self._use_cases.gate, self._max_in_flight, self._draining, self._new_id).run(context)
+        stream = CommitStream(self._use_cases.gate, principal(), self._max_in_flight, self._draining, self._new_id)
+        await stream.run(context)
 
     async def AttachChangelogs(  # noqa: N802
         self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
         """Attaches changelogs to the lowest snapshots with pending ones."""
         return to_proto_attach_result(
-            await self._use_cases.pending_changelogs.attach_changelogs(from_proto_attach_request(request))
+            await self._use_cases.pending_changelogs.attach_changelogs(
+                from_proto_attach_request(request), by=principal()
+            )
         )
 
     async def ListSnapshots(  # noqa: N802

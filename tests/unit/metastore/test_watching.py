@@ -15,6 +15,7 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.store.limits import Limits
 from metastore.use_cases import UseCases
 
@@ -30,7 +31,7 @@ async def make(store: MemoryStore, **limits: int) -> tuple[UseCases, TableInfo]:
 async def commit(use_cases: UseCases, table: TableInfo, first: int, count: int) -> None:
     change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
     for n in range(first, first + count):
-        await use_cases.gate.commit(CommitRequest("w", n, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", n, (change,)), by=EVERYONE)
 
 
 async def ids(events: AsyncIterator[WatchEvent], count: int) -> list[int]:
