@@ -18,6 +18,7 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
+from metastore.ownership import EVERYONE
 from metastore.plans.entries import read_entries
 from metastore.use_cases import UseCases
 
@@ -53,10 +54,12 @@ class PlannedTable:
         Raises:
             WrongAnswerError: The commit did not make the next snapshot.
         """
-        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], _WRITER)).attempt_id
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], _WRITER, by=EVERYONE)).attempt_id
         files = tuple(_file(attempt, self.files + number) for number in range(count))
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
-        result = await self.use_cases.gate.commit(CommitRequest(_WRITER, self.snapshots, (change,), attempt))
+        result = await self.use_cases.gate.commit(
+            CommitRequest(_WRITER, self.snapshots, (change,), attempt), by=EVERYONE
+        )
         self.files += count
         self.snapshots += 1
         found = [change.snapshot_id for change in result.results]
@@ -73,7 +76,7 @@ class PlannedTable:
     async def _add_empty_snapshot(self, identifier: int) -> None:
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, allow_empty=True)
         # Of as many writers as there are commits: those of one writer would have to wait for each other.
-        await self.use_cases.gate.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)))
+        await self.use_cases.gate.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)), by=EVERYONE)
 
     async def fill(self, count: int) -> None:
         """Adds files in large commits, and packs them as the metastore does by itself."""

@@ -6,6 +6,7 @@ No method is forwarded by hand: a call goes to the use case that has a method of
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -17,6 +18,7 @@ from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.format.tables.plan import Plan, PlanRequest
 
 from .background import Background
+from .ownership import EVERYONE, Principal
 from .store.transaction import Store
 from .use_cases import UseCases
 
@@ -37,6 +39,10 @@ class InProcessMetastore(Metastore, Protocol):
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Starts a coroutine on that event loop."""
+        ...
+
+    def acting_as(self, principal: Principal) -> Metastore:
+        """The protocol for calls by a principal; without this they are by everyone, as in `--insecure-dev`."""
         ...
 
     def stop_background(self) -> None:
@@ -70,6 +76,11 @@ def find_methods(use_cases: UseCases) -> Mapping[str, Callable[..., Any]]:
     return {name: getattr(owner, name) for name, (owner,) in found.items()}
 
 
+def find_asking(methods: Mapping[str, Callable[..., Any]]) -> frozenset[str]:
+    """The names of those methods that must be told who asks."""
+    return frozenset(name for name, method in methods.items() if "by" in inspect.signature(method).parameters)
+
+
 async def collect_plan(use_cases: UseCases, request: PlanRequest) -> Plan:
     """A plan with its chunks put together, as every client does it."""
     stream = await use_cases.planner.plan(request)
@@ -87,21 +98,32 @@ async def collect_plan(use_cases: UseCases, request: PlanRequest) -> Plan:
 class _InProcess:
     def __init__(self, open_store: Callable[[], Awaitable[Store]], make_use_cases: Callable[[Store], UseCases]) -> None:
         self._methods: Mapping[str, Callable[..., Any]] = {}
+        self._asking: frozenset[str] = frozenset()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="metastore", daemon=True)
         self._thread.start()
         try:
             self.store, self.use_cases, self._background = self.run(_open(open_store, make_use_cases))
             self._methods = find_methods(self.use_cases)
+            self._asking = find_asking(self._methods)
         except BaseException:
             self._stop()
             raise
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = self._methods.get(name)
-        if method is None:
+        if name not in self._methods:
             raise AttributeError(f"the metastore's protocol has no '{name}'")
-        return lambda *args, **kwargs: self.run(method(*args, **kwargs))
+        return self.bind(name, EVERYONE)
+
+    def bind(self, name: str, principal: Principal) -> Callable[..., Any]:
+        """The method of a name for calls by a principal."""
+        method = self._methods[name]
+        who = {"by": principal} if name in self._asking else {}
+        return lambda *args, **kwargs: self.run(method(*args, **kwargs, **who))
+
+    def acting_as(self, principal: Principal) -> Metastore:
+        # A type checker cannot see methods that are looked up by name.
+        return cast(Metastore, _Acting(self, principal))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.start(work).result()
@@ -119,7 +141,7 @@ class _InProcess:
         return _Watch(self, positions, complete)
 
     def open_commit_pipeline(self, *, max_in_flight: int = 256) -> _Pipeline:
-        return _Pipeline(self, max_in_flight)
+        return _Pipeline(self, EVERYONE, max_in_flight)
 
     def close(self) -> None:
         if self._thread.is_alive():
@@ -132,17 +154,41 @@ class _InProcess:
         self._loop.close()
 
 
+class _Acting:
+    """The protocol for calls by a principal. Closing it has no effect: the metastore serves others, too."""
+
+    def __init__(self, metastore: _InProcess, principal: Principal) -> None:
+        self._metastore = metastore
+        self._principal = principal
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._metastore.bind(name, self._principal)
+
+    def plan(self, request: PlanRequest) -> Plan:
+        return self._metastore.plan(request)
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> _Watch:
+        return self._metastore.watch(positions, complete=complete)
+
+    def open_commit_pipeline(self, *, max_in_flight: int = 256) -> _Pipeline:
+        return _Pipeline(self._metastore, self._principal, max_in_flight)
+
+    def close(self) -> None:
+        pass
+
+
 class _Pipeline:
     """Commits in flight, one after the other."""
 
-    def __init__(self, metastore: _InProcess, max_in_flight: int) -> None:
+    def __init__(self, metastore: _InProcess, principal: Principal, max_in_flight: int) -> None:
         self._metastore = metastore
+        self._principal = principal
         self._free = threading.BoundedSemaphore(max_in_flight)
         self._open: set[Future[CommitResult]] = set()
 
     def submit(self, request: CommitRequest) -> Future[CommitResult]:
         self._free.acquire()
-        future = self._metastore.start(self._metastore.use_cases.gate.commit(request))
+        future = self._metastore.start(self._metastore.use_cases.gate.commit(request, by=self._principal))
         self._open.add(future)
         future.add_done_callback(self._finished)
         return future

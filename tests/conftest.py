@@ -134,6 +134,13 @@ def migrated_template(postgres_server: EmbeddedPostgres) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def module_url(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
+    """The address of a migrated database of the test module's own."""
+    with _copy_database(postgres_server, migrated_template) as url:
+        yield url
+
+
 @pytest.fixture
 def migrated_url(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
     """The address of a migrated database of the test's own."""

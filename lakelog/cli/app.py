@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "pipelines": "The states of ingestion pipelines, and of streams to other places.",
     "jobs": "List the jobs of compactors, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",
+    "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
 }
 """The help of each command by its name; its module has the same name."""

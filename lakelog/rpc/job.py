@@ -35,7 +35,10 @@ def from_proto_job_state(number: int) -> JobState:
 
 
 _JOB: Final = Translation(
-    Job, jobs_pb2.Job, fields={"state": (to_proto_job_state, from_proto_job_state)}, apart=("aborted_attempts",)
+    Job,
+    jobs_pb2.Job,
+    fields={"state": (to_proto_job_state, from_proto_job_state)},
+    apart=("aborted_attempts", "owner"),
 )
 to_proto_job = _JOB.to_proto
 

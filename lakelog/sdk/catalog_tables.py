@@ -292,6 +292,7 @@ class CatalogTables:
 
         Raises:
             InvalidArgument: The name is not possible.
+            PermissionDenied: The name belongs to another caller; see "Who owns what" in operations.md.
         """
         check_text(writer, "writer", "nightly")
         return self._writes.register_writer(writer)

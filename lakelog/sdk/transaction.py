@@ -27,6 +27,7 @@ from lakelog.format.commit.request import (
     RestoreState,
     TableGuard,
 )
+from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import find_snapshot_at
@@ -63,7 +64,7 @@ class Transaction:
         self._writes = writes
         self._identity = identity
         self._commit_metadata = commit_metadata
-        self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
+        self._writer_name: str = identity.writer or make_one_time_name("sdk", RandomIds().new_id())
         self._epoch = writes.epoch_of(self._writer_name)
         self._begun_at_s = context.clock.monotonic_s()
         self._table_writes: dict[str, TableWrite] = {}

@@ -19,19 +19,21 @@ from dataclasses import dataclass, field
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
 from lakelog.format.commit.request import CommitRequest, CommitResult, count_files, count_items
+from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.edge.origin import COMMITS, origin
 
 from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
 from ..metrics import Metrics
+from ..ownership import Principal, is_claimed
 from ..store.limits import Limits
 from ..store.records import GroupKeys, ResultKey
 from ..store.transaction import Store, run_transaction
 from ..store.validation import check_commit_request
 from ..tables.partitions import PartitionRules
 from .compactions import check_compactions
-from .group import GroupState, decide
+from .group import Asked, GroupState, decide
 from .group_queue import GroupQueue
 from .guards import check_guard_request
 from .restoring import check_restores
@@ -54,6 +56,7 @@ class _Waiting:
     """A commit at the gate."""
 
     request: CommitRequest
+    by: Principal
     tables: frozenset[str]
     alone: bool
     file_count: int
@@ -109,14 +112,19 @@ class CommitGate:
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def commit(self, request: CommitRequest) -> CommitResult:
+    async def commit(self, request: CommitRequest, *, by: Principal) -> CommitResult:
         """Commits, all or nothing.
 
         The request takes its place in the order before this first waits for anything, a large one even before it is
         checked: a caller that creates several of these coroutines as tasks, one after the other, gets them applied in
         that order. Cancelling the caller does not withdraw a commit that is being processed.
 
+        Args:
+            request: What to commit.
+            by: Who asks.
+
         Raises:
+            PermissionDenied: The attempt or the writer's name belongs to another principal.
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
                 Unavailable or OutcomeUnknown when the store is lost.
         """
@@ -126,6 +134,7 @@ class CommitGate:
             self._check(request)
         waiting = _Waiting(
             request=request,
+            by=by,
             tables=frozenset(request.table_uuids),
             alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),
@@ -219,7 +228,7 @@ class CommitGate:
     async def _answer_group(self, group: list[_Waiting]) -> None:
         self._metrics.observe_size("group_size_commits", len(group))
         try:
-            state = await self._commit_group([waiting.request for waiting in group])
+            state = await self._commit_group([Asked(waiting.request, waiting.by) for waiting in group])
         except LakelogError as error:
             self._metrics.count("group_failures_total", error.reason)
             if len(group) > 1 and not isinstance(error, Unavailable | OutcomeUnknown):
@@ -246,7 +255,7 @@ class CommitGate:
         for waiting in group:
             await self._answer_group([waiting])
 
-    async def _commit_group(self, requests: list[CommitRequest]) -> GroupState:
+    async def _commit_group(self, requests: list[Asked]) -> GroupState:
         keys = _group_keys(requests)
         return await run_transaction(
             self._store,
@@ -274,7 +283,14 @@ class CommitGate:
                 waiting.answer.set_result(verdict.result)
 
 
-def _group_keys(requests: Sequence[CommitRequest]) -> GroupKeys:
+def _group_keys(group: Sequence[Asked]) -> GroupKeys:
+    requests = [asked.request for asked in group]
+    claims: dict[str, str] = {}
+    for asked in group:
+        if is_claimed(asked.request.writer, asked.by):
+            claims.setdefault(asked.request.writer, asked.by.name)
+    leases = {fence.lease: None for request in requests for fence in request.fences}
+    leases |= {request.writer: None for request in requests if is_of_job(request.writer)}
     return GroupKeys(
         table_uuids=tuple({table_uuid: None for request in requests for table_uuid in request.table_uuids}),
         results=tuple(
@@ -286,7 +302,8 @@ def _group_keys(requests: Sequence[CommitRequest]) -> GroupKeys:
         ),
         writers=tuple({request.writer: None for request in requests}),
         attempts=tuple({request.attempt_id: None for request in requests if request.attempt_id}),
-        leases=tuple({fence.lease: None for request in requests for fence in request.fences}),
+        leases=tuple(leases),
+        claims=claims,
     )
 
 

@@ -53,6 +53,7 @@ from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
 from ..heavy_work import WorkThreads
 from ..logs.publishing import resolve_sent
+from ..ownership import Principal, check_attempt_owner, check_writer_owner
 from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from ..store.transaction import Transaction
 from ..tables.dropped import explain
@@ -65,6 +66,14 @@ _DECIDED_AT_ONCE: Final = 32
 """Commits of a group that are decided without letting others run: some milliseconds."""
 
 _NOTHING_REMOVED = RestoredTotals()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A commit, and who asks for it."""
+
+    request: CommitRequest
+    by: Principal
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class GroupState:
 
 async def decide(
     transaction: Transaction,
-    requests: Sequence[CommitRequest],
+    group: Sequence[Asked],
     keys: GroupKeys,
     ids: Ids,
     partitions: PartitionRules,
@@ -111,7 +120,7 @@ async def decide(
 
     Args:
         transaction: The transaction in which all of it happens.
-        requests: The commits, in their order.
+        group: The commits, in their order.
         keys: What they read and lock.
         ids: Generates the uuids of new snapshots.
         partitions: Checks encoded partitions.
@@ -121,11 +130,13 @@ async def decide(
         The verdicts and new snapshots; they hold once the transaction has committed.
     """
     state = GroupState(await transaction.lock_group(keys))
-    for number, request in enumerate(requests, start=1):
+    for number, asked in enumerate(group, start=1):
+        request = asked.request
         if number % _DECIDED_AT_ONCE == 0:
             # Others run, though nothing here waits.
             await asyncio.sleep(0)
         try:
+            _check_owners(asked, state.facts)
             facts = await _load_facts(transaction, request, state.facts, partitions, threads)
             size = _count_items(request, facts)
             verdict = await threads.run(size, check_commit, request, facts)
@@ -147,6 +158,19 @@ async def decide(
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
         await transaction.record_group(records)
     return state
+
+
+def _check_owners(asked: Asked, facts: GroupFacts) -> None:
+    """Raises PermissionDenied unless the caller may use the attempt, and the name for a commit that is new."""
+    request = asked.request
+    attempt = facts.attempts.get(request.attempt_id)
+    if attempt is not None:
+        # Also for a repeat, whose attempt is aborted.
+        check_attempt_owner(attempt, asked.by)
+    keys = [ResultKey(change.table_uuid, request.writer, request.identifier) for change in request.changes]
+    if not all(key in facts.results for key in keys):
+        # A repeat gets its result, whoever has the name by now.
+        check_writer_owner(request.writer, facts.owners, asked.by)
 
 
 async def _load_facts(

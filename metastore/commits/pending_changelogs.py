@@ -18,6 +18,7 @@ from lakelog.format.commit.rules import Verdict
 from lakelog.format.tables.snapshot import Snapshot
 
 from ..heavy_work import HeavyWork
+from ..ownership import Principal, check_attempt_owner, check_job_owner
 from ..snapshots.watching import WatchHub
 from ..store.limits import Limits
 from ..store.records import Attachment
@@ -47,8 +48,12 @@ class PendingChangelogs:
         self._watches = watches
         self._partitions = partitions
 
-    async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`."""
+    async def attach_changelogs(self, request: AttachRequest, *, by: Principal) -> AttachResult:
+        """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`.
+
+        Raises:
+            PermissionDenied: The attempt belongs to another principal, or another one holds the job.
+        """
         size = sum(len(changelog.files) for changelog in request.changelogs)
         await self._threads.run(size, self._check, request)
 
@@ -60,10 +65,14 @@ class PendingChangelogs:
             if job is not None and job.table_uuid != request.table_uuid:
                 raise invalid("job_id", request.job_id, f"It is a job of {job.table}, not of {head.name}.")
             attempt = await tx.lock_attempt(request.attempt_id)
+            if attempt is not None:
+                check_attempt_owner(attempt, by)
             opened = await tx.list_open_snapshots(head.table_id, len(request.changelogs) + 1)
             facts = AttachFacts(head, job, attempt, opened)
             if await self._threads.run(size, check_attach, request, facts) is Verdict.ALREADY_APPLIED:
                 return AttachResult(True, head.first_pending_snapshot), head.complete_until
+            if job is not None:
+                check_job_owner(job, by)
             await self._partitions.check_change(tx, head, request.to_change())
             after = apply_attach(request, facts)
             placed = await self._threads.run(size, _place, request, opened)

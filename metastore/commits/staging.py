@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from lakelog.clock import Ids
-from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound, ResourceExhausted
+from lakelog.errors import (
+    CommitConflict,
+    InternalError,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 from lakelog.format.commit.facts import Attempt, AttemptState
 from lakelog.format.commit.request import StagedAttempt
 from lakelog.format.tables.table import TableInfo
 from lakelog.serving.edge.origin import COMMITS, origin
 
+from ..ownership import Principal, check_attempt_owner, check_writer_owner, is_checked
 from ..store.limits import MAX_INT64, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_uuid, check_writer, invalid
@@ -30,7 +38,13 @@ _MAX_COUNT: Final = 16
 @dataclass(eq=False)
 class _Waiting:
     attempts: tuple[Attempt, ...]
+    by: Principal
     opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def writer(self) -> str:
+        """The name under which it opens them."""
+        return self.attempts[0].writer
 
 
 class Staging:
@@ -58,6 +72,7 @@ class Staging:
         count: int = 1,
         identifier: int | None = None,
         epoch: int = 0,
+        by: Principal,
     ) -> StagedAttempt:
         """Opens an attempt. This is not idempotent: an attempt that is never committed costs a clean-up.
 
@@ -69,8 +84,10 @@ class Staging:
             identifier: The writer's number of the commit that the attempt is for; of several attempts that of the
                 first, and the others are for the numbers after it. None: not known yet.
             epoch: With `identifier`: the writer's epoch.
+            by: Who asks; owns what it opens.
 
         Raises:
+            PermissionDenied: The attempt or the writer's name belongs to another principal.
             NotFound: A table or the attempt does not exist.
             CommitConflict: The attempt has ended, but not because its commit was applied by another one.
             ResourceExhausted: Too many wait.
@@ -87,7 +104,7 @@ class Staging:
                 raise invalid("identifier", identifier, "Say it when the attempt is opened.")
             if count > 1:
                 raise invalid("count", count, "Leave it out where tables join an attempt that is open.")
-            return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
+            return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids, by))
         if len(self._waiting) >= self._limits.max_waiting_commits:
             raise ResourceExhausted(
                 f"{len(self._waiting)} attempts wait to be opened, which is the limit. Send less at once, and try "
@@ -98,15 +115,18 @@ class Staging:
         named = tuple(table_uuids)
         numbers = [None] * count if identifier is None else range(identifier, identifier + count)
         attempts = tuple(
-            [Attempt(self._ids.new_id(), AttemptState.OPEN, named, writer, number, epoch) for number in numbers]
+            [
+                Attempt(self._ids.new_id(), AttemptState.OPEN, named, writer, number, epoch, by.name)
+                for number in numbers
+            ]
         )
-        waiting = _Waiting(attempts)
+        waiting = _Waiting(attempts, by)
         self._waiting.append(waiting)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run(), name="staging")
         return await waiting.opened
 
-    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str]) -> StagedAttempt:
+    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str], by: Principal) -> StagedAttempt:
         tables = await _find_tables(tx, table_uuids)
         missing = [table_uuid for table_uuid in table_uuids if table_uuid not in tables]
         if missing:
@@ -114,6 +134,7 @@ class Staging:
         attempt = await tx.lock_attempt(attempt_id)
         if attempt is None:
             raise attempt_not_found(attempt_id)
+        check_attempt_owner(attempt, by)
         if attempt.state is not AttemptState.OPEN and not await _is_answered(tx, attempt):
             raise CommitConflict(
                 f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
@@ -150,14 +171,18 @@ class Staging:
 async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
     """Opens attempts for calls whose tables exist; returns each call's answer, at its place."""
     tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
+    owners = await _claim_names(tx, shared)
     answers: list[StagedAttempt | LakelogError] = []
     opened: list[_Waiting] = []
     for waiting in shared:
         first, *further = waiting.attempts
         named = first.table_uuids
         missing = [table for table in named if table not in tables]
+        refused = _find_refusal(waiting, owners)
         if missing:
             answers.append(await explain_gone(tx, missing[0]))
+        elif refused is not None:
+            answers.append(refused)
         else:
             infos = tuple([tables[table] for table in named])
             answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))
@@ -176,6 +201,24 @@ async def _is_answered(tx: Transaction, attempt: Attempt) -> bool:
         if any(each.is_over for each in found.values()):
             return True
     return False
+
+
+async def _claim_names(tx: Transaction, shared: Sequence[_Waiting]) -> dict[str, str]:
+    """The owners of the names under which attempts are opened; a name without one belongs to its first user."""
+    claims: dict[str, str] = {}
+    for waiting in shared:
+        if is_checked(waiting.writer, waiting.by):
+            claims.setdefault(waiting.writer, waiting.by.name)
+    return await tx.claim_writers(claims) if claims else {}
+
+
+def _find_refusal(waiting: _Waiting, owners: Mapping[str, str]) -> PermissionDenied | None:
+    try:
+        if is_checked(waiting.writer, waiting.by):
+            check_writer_owner(waiting.writer, owners, waiting.by)
+    except PermissionDenied as error:
+        return error
+    return None
 
 
 async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableInfo]:

@@ -6,6 +6,7 @@ from lakelog.errors import CommitConflict
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.commit.request import WriterProgress
 
+from ..ownership import Principal, check_attempt_owner, check_registrable, check_writer_owner, is_claimed
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_uuid, check_writer
 from ..tables.dropped import explain_gone
@@ -18,10 +19,11 @@ class Writers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def abandon_attempt(self, attempt_id: str) -> None:
+    async def abandon_attempt(self, attempt_id: str, *, by: Principal) -> None:
         """Gives up an open attempt for good. Idempotent.
 
         Raises:
+            PermissionDenied: It belongs to another principal.
             CommitConflict: It is committed: its files are in use.
             NotFound: There is none.
         """
@@ -31,6 +33,7 @@ class Writers:
             attempt = await tx.lock_attempt(attempt_id)
             if attempt is None:
                 raise attempt_not_found(attempt_id)
+            check_attempt_owner(attempt, by)
             if attempt.state is AttemptState.COMMITTED:
                 raise CommitConflict(
                     f"Attempt {attempt_id} is committed, so its files are part of the table and must stay.",
@@ -42,16 +45,35 @@ class Writers:
 
         await run_transaction(self._store, abandon)
 
-    async def register_writer(self, writer: str) -> int:
-        """Takes a writer's identity and returns its new epoch; attempts with a lower one are aborted."""
+    async def register_writer(self, writer: str, *, by: Principal) -> int:
+        """Takes a writer's identity and returns its new epoch; attempts with a lower one are aborted.
+
+        Raises:
+            PermissionDenied: The name belongs to another principal.
+            InvalidArgument: It is the name of a job.
+        """
         check_writer(writer)
+        check_registrable(writer)
 
         async def register(tx: Transaction) -> int:
+            # Before it waits for the commits under the name, so that others do not make these wait.
+            check_writer_owner(writer, await tx.find_writer_owners([writer]), by)
             epoch = await tx.raise_writer_epoch(writer)
+            if is_claimed(writer, by, registers=True):
+                check_writer_owner(writer, await tx.claim_writers({writer: by.name}), by)
             await tx.abort_fenced_attempts(writer, epoch)
             return epoch
 
         return await run_transaction(self._store, register)
+
+    async def release_writer(self, writer: str) -> str:
+        """Takes a writer's name from its owner: the next principal that uses it owns it. Epoch and commits stay.
+
+        Returns:
+            The former owner; empty: the name had none. Idempotent.
+        """
+        check_writer(writer)
+        return await run_transaction(self._store, lambda tx: tx.release_writer(writer))
 
     async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
         """The last commit of a writer to a table."""

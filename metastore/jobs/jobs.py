@@ -31,6 +31,7 @@ from lakelog.format.jobs.job import (
 )
 from lakelog.format.jobs.queue import JobQueue
 
+from ..ownership import Principal, check_job_owner
 from ..snapshots.watching import WatchHub
 from ..store.limits import Limits
 from ..store.transaction import Store, Transaction, run_transaction
@@ -113,6 +114,7 @@ class Jobs:
         duration_ms: int,
         wait_ms: int = 0,
         gone: asyncio.Event | None = None,
+        by: Principal,
     ) -> Job | None:
         """Takes a job that is due, of any table if none is named; None: none was due within the wait.
 
@@ -123,6 +125,7 @@ class Jobs:
             duration_ms: How long it holds the job without a heartbeat.
             wait_ms: How long to wait if none is due.
             gone: Set when the caller no longer waits for the answer: no job is taken then.
+            by: Who asks; the job belongs to it until the job ends or another takes it.
         """
         self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
         give_up_s = self._clock.monotonic_s() + wait_ms / 1000
@@ -136,7 +139,7 @@ class Jobs:
                 job, next_ms = await run_transaction(
                     self._store,
                     partial(_take, kinds=kinds, tables=table_uuids, holder=holder, duration_ms=duration_ms,
-                            changelogs_last=changelogs_last),
+                            owner=by.name, changelogs_last=changelogs_last),
                 )  # fmt: skip
                 if job is not None:
                     self._changelogs_in_row = self._changelogs_in_row + 1 if job.priority >= CHANGELOG_PRIORITY else 0
@@ -152,24 +155,27 @@ class Jobs:
             self._waiting.discard(woken)
         return None
 
-    async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+    async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int, *, by: Principal) -> int:
         """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
             Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
         """
         _check_holder_fields(job_id, epoch)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
 
         async def renew(tx: Transaction) -> int:
-            check_holder(await tx.lock_job(job_id), job_id, epoch)
+            check_job_owner(check_holder(await tx.lock_job(job_id), job_id, epoch), by)
             await tx.renew_job(job_id, duration_ms)
             return duration_ms
 
         return await run_transaction(self._store, renew)
 
-    async def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
+    async def finish_job(
+        self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False, by: Principal
+    ) -> bool:
         """Ends a job with success, or gives it back; returns whether it is due again because work for it is left.
 
         Args:
@@ -177,10 +183,12 @@ class Jobs:
             epoch: The caller's.
             outcome: What was done, for people.
             work_left: It is given back before its end: what was requested is still to be done.
+            by: Who asks.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
             Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
         """
         _check_holder_fields(job_id, epoch)
         check_text("outcome", outcome, 0, MAX_TEXT)
@@ -188,10 +196,11 @@ class Jobs:
         async def finish(tx: Transaction) -> tuple[Job, bool]:
             found = await _find(tx, job_id)
             if found.kind == PURGE:
-                return found, await end_purge(tx, found, epoch, work_left=work_left)
+                return found, await end_purge(tx, found, epoch, by, work_left=work_left)
             # Before the job: commits lock in this order. While the lock is held no one can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            check_job_owner(job, by)
             head = heads.get(job.table_uuid)
             if head is None:
                 raise await explain_gone(tx, job.table_uuid)
@@ -222,7 +231,7 @@ class Jobs:
         return is_due
 
     async def fail_job(
-        self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
+        self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False, by: Principal
     ) -> JobState:
         """Ends a job with failure: it is due after a pause that grows, or, after too many tries or `final`, failed.
 
@@ -232,16 +241,19 @@ class Jobs:
             reason: For people.
             final: Another try would fail in the same way.
             passing: The cause may pass by itself, so that the number of tries is not limited.
+            by: Who asks.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
             Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
         """
         _check_holder_fields(job_id, epoch)
         check_text("reason", reason, 1, MAX_TEXT)
 
         async def fail(tx: Transaction) -> JobState:
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            check_job_owner(job, by)
             is_last = final or (job.attempts >= MAX_ATTEMPTS and not passing)
             # What was requested since it was taken is tried on its own; what became due without a request is not, else
             # each
@@ -350,10 +362,11 @@ async def _take(
     tables: Sequence[str],
     holder: str,
     duration_ms: int,
+    owner: str,
     changelogs_last: bool,
 ) -> tuple[Job | None, int | None]:
     """A job; or None, and in how many milliseconds to ask again, if that is known."""
-    taken = await tx.lease_job(kinds, tables, holder, duration_ms, changelogs_last=changelogs_last)
+    taken = await tx.lease_job(kinds, tables, holder, duration_ms, owner=owner, changelogs_last=changelogs_last)
     if taken is None:
         return None, await tx.next_due_ms(kinds, tables)
     job, was_over = taken

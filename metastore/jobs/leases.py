@@ -7,7 +7,8 @@ from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.jobs.work import LeaseGrant
 
-from ..store.transaction import Store, run_transaction
+from ..ownership import Principal, check_lease_owner
+from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, invalid
 
 MIN_DURATION_MS = 1000
@@ -20,34 +21,50 @@ class Leases:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease that is free or expired."""
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, *, by: Principal) -> LeaseGrant:
+        """Takes a lease that is free or expired; it belongs to the caller until another takes it."""
         check_text("lease", name, 1, 256)
         if name.startswith(JOB_LEASES):
             raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
         check_text("holder", holder, 1, 256)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
-        return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms))
+        return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms, by.name))
 
-    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int, *, by: Principal) -> int:
         """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
 
         Raises:
             Fenced: Another took it, or it was released.
+            PermissionDenied: Another principal holds it.
         """
         check_text("lease", name, 1, 256)
         check_number("epoch", epoch, 1)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
-        grant = await run_transaction(self._store, lambda tx: tx.renew_lease(name, epoch, duration_ms))
-        if not grant.acquired:
-            raise lease_lost(name, epoch, grant.epoch, grant.holder)
-        return grant.remaining_ms
 
-    async def release_lease(self, name: str, epoch: int) -> None:
-        """Gives a lease back. Idempotent; a lease that has another epoch by now stays as it is."""
+        async def renew(tx: Transaction) -> int:
+            grant, owner = await tx.renew_lease(name, epoch, duration_ms)
+            if not grant.acquired:
+                raise lease_lost(name, epoch, grant.epoch, grant.holder)
+            # An error undoes the renewal.
+            check_lease_owner(name, owner, by)
+            return grant.remaining_ms
+
+        return await run_transaction(self._store, renew)
+
+    async def release_lease(self, name: str, epoch: int, *, by: Principal) -> None:
+        """Gives a lease back. Idempotent; a lease that has another epoch by now stays as it is.
+
+        Raises:
+            PermissionDenied: Another principal holds it.
+        """
         check_text("lease", name, 1, 256)
         check_number("epoch", epoch, 1)
-        await run_transaction(self._store, lambda tx: tx.release_lease(name, epoch))
+
+        async def release(tx: Transaction) -> None:
+            # An error undoes the release.
+            check_lease_owner(name, await tx.release_lease(name, epoch), by)
+
+        await run_transaction(self._store, release)
 
 
 def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:

@@ -7,6 +7,7 @@ from typing import Final
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.work import Pipeline
 
+from ..ownership import Principal, check_lease_owner
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_pipeline_name, check_text, invalid
 from .leases import lease_lost
@@ -21,20 +22,22 @@ class Pipelines:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+    async def report_pipeline(self, pipeline: Pipeline, epoch: int, *, by: Principal) -> None:
         """Records the progress of a pipeline.
 
         Raises:
             Fenced: Its lease `pipeline/<name>` has another epoch.
+            PermissionDenied: Another principal holds the lease.
         """
         _check_pipeline(pipeline)
         check_number("epoch", epoch, 1)
         lease = f"pipeline/{pipeline.name}"
 
         async def report(tx: Transaction) -> None:
-            current = await tx.lock_lease_epoch(lease)
+            current, owner = await tx.lock_lease(lease)
             if current != epoch:
                 raise lease_lost(lease, epoch, current, "")
+            check_lease_owner(lease, owner, by)
             await tx.upsert_pipeline(pipeline)
 
         await run_transaction(self._store, report)
@@ -54,7 +57,7 @@ class Pipelines:
 
         async def forget(tx: Transaction) -> None:
             # No one takes the lease between the check and the deletion.
-            await tx.lock_lease_epoch(f"pipeline/{name}")
+            await tx.lock_lease(f"pipeline/{name}")
             found = next((pipeline for pipeline in await tx.list_pipelines() if pipeline.name == name), None)
             if found is None:
                 raise NotFound(

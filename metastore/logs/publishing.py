@@ -16,6 +16,7 @@ from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from lakelog.format.tables.snapshot import LogContent
 
 from ..jobs.leases import lease_lost
+from ..ownership import Principal, check_lease_owner
 from ..store.limits import MAX_INT64
 from ..store.logs import LogTopic
 from ..store.publishing import AttemptSeen, Published
@@ -77,18 +78,19 @@ class Publishing:
 
         return await run_transaction(self._store, load)
 
-    async def report_published(self, report: PublishReport) -> None:
+    async def report_published(self, report: PublishReport, *, by: Principal) -> None:
         """Records how far a log is published. Idempotent.
 
         Raises:
             Fenced: Another publisher holds the lease of the table.
+            PermissionDenied: Another principal holds it.
             HistoryDiverged: A snapshot has another uuid, or the log another generation.
             NotFound: The table was dropped, or has no log.
         """
         _check_report(report)
 
         async def write_down(tx: Transaction) -> None:
-            await _check_holder(tx, report)
+            await _check_holder(tx, report, by)
             head, _ = await _find_log(tx, report.table_uuid)
             # No one restarts the log before this is written.
             topic = await tx.lock_log_topic(report.table_uuid)
@@ -183,14 +185,15 @@ class Publishing:
 
         return await run_transaction(self._store, find)
 
-    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
-        """Says that the writers of attempts are alive. Idempotent.
+    async def renew_attempts(self, attempt_ids: Sequence[str], *, by: Principal) -> list[str]:
+        """Says that the writers of attempts are alive. Idempotent. Attempts of others are passed over.
 
         Returns:
             The attempts that are still open.
         """
         _check_attempts(attempt_ids)
-        return await run_transaction(self._store, lambda tx: tx.renew_attempts(attempt_ids))
+        owner = None if by.may_all else by.name
+        return await run_transaction(self._store, lambda tx: tx.renew_attempts(attempt_ids, owner))
 
 
 def _check_attempts(attempt_ids: Sequence[str]) -> None:
@@ -250,12 +253,13 @@ async def _list_ends(
     return [by_id[each] for each in sorted(by_id)][:limit]
 
 
-async def _check_holder(tx: Transaction, report: PublishReport) -> None:
-    """Raises Fenced unless the caller holds the lease of the table's publisher; this holds until the end."""
+async def _check_holder(tx: Transaction, report: PublishReport, by: Principal) -> None:
+    """Raises Fenced or PermissionDenied unless the caller holds the lease of the table's publisher, until the end."""
     lease = to_publisher_lease(report.table_uuid)
-    epoch = await tx.lock_lease_epoch(lease)
+    epoch, owner = await tx.lock_lease(lease)
     if epoch != report.epoch:
         raise lease_lost(lease, report.epoch, epoch, await tx.find_lease_holder(lease))
+    check_lease_owner(lease, owner, by)
 
 
 async def _move_beginning(

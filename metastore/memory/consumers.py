@@ -26,12 +26,18 @@ class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
         found = sorted(self._state.consumers.items())
         return [consumer for (owner, _), consumer in found if owner == table_id]
 
-    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer and returns the time. The table's head is locked."""
+    async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
+        """Makes or changes a consumer; returns the time and its owner. The table's head is locked."""
         now_ms = self._clock.now_ms()
         stored = replace(consumer, used_at_ms=now_ms, expires_at_ms=0)
-        self._journal.put(self._state.consumers, (table_id, consumer.consumer_id), stored)
-        return now_ms
+        key, owners = (table_id, consumer.consumer_id), self._state.consumer_owners
+        self._journal.put(self._state.consumers, key, stored)
+        self._journal.put(owners, key, "" if owner is None else owners.get(key) or owner)
+        return now_ms, owners[key]
 
-    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        self._journal.pop(self._state.consumers, (table_id, consumer_id))
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> str:
+        key = (table_id, consumer_id)
+        owner = self._state.consumer_owners.get(key, "")
+        self._journal.pop(self._state.consumers, key)
+        self._journal.pop(self._state.consumer_owners, key)
+        return owner

@@ -31,10 +31,11 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
             found[attempt_id] = AttemptSeen(attempt.state, opened_ms, quiet_ms, is_applied or is_fenced)
         return found
 
-    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+    async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
         """Notes that writers were heard of."""
         known = [self._state.attempts[each] for each in attempt_ids if each in self._state.attempts]
-        renewed = [each.attempt_id for each in known if each.state is AttemptState.OPEN]
+        own = [each for each in known if owner is None or each.owner in ("", owner)]
+        renewed = [each.attempt_id for each in own if each.state is AttemptState.OPEN]
         for each in renewed:
             self._journal.put(self._state.attempt_renewals, each, self._clock.now_ms())
         return renewed

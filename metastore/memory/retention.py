@@ -21,17 +21,24 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
         now_ms = self._clock.now_ms()
         return [lease for lease in self._table(table_id).leases.values() if lease.expires_at_ms > now_ms]
 
-    async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
+    async def put_lease(
+        self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
+    ) -> tuple[int, str]:
         now_ms = self._clock.now_ms()
         table = self._table(table_id)
         lease = SnapshotLease(SnapshotLeaseKind.READER, holder, snapshot_id, now_ms + duration_ms)
         left = {name: each for name, each in table.leases.items() if each.expires_at_ms > now_ms}
         self._journal.set(table, "leases", {**left, holder: lease})
-        return lease.expires_at_ms
+        owners = {name: each for name, each in table.lease_owners.items() if name in left}
+        owners[holder] = owners.get(holder) or owner
+        self._journal.set(table, "lease_owners", owners)
+        return lease.expires_at_ms, owners[holder]
 
-    async def delete_lease(self, table_id: int, holder: str) -> None:
+    async def delete_lease(self, table_id: int, holder: str) -> str:
         table = self._table(table_id)
+        owner = table.lease_owners.get(holder, "") if holder in table.leases else ""
         self._journal.set(table, "leases", {name: lease for name, lease in table.leases.items() if name != holder})
+        return owner
 
     async def list_needed_tables(self, limit: int) -> list[str]:
         tables = [table for table in self._live() if table.head.earliest_change_id < table.head.latest_snapshot_id]

@@ -74,6 +74,8 @@ class StoredTable:
     packed_until: int = 0
     expired: frozenset[int] = frozenset()
     leases: dict[str, SnapshotLease] = field(default_factory=dict)
+    lease_owners: dict[str, str] = field(default_factory=dict)
+    """By the leases' holders."""
     expiry: ExpiryState = field(default_factory=ExpiryState)
     expired_paths: dict[str, int] = field(default_factory=dict)
     """When each was listed, in milliseconds since the epoch."""
@@ -89,6 +91,7 @@ class StoredLease:
     epoch: int
     holder: str
     deadline_ms: int
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ class State:
     databases: dict[str, str] = field(default_factory=dict)
     tables: list[StoredTable] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
+    writer_owners: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     attempt_times: dict[str, int] = field(default_factory=dict)
     attempt_renewals: dict[str, int] = field(default_factory=dict)
@@ -140,6 +144,7 @@ class State:
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     services: dict[str, StoredService] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
+    consumer_owners: dict[tuple[int, str], str] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)

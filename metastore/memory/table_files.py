@@ -80,17 +80,20 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
                 found.append(uuid)
         return found[:limit]
 
-    async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
+    async def abort_old_attempts(
+        self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, others_ms: int, owner: str
+    ) -> None:
         attempts = self._state.attempts
         for each in await self.find_attempts(table_uuid, attempt_ids):
-            if each.state is AttemptState.OPEN and each.age_ms >= open_ms:
+            is_old = each.age_ms >= open_ms and self._may_end(each, others_ms, owner)
+            if each.state is AttemptState.OPEN and is_old:
                 aborted = replace(attempts[each.attempt_id], state=AttemptState.ABORTED)
                 self._journal.put(attempts, each.attempt_id, aborted)
 
-    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], others_ms: int, owner: str) -> int:
         attempts, count = self._state.attempts, 0
         for each in await self.find_attempts(table_uuid, attempt_ids):
-            if each.state is not AttemptState.ABORTED:
+            if each.state is not AttemptState.ABORTED or not self._may_end(each, others_ms, owner):
                 continue
             count += 1
             attempt = attempts[each.attempt_id]
@@ -100,6 +103,10 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
             else:
                 self._journal.pop(attempts, each.attempt_id)
         return count
+
+    def _may_end(self, attempt: AttemptAge, others_ms: int, owner: str) -> bool:
+        """Whether it belongs to a principal or to no one, or is so old that its owner is sure to be gone."""
+        return self._state.attempts[attempt.attempt_id].owner in ("", owner) or attempt.age_ms >= others_ms
 
     def _list_used(self, table_id: int) -> list[UsedFile]:
         table = self._table(table_id)

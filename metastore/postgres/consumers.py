@@ -19,14 +19,15 @@ _FIND: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s AND consume
 _LIST: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s ORDER BY consumer_id"
 
 _PUT: Final = f"""
-INSERT INTO consumer (table_id, consumer_id, epoch, snapshot_id, snapshot_uuid, holder, used_at_ms)
-VALUES (%s, %s, %s, %s, nullif(%s, '')::uuid, %s, {NOW_MS})
+INSERT INTO consumer (table_id, consumer_id, epoch, snapshot_id, snapshot_uuid, holder, owner, used_at_ms)
+VALUES (%s, %s, %s, %s, nullif(%s, '')::uuid, %s, nullif(%s, ''), {NOW_MS})
 ON CONFLICT (table_id, consumer_id) DO UPDATE SET epoch = excluded.epoch, snapshot_id = excluded.snapshot_id,
-    snapshot_uuid = excluded.snapshot_uuid, holder = excluded.holder, used_at_ms = excluded.used_at_ms
-RETURNING used_at_ms
+    snapshot_uuid = excluded.snapshot_uuid, holder = excluded.holder, used_at_ms = excluded.used_at_ms,
+    owner = CASE WHEN %s::boolean THEN coalesce(consumer.owner, excluded.owner) END
+RETURNING used_at_ms, coalesce(owner, '')
 """
 
-_DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s"
+_DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s RETURNING coalesce(owner, '')"
 
 
 class PostgresConsumers(ConsumerTransaction):
@@ -52,12 +53,12 @@ class PostgresConsumers(ConsumerTransaction):
     async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
         return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
 
-    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer and returns the time. The table's head is locked."""
+    async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
+        """Makes or changes a consumer; returns the time and its owner. The table's head is locked."""
         values = (consumer.epoch, consumer.snapshot_id, consumer.snapshot_uuid, consumer.holder)
-        rows = await self._session.write(_PUT, (table_id, consumer.consumer_id, *values))
-        used_at_ms: int = rows[0][0]
-        return used_at_ms
+        owned = (owner or "", owner is not None)
+        return (await self._session.write(_PUT, (table_id, consumer.consumer_id, *values, *owned)))[0]
 
-    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        await self._session.write(_DELETE, (table_id, consumer_id))
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> str:
+        rows = await self._session.write(_DELETE, (table_id, consumer_id))
+        return rows[0][0] if rows else ""

@@ -83,6 +83,7 @@ WHERE a.attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(a.table_uuids)
 _RENEW: Final = """
 UPDATE attempt SET heard_at = clock_timestamp() WHERE attempt_id IN (
     SELECT attempt_id FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'open'
+        AND (%s::text IS NULL OR owner IS NULL OR owner = %s::text)
     ORDER BY attempt_id FOR UPDATE)
 RETURNING replace(attempt_id::text, '-', '')
 """
@@ -155,9 +156,9 @@ class PostgresPublishing(PublishTransaction):
         rows = await self._session.read(_FIND_ATTEMPTS, (table_uuid, arrays.words(attempt_ids), table_uuid))
         return {attempt_id: AttemptSeen(AttemptState(state), *rest) for attempt_id, state, *rest in rows}
 
-    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+    async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
         """Notes that writers were heard of."""
-        return [row[0] for row in await self._session.write(_RENEW, (arrays.words(attempt_ids),))]
+        return [row[0] for row in await self._session.write(_RENEW, (arrays.words(attempt_ids), owner, owner))]
 
     async def find_lease_holder(self, name: str) -> str:
         row = await self._session.read_one(_FIND_HOLDER, (name,))

@@ -24,12 +24,14 @@ _LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_lease WHERE table_
 _CLEAR_LEASES: Final = f"DELETE FROM snapshot_lease WHERE table_id = %s AND deadline_ms <= {NOW_MS}"
 
 _PUT_LEASE: Final = f"""
-INSERT INTO snapshot_lease (table_id, holder, snapshot_id, deadline_ms) VALUES (%s, %s, %s, {NOW_MS} + %s)
-ON CONFLICT (table_id, holder) DO UPDATE SET snapshot_id = excluded.snapshot_id, deadline_ms = excluded.deadline_ms
-RETURNING deadline_ms
+INSERT INTO snapshot_lease (table_id, holder, snapshot_id, owner, deadline_ms)
+VALUES (%s, %s, %s, nullif(%s, ''), {NOW_MS} + %s)
+ON CONFLICT (table_id, holder) DO UPDATE SET snapshot_id = excluded.snapshot_id, deadline_ms = excluded.deadline_ms,
+    owner = coalesce(snapshot_lease.owner, excluded.owner)
+RETURNING deadline_ms, coalesce(owner, '')
 """
 
-_DELETE_LEASE: Final = "DELETE FROM snapshot_lease WHERE table_id = %s AND holder = %s"
+_DELETE_LEASE: Final = "DELETE FROM snapshot_lease WHERE table_id = %s AND holder = %s RETURNING coalesce(owner, '')"
 
 # In a table without any of these everything expires in time.
 _LIST_NEEDED: Final = """
@@ -166,14 +168,16 @@ class PostgresRetention(RetentionTransaction):
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         return [_to_lease(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
 
-    async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), duration_ms))
+    async def put_lease(
+        self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
+    ) -> tuple[int, str]:
+        put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), owner, duration_ms))
         _, rows = await self._session.write_all([Statement(_CLEAR_LEASES, (str(table_id),)), put])
-        deadline_ms: int = rows[0][0]
-        return deadline_ms
+        return rows[0]
 
-    async def delete_lease(self, table_id: int, holder: str) -> None:
-        await self._session.write(_DELETE_LEASE, (str(table_id), holder))
+    async def delete_lease(self, table_id: int, holder: str) -> str:
+        rows = await self._session.write(_DELETE_LEASE, (str(table_id), holder))
+        return rows[0][0] if rows else ""
 
     async def list_needed_tables(self, limit: int) -> list[str]:
         return [row[0] for row in await self._session.read(_LIST_NEEDED, (str(limit),))]

@@ -93,17 +93,21 @@ WHERE NOT EXISTS (
 LIMIT %s
 """
 
+# Whether an attempt belongs to a principal or to no one, or is so old that its owner is sure to be gone.
+_MAY_END: Final = f"(owner IS NULL OR owner = %s OR {_OPENED_BEFORE})"
+
 # In one order, so that transactions that abort several never deadlock.
 _ABORT: Final = f"""
 UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
     SELECT attempt_id FROM attempt
     WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids) AND state = 'open' AND {_OPENED_BEFORE}
+        AND {_MAY_END}
     ORDER BY attempt_id FOR UPDATE)
 """
 
-_TAKE_OFF: Final = """
+_TAKE_OFF: Final = f"""
 UPDATE attempt SET table_uuids = array_remove(table_uuids, %s::uuid)
-WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND %s::uuid = ANY(table_uuids) RETURNING 1
+WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND %s::uuid = ANY(table_uuids) AND {_MAY_END} RETURNING 1
 """
 
 _FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND table_uuids = '{}'"
@@ -158,12 +162,15 @@ class PostgresTableFiles(TableFilesTransaction):
         rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, aborted_ms), limit))
         return [row[0] for row in rows]
 
-    async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        await self._session.write(self.abort_attempts_sql, (arrays.words(attempt_ids), table_uuid, str(open_ms)))
+    async def abort_old_attempts(
+        self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, others_ms: int, owner: str
+    ) -> None:
+        parameters = (arrays.words(attempt_ids), table_uuid, str(open_ms), owner, str(others_ms))
+        await self._session.write(self.abort_attempts_sql, parameters)
 
-    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], others_ms: int, owner: str) -> int:
         ids = arrays.words(attempt_ids)
-        taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid))
+        taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid, owner, str(others_ms)))
         await self._session.write(_FORGET, (ids,))
         return len(taken)
 

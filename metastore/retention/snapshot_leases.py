@@ -12,6 +12,7 @@ from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
 from ..logs.publishing import load_publisher_leases
+from ..ownership import Principal, check_snapshot_lease_owner
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid
 from ..tables.dropped import explain_gone
@@ -30,7 +31,9 @@ class SnapshotLeases:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+    async def lease_snapshot(
+        self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int, *, by: Principal
+    ) -> int:
         """Retains a snapshot and all later ones for a time, at least; returns when the lease ends.
 
         If the snapshot's state has expired, but not its changes, its changes and all later ones are retained.
@@ -40,8 +43,10 @@ class SnapshotLeases:
             holder: The reader; one holder has one lease in a table.
             snapshot_id: The snapshot.
             duration_ms: How long the lease lasts from now on.
+            by: Who asks; the lease belongs to it until the lease ends.
 
         Raises:
+            PermissionDenied: The holder's lease belongs to another principal.
             NotFound: There is no such table or snapshot.
             SnapshotExpired: It is no longer retained, perhaps because the lease was renewed too late.
         """
@@ -62,19 +67,26 @@ class SnapshotLeases:
                 held = [lease.snapshot_id for lease in await tx.list_leases(head.table_id) if lease.holder == holder]
                 if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
                     raise _expired(head, snapshot_id)
-            return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
+            expires_at_ms, owner = await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms, by.name)
+            check_snapshot_lease_owner(holder, str(head.name), owner, by)
+            return expires_at_ms
 
         return await run_transaction(self._store, put)
 
-    async def release_snapshot(self, table_uuid: str, holder: str) -> None:
-        """Ends a holder's snapshot lease in a table. Idempotent."""
+    async def release_snapshot(self, table_uuid: str, holder: str, *, by: Principal) -> None:
+        """Ends a holder's snapshot lease in a table. Idempotent.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+        """
         check_uuid("table_uuid", table_uuid)
         check_text("holder", holder, 1, 256)
 
         async def release(tx: Transaction) -> None:
             head = (await tx.lock_heads([table_uuid])).get(table_uuid)
             if head is not None:
-                await tx.delete_lease(head.table_id, holder)
+                owner = await tx.delete_lease(head.table_id, holder)
+                check_snapshot_lease_owner(holder, str(head.name), owner, by)
                 await tx.request_planning(head.table_id)
 
         await run_transaction(self._store, release)

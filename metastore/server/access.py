@@ -37,6 +37,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_SNAPSHOTS}StageAttempt": Role.WRITER,
     f"{_SNAPSHOTS}AbandonAttempt": Role.WRITER,
     f"{_SNAPSHOTS}RegisterWriter": Role.WRITER,
+    f"{_SNAPSHOTS}ReleaseWriter": Role.ADMIN,
     f"{_SNAPSHOTS}GetWriterProgress": Role.READER,
     f"{_SNAPSHOTS}Commit": Role.WRITER,
     f"{_SNAPSHOTS}CommitStream": Role.WRITER,

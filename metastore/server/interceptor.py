@@ -53,6 +53,7 @@ from lakelog.serving.edge.turns import Turns
 from .access import NEEDED_ROLES, check_allowed
 from .audit import caller_name, describe_request, log
 from .call_limits import COMMITTING, LONG, CallLimits
+from .callers import admit
 from .requests import Received, Requests
 from .rpc_metrics import RpcMetrics
 
@@ -307,6 +308,7 @@ class _Call:
             self._caller = access.recognize(authorization, common_name)
             check_allowed(self._method, self._caller)
         caller_name.set(self._caller.name)
+        admit(self._caller, identified=not access.open)
         # Where callers are not told apart, a connection is all that is known of one.
         name = None if access.open else self._caller.name
         self._origin = name or connection

@@ -12,6 +12,7 @@ from lakelog.format.retention.consumer import Consumer, ConsumerPosition
 from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
+from ..ownership import Principal, check_consumer_owner
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, check_uuid, invalid
 from ..tables.dropped import explain_gone
@@ -33,8 +34,16 @@ class Consumers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; an expired one continues from its position."""
+    async def open_consumer(
+        self, consumer_id: str, table_uuids: Sequence[str], holder: str, *, by: Principal
+    ) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; an expired one continues from its position.
+
+        It belongs to the principal that opens it first.
+
+        Raises:
+            PermissionDenied: It belongs to another one.
+        """
         _check_consumer(consumer_id)
         if not consumer_id.isprintable():
             # Error messages and lists show the id in one line.
@@ -51,16 +60,17 @@ class Consumers:
                 if found is None:
                     found = Consumer(consumer_id, table_uuid, 0, None, "", holder, 0)
                 epoch = await tx.make_epoch(found.epoch)
-                opened.append(await self._put(tx, head, replace(found, epoch=epoch, holder=holder)))
+                opened.append(await self._put(tx, head, replace(found, epoch=epoch, holder=holder), by))
             return opened
 
         return await run_transaction(self._store, open_all)
 
-    async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+    async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition], *, by: Principal) -> None:
         """Moves a consumer's positions, all or none.
 
         Raises:
             Fenced: Another reader has opened it since, or it was reset or deleted.
+            PermissionDenied: It belongs to another principal.
             InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
             HistoryDiverged: The table's history has another snapshot of this number.
         """
@@ -86,20 +96,22 @@ class Consumers:
                     )
                 await _check_in_history(tx, head, position)
                 moved = replace(found, snapshot_id=position.snapshot_id, snapshot_uuid=position.snapshot_uuid)
-                await self._put(tx, head, moved)
+                await self._put(tx, head, moved, by)
 
         await run_transaction(self._store, advance)
 
-    async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+    async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str, *, by: Principal) -> None:
         """Reports that the reader of a consumer is there or, with an empty holder, that it has closed.
 
         Args:
             consumer_id: The consumer.
             epochs: The epochs from opening it, by table uuid.
             holder: The reader.
+            by: Who asks.
 
         Raises:
             Fenced: Another reader has opened it since, or it was reset or deleted.
+            PermissionDenied: It belongs to another principal.
         """
         _check_consumer(consumer_id)
         check_table_uuids("epochs.table_uuid", list(epochs), MAX_TABLES)
@@ -111,7 +123,7 @@ class Consumers:
             heads = await _lock_heads(tx, list(epochs))
             for table_uuid, epoch in epochs.items():
                 found = await _find_own(tx, heads[table_uuid], consumer_id, epoch)
-                await self._put(tx, heads[table_uuid], replace(found, holder=holder))
+                await self._put(tx, heads[table_uuid], replace(found, holder=holder), by)
 
         await run_transaction(self._store, renew)
 
@@ -130,10 +142,13 @@ class Consumers:
 
         return await run_transaction(self._store, load)
 
-    async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+    async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int, *, by: Principal) -> None:
         """Sets a consumer's position, back or forth.
 
+        By an admin it hands the consumer over: the principal that opens it next owns it.
+
         Raises:
+            PermissionDenied: It belongs to another principal.
             NotFound: The table has none of this id.
             InvalidArgument: The position is not one that the table has.
         """
@@ -160,14 +175,16 @@ class Consumers:
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
             uuid = known[0].snapshot_uuid if known else ""
             epoch = await tx.make_epoch(found.epoch)
-            await self._put(tx, head, Consumer(consumer_id, table_uuid, epoch, snapshot_id, uuid, "", 0))
+            moved = Consumer(consumer_id, table_uuid, epoch, snapshot_id, uuid, "", 0)
+            await self._put(tx, head, moved, by, hands_over=by.may_all)
 
         await run_transaction(self._store, reset)
 
-    async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+    async def delete_consumer(self, table_uuid: str, consumer_id: str, *, by: Principal) -> None:
         """Forgets a consumer.
 
         Raises:
+            PermissionDenied: It belongs to another principal.
             NotFound: The table has none of this id.
         """
         check_uuid("table_uuid", table_uuid)
@@ -176,14 +193,19 @@ class Consumers:
         async def delete(tx: Transaction) -> None:
             head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
             await _find(tx, head, consumer_id)
-            await tx.delete_consumer(head.table_id, consumer_id)
+            owner = await tx.delete_consumer(head.table_id, consumer_id)
+            check_consumer_owner(consumer_id, str(head.name), owner, by)
             # Snapshots that only this consumer retained can now expire.
             await tx.request_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 
-    async def _put(self, tx: Transaction, head: TableHead, consumer: Consumer) -> Consumer:
-        used_at_ms = await tx.put_consumer(head.table_id, consumer)
+    async def _put(
+        self, tx: Transaction, head: TableHead, consumer: Consumer, by: Principal, *, hands_over: bool = False
+    ) -> Consumer:
+        used_at_ms, owner = await tx.put_consumer(head.table_id, consumer, None if hands_over else by.name)
+        # An error undoes the change.
+        check_consumer_owner(consumer.consumer_id, str(head.name), owner, by)
         stored = replace(consumer, used_at_ms=used_at_ms)
         return _as_of(stored, await _expiration_ms(tx, head.table_uuid), used_at_ms)
 

@@ -21,9 +21,12 @@ class JobTransaction(Protocol):
         holder: str,
         duration_ms: int,
         *,
+        owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due or whose lease has expired; it gets a new epoch, and one more attempt.
+
+        `owner` is the principal that holds it from now on.
 
         With `changelogs_last` the jobs with the priority of changelogs come after all others. The flag says whether the
         lease had expired: the previous holder did not renew it in time.

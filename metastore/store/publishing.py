@@ -59,8 +59,11 @@ class PublishTransaction(Protocol):
         """Those of the attempts that were opened for the table, by their ids."""
         ...
 
-    async def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
-        """Notes that the writers of those of the attempts that are open were heard of now; returns these."""
+    async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
+        """Notes that the writers of those of the attempts that are open were heard of now; returns these.
+
+        Only those of this owner and those without one; None: whoever opened them.
+        """
         ...
 
     async def set_log(self, table_id: int, log: LogContent) -> None:

@@ -73,13 +73,23 @@ class ResultKey:
 
 @dataclass(frozen=True)
 class GroupKeys:
-    """What a group of commits must read and lock; all distinct."""
+    """What a group of commits must read and lock; all distinct.
+
+    Args:
+        table_uuids: The tables.
+        results: The commits.
+        writers: The writers' names.
+        attempts: The attempts.
+        leases: Leases that fence commits, and those of jobs under whose names commits are made.
+        claims: By writer: the principal that owns the name from now on, if it has no owner.
+    """
 
     table_uuids: Sequence[str]
     results: Sequence[ResultKey]
     writers: Sequence[str]
     attempts: Sequence[str] = ()
     leases: Sequence[str] = ()
+    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ class GroupFacts:
         attempts: By attempt id: those of the keys, and open ones for the same writers' identifiers, at most
             `MAX_RIVALS` for each.
         leases: Epochs by lease name.
+        owners: Of writers' names, after the claims, and of those jobs that are held; empty: the holder is not known.
     """
 
     now_ms: int
@@ -104,6 +115,7 @@ class GroupFacts:
     epochs: dict[str, int]
     attempts: dict[str, Attempt]
     leases: dict[str, int]
+    owners: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -68,12 +68,17 @@ class RetentionTransaction(Protocol):
         """The snapshot leases of readers that have not expired, in any order."""
         ...
 
-    async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Makes or moves a reader's snapshot lease, removes expired ones of others; returns when it expires."""
+    async def put_lease(
+        self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
+    ) -> tuple[int, str]:
+        """Makes or moves a reader's snapshot lease, and removes expired ones of others.
+
+        `owner` owns the lease from now on if no one does. Returns when it expires, and its owner.
+        """
         ...
 
-    async def delete_lease(self, table_id: int, holder: str) -> None:
-        """Removes the snapshot lease of a reader, if there is one."""
+    async def delete_lease(self, table_id: int, holder: str) -> str:
+        """Removes the snapshot lease of a reader, if there is one; returns its owner; empty: it had none."""
         ...
 
     async def list_needed_tables(self, limit: int) -> list[str]:

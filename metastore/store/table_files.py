@@ -44,10 +44,18 @@ class TableFilesTransaction(Protocol):
         """
         ...
 
-    async def abort_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
-        """Aborts those of the table's attempts that are open and were opened at least this long ago."""
+    async def abort_old_attempts(
+        self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, others_ms: int, owner: str
+    ) -> None:
+        """Aborts those of the table's attempts that are open and were opened at least `open_ms` ago.
+
+        Those that belong to another principal than `owner` only if they were opened at least `others_ms` ago.
+        """
         ...
 
-    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
-        """Removes the table from aborted attempts, and forgets attempts without tables; how many it changed."""
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], others_ms: int, owner: str) -> int:
+        """Removes the table from aborted attempts, and forgets attempts without tables; how many it changed.
+
+        Attempts of another principal than `owner` stay unless they were opened at least `others_ms` ago.
+        """
         ...

@@ -192,6 +192,21 @@ class CommitTransaction(Protocol):
         """Aborts the writer's open attempts that are for commits with a lower epoch."""
         ...
 
+    async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
+        """The owners of those names that have one, and of those jobs that are held; empty: the holder is not known."""
+        ...
+
+    async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
+        """Gives names to principals if they have no owner, and returns what `find_writer_owners` returns then.
+
+        Names of jobs are not given.
+        """
+        ...
+
+    async def release_writer(self, writer: str) -> str:
+        """Takes a name from its owner and returns that; empty: it had none."""
+        ...
+
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """The last commit of a writer to a table."""
         ...
@@ -272,20 +287,23 @@ class SnapshotTransaction(Protocol):
 class WorkTransaction(Protocol):
     """Leases and pipelines. Only the database's clock judges deadlines."""
 
-    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> LeaseGrant:
         """Takes a lease that is free or expired, under a new epoch."""
         ...
 
-    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
-        """Moves the deadline of a lease that has this epoch and is held; `acquired` says whether it did."""
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> tuple[LeaseGrant, str]:
+        """Moves the deadline of a lease that has this epoch and is held; `acquired` says whether it did.
+
+        The text is the lease's owner; empty: it is not known.
+        """
         ...
 
-    async def release_lease(self, name: str, epoch: int) -> None:
-        """Ends a lease that has this epoch."""
+    async def release_lease(self, name: str, epoch: int) -> str:
+        """Ends a lease that has this epoch, and returns its owner; empty: it is not known, or there is none."""
         ...
 
-    async def lock_lease_epoch(self, name: str) -> int:
-        """Locks a lease's epoch against changes and returns it; 0 when the lease was never held."""
+    async def lock_lease(self, name: str) -> tuple[int, str]:
+        """Locks a lease's epoch against changes; returns it and the owner. 0 when the lease was never held."""
         ...
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
@@ -352,12 +370,18 @@ class ConsumerTransaction(Protocol):
         """A table's consumers by id, without their expiry."""
         ...
 
-    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
-        """Makes or changes a consumer and returns the time. The table's head is locked."""
+    async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
+        """Makes or changes a consumer, whose table's head is locked; returns the time and the consumer's owner.
+
+        Args:
+            table_id: The table.
+            consumer: The consumer.
+            owner: Who owns it from now on if no one does; None: it has no owner from now on.
+        """
         ...
 
-    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
-        """Removes a consumer. The table's head is locked."""
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> str:
+        """Removes a consumer and returns its owner; empty: it had none. The table's head is locked."""
         ...
 
 

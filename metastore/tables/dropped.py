@@ -22,6 +22,7 @@ from lakelog.format.retention.dropped import DroppedTable, RestoredTable, droppe
 from lakelog.format.tables.table import TableName
 
 from ..logs.topic_life import rejoin_log
+from ..ownership import Principal, check_job_owner
 from ..store.dropped import DroppedRecord
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_name, check_number, check_uuid
@@ -116,7 +117,7 @@ class DroppedTables:
         self._restored(restored.table.table_uuid)
         return restored
 
-    async def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:
+    async def begin_purge(self, job_id: int, epoch: int, *, by: Principal) -> DroppedTable:
         """Records that a dropped table can no longer be restored. Idempotent.
 
         Its files may be deleted only after this.
@@ -124,20 +125,22 @@ class DroppedTables:
         Args:
             job_id: The table's job of the kind `purge`.
             epoch: The caller's.
+            by: Who asks.
 
         Raises:
             NotFound: There is no such job; the table was restored.
             Fenced: Another holder has the job.
+            PermissionDenied: Another principal holds it.
         """
 
         async def begin(tx: Transaction) -> DroppedTable:
-            found = await _lock_for_purge(tx, job_id, epoch)
+            found = await _lock_for_purge(tx, job_id, epoch, by)
             await tx.mark_purged(found.table_id)
             return found.table
 
         return await run_transaction(self._store, begin)
 
-    async def purge_rows(self, job_id: int, epoch: int) -> int:
+    async def purge_rows(self, job_id: int, epoch: int, *, by: Principal) -> int:
         """Deletes some records of a purged table and returns how many; 0: nothing is left but its name.
 
         Finishing the job then forgets that too.
@@ -145,11 +148,12 @@ class DroppedTables:
         Raises:
             NotFound: There is no such job.
             Fenced: Another holder has the job.
+            PermissionDenied: Another principal holds it.
             InvalidArgument: The purge has not begun.
         """
 
         async def purge(tx: Transaction) -> int:
-            found = await _lock_for_purge(tx, job_id, epoch)
+            found = await _lock_for_purge(tx, job_id, epoch, by)
             if not found.table.is_purged:
                 raise InvalidArgument(
                     f"Table {found.table.name} can still be restored. Begin its purge first.",
@@ -161,14 +165,15 @@ class DroppedTables:
         return await run_transaction(self._store, purge)
 
 
-async def end_purge(tx: Transaction, job: Job, epoch: int, *, work_left: bool) -> bool:
+async def end_purge(tx: Transaction, job: Job, epoch: int, by: Principal, *, work_left: bool) -> bool:
     """Ends a job of the kind `purge`, and forgets the table if its rows are gone; returns whether it is due again.
 
     Raises:
         NotFound: There is no such job.
         Fenced: Another holder has the job.
+        PermissionDenied: Another principal holds it.
     """
-    found = await _lock_for_purge(tx, job.job_id, epoch)
+    found = await _lock_for_purge(tx, job.job_id, epoch, by)
     if not work_left and found.table.is_purged and not await tx.delete_rows(found.table_id, 1):
         await tx.forget_table(found.table_id)
         return False
@@ -229,13 +234,14 @@ async def _choose(tx: Transaction, known: list[DroppedTable], name: TableName, t
     )
 
 
-async def _lock_for_purge(tx: Transaction, job_id: int, epoch: int) -> DroppedRecord:
+async def _lock_for_purge(tx: Transaction, job_id: int, epoch: int, by: Principal) -> DroppedRecord:
     check_number("job_id", job_id, 1)
     check_number("epoch", epoch, 1)
     found = await tx.find_job(job_id)
     dropped = None if found is None else await tx.lock_dropped(found.table_uuid)
     # Restoring the table removed the job.
     job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+    check_job_owner(job, by)
     if dropped is None:
         raise job_not_found(job_id)
     if job.kind != PURGE:

@@ -12,9 +12,18 @@ from typing import Final
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.facts import AttemptState, TableHead
 from lakelog.format.retention.partition_expiry import PartitionPage
-from lakelog.format.retention.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage, find_attempt
+from lakelog.format.retention.table_files import (
+    ABANDONED_MS,
+    MAX_FILES_A_CALL,
+    SETTLED_MS,
+    AttemptAge,
+    FoundFiles,
+    UsedPage,
+    find_attempt,
+)
 from lakelog.format.tables.paths import is_path
 
+from ..ownership import Principal
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
 from .dropped import explain_gone
@@ -125,34 +134,43 @@ class TableFiles:
 
         return await run_transaction(self._store, load)
 
-    async def abort_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
+    async def abort_attempts(
+        self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, *, by: Principal
+    ) -> list[str]:
         """Aborts attempts of a table that have been open for too long; returns which are aborted now. Idempotent.
 
         Args:
             table_uuid: The table.
             attempt_ids: Which attempts.
-            open_ms: Attempts that were opened less long ago stay open.
+            open_ms: Attempts that were opened less long ago stay open; those of other principals in any case for as
+                long as a write may take (`ABANDONED_MS`).
+            by: Who asks.
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
         check_number("open_ms", open_ms, 0, MAX_AGE_MS)
+        others_ms = open_ms if by.may_all else max(open_ms, ABANDONED_MS)
 
         async def abort(tx: Transaction) -> list[str]:
             await _find_head(tx, table_uuid)
-            await tx.abort_old_attempts(table_uuid, attempt_ids, open_ms)
+            await tx.abort_old_attempts(table_uuid, attempt_ids, open_ms, others_ms, by.name)
             found = await tx.find_attempts(table_uuid, attempt_ids)
             return [each.attempt_id for each in found if each.state is AttemptState.ABORTED]
 
         return await run_transaction(self._store, abort)
 
-    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], *, by: Principal) -> int:
         """Forgets aborted attempts whose files below the table are deleted; returns how many. Idempotent.
 
         An attempt of several tables stays known for the others. An unknown attempt cannot be committed.
+        Attempts of other principals stay known until their writers are sure to know (`SETTLED_MS`).
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
-        return await run_transaction(self._store, lambda tx: tx.forget_attempts(table_uuid, attempt_ids))
+        others_ms = 0 if by.may_all else SETTLED_MS
+        return await run_transaction(
+            self._store, lambda tx: tx.forget_attempts(table_uuid, attempt_ids, others_ms, by.name)
+        )
 
 
 def _check_attempts(attempt_ids: Sequence[str]) -> None:

@@ -268,6 +268,11 @@ class GrpcMetastore(
         request = build(snapshots_pb2.RegisterWriterRequest, writer=writer)
         return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
 
+    def release_writer(self, writer: str) -> str:
+        """Takes a writer's name from its owner. Repeated: then it has none, which the answer says."""
+        request = build(snapshots_pb2.ReleaseWriterRequest, writer=writer)
+        return self._calls.mutate("ReleaseWriter", lambda on: on.snapshots.ReleaseWriter, request).owner
+
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
         """The last commit of a writer to a table."""
         request = build(snapshots_pb2.GetWriterProgressRequest, writer=writer, table_uuid=table_uuid)

@@ -200,6 +200,10 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         """Registers a writer and returns its new epoch."""
         ...
 
+    def release_writer(self, writer: str) -> str:
+        """Takes a writer's name from its owner, which is returned (empty: it had none); its next user owns it."""
+        ...
+
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
         """The last commit of a writer to a table."""
         ...

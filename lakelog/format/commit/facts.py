@@ -31,6 +31,7 @@ class Attempt:
         writer: The writer that opened it.
         identifier: The writer's number of the commit that it is for; None: its writer did not say.
         epoch: With `identifier`: the writer's epoch.
+        owner: The principal that opened it; empty: everyone may use it.
     """
 
     attempt_id: str
@@ -39,6 +40,7 @@ class Attempt:
     writer: str = ""
     identifier: int | None = None
     epoch: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ class Job:
             is above that epoch.
         aborted_attempts: In the answer to taking it: attempts of earlier holders that can no longer be committed, and
             whose files may be deleted.
+        owner: The principal that holds it; empty: no one does, or it is not known. Clients do not get it.
     """
 
     job_id: int
@@ -141,6 +142,7 @@ class Job:
     requested: Mapping[str, str] = field(default_factory=dict)
     done_epoch: int = 0
     aborted_attempts: tuple[str, ...] = field(default=())
+    owner: str = ""
 
     @property
     def lease(self) -> str:

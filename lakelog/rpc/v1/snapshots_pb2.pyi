@@ -187,6 +187,50 @@ class RegisterWriterResponse(_message.Message):
 Global___RegisterWriterResponse: _TypeAlias = RegisterWriterResponse  # noqa: Y015
 
 @_typing.final
+class ReleaseWriterRequest(_message.Message):
+    """Requests to take a writer's name from its owner."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WRITER_FIELD_NUMBER: _builtins.int
+    writer: _builtins.str
+    """The writer."""
+    def __init__(
+        self,
+        *,
+        writer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["writer", b"writer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseWriterRequest: _TypeAlias = ReleaseWriterRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseWriterResponse(_message.Message):
+    """Answers ReleaseWriter."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """The former owner; empty: the name had none."""
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseWriterResponse: _TypeAlias = ReleaseWriterResponse  # noqa: Y015
+
+@_typing.final
 class GetWriterProgressRequest(_message.Message):
     """Requests a writer's progress."""
 

@@ -50,6 +50,11 @@ class SnapshotServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterResponse.FromString,
                 _registered_method=True)
+        self.ReleaseWriter = channel.unary_unary(
+                '/lakelog.rpc.v1.SnapshotService/ReleaseWriter',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterResponse.FromString,
+                _registered_method=True)
         self.GetWriterProgress = channel.unary_unary(
                 '/lakelog.rpc.v1.SnapshotService/GetWriterProgress',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.GetWriterProgressRequest.SerializeToString,
@@ -113,6 +118,14 @@ class SnapshotServiceServicer:
 
     def RegisterWriter(self, request, context):
         """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseWriter(self, request, context):
+        """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
+        principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,6 +208,11 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
                     servicer.RegisterWriter,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterResponse.SerializeToString,
+            ),
+            'ReleaseWriter': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseWriter,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterResponse.SerializeToString,
             ),
             'GetWriterProgress': grpc.unary_unary_rpc_method_handler(
                     servicer.GetWriterProgress,
@@ -319,6 +337,33 @@ class SnapshotService:
             '/lakelog.rpc.v1.SnapshotService/RegisterWriter',
             lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.RegisterWriterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseWriter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.SnapshotService/ReleaseWriter',
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ReleaseWriterResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,10 @@ class SnapshotServiceStub:
     """Gives up an open attempt, so that its files may be deleted. Refused, with the state, when it is committed. Idempotent."""
     RegisterWriter: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.RegisterWriterRequest, _snapshots_pb2.RegisterWriterResponse]
     """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+    ReleaseWriter: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ReleaseWriterRequest, _snapshots_pb2.ReleaseWriterResponse]
+    """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
+    principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
+    """
     GetWriterProgress: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.GetWriterProgressRequest, _snapshots_pb2.GetWriterProgressResponse]
     """Returns the last commit of a writer to a table."""
     Commit: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.CommitRequest, _snapshots_pb2.CommitResponse]
@@ -79,6 +83,10 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """Gives up an open attempt, so that its files may be deleted. Refused, with the state, when it is committed. Idempotent."""
     RegisterWriter: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.RegisterWriterRequest, _snapshots_pb2.RegisterWriterResponse]  # type: ignore[assignment]
     """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+    ReleaseWriter: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ReleaseWriterRequest, _snapshots_pb2.ReleaseWriterResponse]  # type: ignore[assignment]
+    """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
+    principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
+    """
     GetWriterProgress: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.GetWriterProgressRequest, _snapshots_pb2.GetWriterProgressResponse]  # type: ignore[assignment]
     """Returns the last commit of a writer to a table."""
     Commit: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.CommitRequest, _snapshots_pb2.CommitResponse]  # type: ignore[assignment]
@@ -132,6 +140,16 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.RegisterWriterResponse, _abc.Awaitable[_snapshots_pb2.RegisterWriterResponse]]:
         """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+
+    @_abc_1.abstractmethod
+    def ReleaseWriter(
+        self,
+        request: _snapshots_pb2.ReleaseWriterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_snapshots_pb2.ReleaseWriterResponse, _abc.Awaitable[_snapshots_pb2.ReleaseWriterResponse]]:
+        """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
+        principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
+        """
 
     @_abc_1.abstractmethod
     def GetWriterProgress(

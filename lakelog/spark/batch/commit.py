@@ -28,6 +28,7 @@ from lakelog.format.commit.request import (
     RemovePartitionValues,
     TableGuard,
 )
+from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -130,7 +131,7 @@ def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None, iden
         writer: The writer's name.
         identifier: The writer's number of the commit; None: not known, or without a name.
     """
-    name = writer or f"spark-{RandomIds().new_id()}"
+    name = writer or make_one_time_name("spark", RandomIds().new_id())
     staged = metastore.stage_attempt([info.table_uuid], name, identifier=identifier)
     return Attempt(info, staged.attempt_id, name)
 

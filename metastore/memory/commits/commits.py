@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakelog.format.commit.facts import (
@@ -19,7 +19,8 @@ from lakelog.format.commit.facts import (
     TableHead,
 )
 from lakelog.format.commit.request import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
-from lakelog.format.jobs.job import JOB_LEASES
+from lakelog.format.commit.writer_names import is_of_job
+from lakelog.format.jobs.job import JOB_LEASES, JobState
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords
@@ -40,6 +41,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         """All that is known of the keys."""
         state = self._state
         heads = await self.lock_heads(keys.table_uuids)
+        await self.claim_writers(keys.claims)
         results, last_identifiers = {}, {}
         for key in keys.results:
             head = heads.get(key.table_uuid)
@@ -66,6 +68,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
             epochs={writer: state.epochs[writer] for writer in keys.writers if writer in state.epochs},
             attempts=rivals | {name: state.attempts[name] for name in keys.attempts if name in state.attempts},
             leases={name: epoch for name in keys.leases if (epoch := self._lease_epoch(name)) is not None},
+            owners=await self.find_writer_owners((*keys.writers, *keys.leases)),
         )
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
@@ -224,6 +227,26 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
             is_known = each.writer == writer and each.identifier is not None
             if is_known and each.state is AttemptState.OPEN and each.epoch < epoch:
                 await self.set_attempt(each.attempt_id, AttemptState.ABORTED)
+
+    async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
+        owners = {writer: owner for writer in writers if (owner := self._state.writer_owners.get(writer))}
+        held = {each.job.lease: each.job for each in self._state.jobs.values() if each.job.state is JobState.LEASED}
+        return owners | {writer: held[writer].owner for writer in writers if writer in held}
+
+    async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
+        """Gives names to principals if they have no owner, and returns the owners of all."""
+        owners = self._state.writer_owners
+        for writer, owner in claims.items():
+            if not is_of_job(writer) and not owners.get(writer):
+                self._journal.put(owners, writer, owner)
+        return await self.find_writer_owners(list(claims))
+
+    async def release_writer(self, writer: str) -> str:
+        """Takes a name from its owner and returns that."""
+        owner = self._state.writer_owners.get(writer, "")
+        if owner:
+            self._journal.pop(self._state.writer_owners, writer)
+        return owner
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         table = self._table(table_id)

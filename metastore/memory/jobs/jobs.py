@@ -36,6 +36,7 @@ class MemoryJobs(MemoryCatalog):
         holder: str,
         duration_ms: int,
         *,
+        owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
@@ -64,6 +65,7 @@ class MemoryJobs(MemoryCatalog):
             attempts=first.job.attempts + 1,
             epoch=self._make_epoch(first.job.epoch),
             holder=holder,
+            owner=owner,
             updated_at_ms=now_ms,
         )
         taken = self._show(self._keep(StoredJob(job, first.table_id, now_ms + duration_ms)))
@@ -106,7 +108,9 @@ class MemoryJobs(MemoryCatalog):
         """Changes a job that no one holds any more."""
         now_ms = self._clock.now_ms()
         stored = self._state.jobs[job.job_id]
-        self._keep(StoredJob(replace(job, holder="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms))
+        self._keep(
+            StoredJob(replace(job, holder="", owner="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms)
+        )
 
     async def set_payload(self, job: Job) -> None:
         """Changes the payload of a job, and what was requested since it was taken."""

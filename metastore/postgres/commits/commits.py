@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lakelog.format.commit.facts import (
@@ -23,6 +23,7 @@ from lakelog.format.commit.request import (
     RemovePartitions,
     WriterProgress,
 )
+from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
@@ -56,7 +57,7 @@ _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 # SUBTLE: LIMIT 1 keeps each lookup separate, by all columns of its index, here and below. Without it Postgres joins
 # the results; planned while there were none, that join read all results of a table for each commit.
 _FIND_RESULTS: Final = f"""
-SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
+SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), coalesce(w.owner, ''), last.identifier, r.identifier,
     replace(r.attempt_id::text, '-', ''), r.snapshot_id,
     replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms, r.dropped
 FROM unnest(%s::uuid[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k(table_uuid, writer, identifier, place)
@@ -76,7 +77,7 @@ LEFT JOIN LATERAL (
 # SUBTLE: LIMIT keeps the lookup of each commit separate, by the index of open attempts; see _FIND_RESULTS.
 _LOCK_ATTEMPTS: Final = f"""
 SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', ''), writer, identifier,
-    coalesce(epoch, 0)
+    coalesce(epoch, 0), coalesce(owner, '')
 FROM attempt WHERE attempt_id = ANY(ARRAY(
     SELECT unnest(%s::uuid[])
     UNION ALL
@@ -91,7 +92,8 @@ FROM attempt WHERE attempt_id = ANY(ARRAY(
 _LOCK_LEASES: Final = "SELECT name, epoch FROM lease WHERE name = ANY(%s::text[]) ORDER BY name FOR SHARE"
 
 _LOCK_JOBS: Final = f"""
-SELECT '{JOB_LEASES}' || job_id, epoch FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
+SELECT '{JOB_LEASES}' || job_id, epoch, state = 'leased', coalesce(owner, '')
+FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
 """
 
 _FILE_FACTS: Final = """
@@ -147,10 +149,10 @@ _MARK_ALL: Final = _MARK_REMOVED.format(condition="removed_snapshot IS NULL")
 
 # The tables of an attempt come as the text of an array, since unnest would make one list of all.
 _INSERT_ATTEMPTS: Final = """
-INSERT INTO attempt (attempt_id, state, table_uuids, writer, identifier, epoch)
-SELECT attempt_id, state, tables::uuid[], writer, identifier, epoch
-FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
-    AS n(attempt_id, state, tables, writer, identifier, epoch)
+INSERT INTO attempt (attempt_id, state, table_uuids, writer, identifier, epoch, owner)
+SELECT attempt_id, state, tables::uuid[], writer, identifier, epoch, owner
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[])
+    AS n(attempt_id, state, tables, writer, identifier, epoch, owner)
 """
 
 _SET_ATTEMPT_TABLES: Final = "UPDATE attempt SET table_uuids = %s::uuid[] WHERE attempt_id = %s"
@@ -168,6 +170,27 @@ UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
     SELECT attempt_id FROM attempt
     WHERE writer = %s AND identifier IS NOT NULL AND epoch < %s::bigint AND state = 'open'
     ORDER BY attempt_id FOR UPDATE)
+"""
+
+# In one order, so that transactions that claim several never deadlock. One that another transaction claims at this
+# moment is waited for, so that the statement after this one finds its owner. SUBTLE: LIMIT 1 as in _FIND_RESULTS.
+_CLAIM_WRITERS: Final = """
+INSERT INTO writer (writer, epoch, owner)
+SELECT k.writer, 0, k.owner FROM unnest(%s::text[], %s::text[]) AS k(writer, owner)
+LEFT JOIN LATERAL (SELECT owner FROM writer WHERE writer = k.writer COLLATE "C" LIMIT 1) w ON true
+WHERE w.owner IS NULL ORDER BY k.writer COLLATE "C"
+ON CONFLICT (writer) DO UPDATE SET owner = excluded.owner WHERE writer.owner IS NULL
+"""
+
+_FIND_OWNERS: Final = "SELECT writer, owner FROM writer WHERE writer = ANY(%s::text[]) AND owner IS NOT NULL"
+
+_FIND_HOLDERS: Final = f"""
+SELECT '{JOB_LEASES}' || job_id, coalesce(owner, '') FROM job WHERE job_id = ANY(%s::bigint[]) AND state = 'leased'
+"""
+
+_RELEASE_WRITER: Final = """
+UPDATE writer SET owner = NULL FROM (SELECT writer, owner FROM writer WHERE writer = %s FOR UPDATE) former
+WHERE writer.writer = former.writer RETURNING coalesce(former.owner, '')
 """
 
 _FIND_PROGRESS: Final = """
@@ -202,6 +225,7 @@ class PostgresCommits:
         statements = [
             Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
             Statement(self.share_writers_sql, (arrays.integers(map(_writer_key, keys.writers)),)),
+            *_claims(keys.claims),
             Statement(
                 _FIND_RESULTS,
                 (
@@ -217,22 +241,33 @@ class PostgresCommits:
             statements.append(Statement(_LOCK_JOBS, (arrays.integers(_job_ids(keys.leases)),)))
         commits = list(dict.fromkeys((key.writer, key.identifier) for key in results))
         statements.append(Statement(self.lock_attempts_sql, _attempt_keys(keys.attempts, commits)))
-        head_rows, _, result_rows, *rest = await self._session.write_all(statements)
-        lease_rows = [*rest.pop(0), *rest.pop(0)] if keys.leases else []
+        head_rows, _, *rest = await self._session.write_all(statements)
+        if keys.claims:
+            del rest[0]
+        result_rows = rest.pop(0)
+        leases: dict[str, int] = dict(rest.pop(0)) if keys.leases else {}
+        job_rows = rest.pop(0) if keys.leases else []
         attempt_rows = rest.pop(0)
         found: dict[ResultKey, RecordedResult] = {}
         last: dict[tuple[str, str], int] = {}
         epochs: dict[str, int] = {}
+        owners: dict[str, str] = {}
         now_ms = 0
-        for place, now_ms, epoch, last_identifier, identifier, *result in result_rows:  # noqa: B007
+        for place, now_ms, epoch, owner, last_identifier, identifier, *result in result_rows:  # noqa: B007
             key = results[place - 1]
             epochs[key.writer] = epoch
+            if owner:
+                owners[key.writer] = owner
             if last_identifier is not None:
                 last[key.table_uuid, key.writer] = last_identifier
             if identifier is not None:
                 found[key] = _result(result)
         attempts = {row[0]: _attempt(row) for row in attempt_rows}
-        return GroupFacts(now_ms, heads(head_rows), found, last, epochs, attempts, dict(lease_rows))
+        for name, epoch, is_held, owner in job_rows:
+            leases[name] = epoch
+            if is_held:
+                owners[name] = owner
+        return GroupFacts(now_ms, heads(head_rows), found, last, epochs, attempts, leases, owners)
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
@@ -300,6 +335,7 @@ class PostgresCommits:
             arrays.texts([attempt.writer for attempt in attempts]),
             arrays.integers([attempt.identifier for attempt in attempts]),
             arrays.integers([None if attempt.identifier is None else attempt.epoch for attempt in attempts]),
+            arrays.texts([attempt.owner or None for attempt in attempts]),
         )
         self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
 
@@ -326,6 +362,22 @@ class PostgresCommits:
     async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
         """Aborts open attempts for commits with a lower epoch."""
         await self._session.write(_ABORT_FENCED, (writer, str(epoch)))
+
+    async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
+        """The owners of those names that have one, and of those jobs that are held."""
+        return dict([row for each in _owner_statements(writers) for row in await self._session.read(*each)])
+
+    async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
+        """Gives names to principals if they have no owner, and returns the owners of all."""
+        first = _claims({writer: owner for writer, owner in claims.items() if not is_of_job(writer)})
+        found = [Statement(*each) for each in _owner_statements(list(claims))]
+        rows = await self._session.write_all([*first, *found])
+        return dict([row for each in rows[len(first) :] for row in each])
+
+    async def release_writer(self, writer: str) -> str:
+        """Takes a name from its owner and returns that."""
+        rows = await self._session.write(_RELEASE_WRITER, (writer,))
+        return rows[0][0] if rows else ""
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """The last commit of a writer to a table."""
@@ -396,6 +448,20 @@ def _attempt_keys(attempt_ids: Sequence[str], commits: Sequence[tuple[str, int]]
         arrays.texts([writer for writer, _ in commits]),
         arrays.integers([identifier for _, identifier in commits]),
     )
+
+
+def _owner_statements(writers: Sequence[str]) -> list[tuple[str, tuple[str]]]:
+    """Queries for the owners of names, and, if there are names of jobs, for the owners of those that are held."""
+    statements = [(_FIND_OWNERS, (arrays.texts(writers),))]
+    if any(map(is_of_job, writers)):
+        statements.append((_FIND_HOLDERS, (arrays.integers(_job_ids(writers)),)))
+    return statements
+
+
+def _claims(claims: Mapping[str, str]) -> list[Statement]:
+    if not claims:
+        return []
+    return [Statement(_CLAIM_WRITERS, (arrays.texts(claims), arrays.texts(claims.values())))]
 
 
 def _job_ids(leases: Sequence[str]) -> list[int]:

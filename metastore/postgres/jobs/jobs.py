@@ -32,7 +32,8 @@ CASE WHEN j.state IN ('due', 'leased')
 _COLUMNS: Final = f"""
     j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind,
     coalesce(j.long_scope, j.scope), j.state, j.priority, j.payload, j.attempts, j.reason, j.outcome,
-    j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0)
+    j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0),
+    coalesce(j.owner, '')
 """
 
 _FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
@@ -72,7 +73,7 @@ WITH busy AS ({_BUSY}), first AS (
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = {epoch_after("epoch")}, holder = %s,
-    due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    owner = nullif(%s, ''), due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
 FROM first WHERE job.job_id = first.job_id
 RETURNING job.job_id, first.state = 'leased', job.kind, job.table_id
 """
@@ -110,7 +111,7 @@ _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT} WHERE job_id = %s"
 
 _PUT: Final = f"""
 UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, payload = %s::jsonb, requested = %s::jsonb,
-    done_epoch = %s, holder = '', due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    done_epoch = %s, holder = '', owner = NULL, due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
 WHERE job_id = %s
 """
 
@@ -194,11 +195,12 @@ class PostgresJobs:
         holder: str,
         duration_ms: int,
         *,
+        owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
         wanted = _wanted(kinds, table_uuids)
-        rows = await self._session.write(self.lease_sql, (*wanted, changelogs_last, holder, duration_ms))
+        rows = await self._session.write(self.lease_sql, (*wanted, changelogs_last, holder, owner, duration_ms))
         if not rows:
             return None
         job_id, was_over, kind, table_id = rows[0]
@@ -303,4 +305,6 @@ def _job(row: Row) -> Job:
     values[5] = JobState(values[5])
     values[7] = values[7] or {}
     values[16] = values[16] or {}
+    # No attempts were aborted by looking.
+    values.insert(-1, ())
     return Job(*values)

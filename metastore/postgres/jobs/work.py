@@ -15,8 +15,10 @@ _REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_t
 _DEADLINE: Final = "clock_timestamp() + %s * interval '1 millisecond'"
 
 _ACQUIRE: Final = f"""
-INSERT INTO lease (name, epoch, holder, deadline) VALUES (%s, {epoch_after("0")}, %s, {_DEADLINE})
-ON CONFLICT (name) DO UPDATE SET epoch = {epoch_after("lease.epoch")}, holder = excluded.holder, deadline = {_DEADLINE}
+INSERT INTO lease (name, epoch, holder, owner, deadline)
+VALUES (%s, {epoch_after("0")}, %s, nullif(%s, ''), {_DEADLINE})
+ON CONFLICT (name) DO UPDATE SET epoch = {epoch_after("lease.epoch")}, holder = excluded.holder, owner = excluded.owner,
+    deadline = {_DEADLINE}
 WHERE lease.deadline <= clock_timestamp()
 RETURNING epoch, holder
 """
@@ -24,12 +26,17 @@ RETURNING epoch, holder
 _FIND: Final = f"SELECT epoch, holder, {_REMAINING_MS} FROM lease WHERE name = %s"
 
 _RENEW: Final = f"""
-UPDATE lease SET deadline = {_DEADLINE} WHERE name = %s AND epoch = %s AND holder <> '' RETURNING epoch, holder
+UPDATE lease SET deadline = {_DEADLINE} WHERE name = %s AND epoch = %s AND holder <> ''
+RETURNING epoch, holder, coalesce(owner, '')
 """
 
-_RELEASE: Final = "UPDATE lease SET holder = '', deadline = clock_timestamp() WHERE name = %s AND epoch = %s"
+# The owner stays until another takes the lease: a second release by it is one by the owner.
+_RELEASE: Final = """
+UPDATE lease SET holder = '', deadline = clock_timestamp() WHERE name = %s AND epoch = %s
+RETURNING coalesce(owner, '')
+"""
 
-_LOCK_EPOCH: Final = "SELECT epoch FROM lease WHERE name = %s FOR SHARE"
+_LOCK: Final = "SELECT epoch, coalesce(owner, '') FROM lease WHERE name = %s FOR SHARE"
 
 _PIPELINE_COLUMNS: Final = """
     name, table_name, source, state, last_batch_id, position, lag, total_rows, dead_letter_rows, last_error,
@@ -61,24 +68,25 @@ class PostgresWork(WorkTransaction):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        rows = await self._session.write(_ACQUIRE, (name, holder, duration_ms, duration_ms))
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> LeaseGrant:
+        rows = await self._session.write(_ACQUIRE, (name, holder, owner, duration_ms, duration_ms))
         if rows:
             return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
         return LeaseGrant(False, *await self._find(name))
 
-    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> LeaseGrant:
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> tuple[LeaseGrant, str]:
         rows = await self._session.write(_RENEW, (duration_ms, name, epoch))
         if rows:
-            return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms)
-        return LeaseGrant(False, *await self._find(name))
+            return LeaseGrant(True, rows[0][0], rows[0][1], duration_ms), rows[0][2]
+        return LeaseGrant(False, *await self._find(name)), ""
 
-    async def release_lease(self, name: str, epoch: int) -> None:
-        await self._session.write(_RELEASE, (name, epoch))
+    async def release_lease(self, name: str, epoch: int) -> str:
+        rows = await self._session.write(_RELEASE, (name, epoch))
+        return rows[0][0] if rows else ""
 
-    async def lock_lease_epoch(self, name: str) -> int:
-        rows = await self._session.write(_LOCK_EPOCH, (name,))
-        return rows[0][0] if rows else 0
+    async def lock_lease(self, name: str) -> tuple[int, str]:
+        rows = await self._session.write(_LOCK, (name,))
+        return rows[0] if rows else (0, "")
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
         await self._session.write(

@@ -24,6 +24,8 @@ snapshot_lease = Table(
     Column("holder", NAME, primary_key=True),
     Column("snapshot_id", BigInteger, nullable=False),
     Column("deadline_ms", BigInteger, nullable=False),
+    # The principal that opened it; NULL: everyone may use it.
+    Column("owner", NAME),
 )
 
 expiry = Table(

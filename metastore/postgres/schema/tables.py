@@ -238,7 +238,10 @@ writer = Table(
     "writer",
     metadata,
     Column("writer", NAME, primary_key=True),
+    # 0: it was used and never registered.
     Column("epoch", BigInteger, nullable=False),
+    # The principal that used it first; NULL: it belongs to the next one that uses it.
+    Column("owner", NAME),
 )
 
 attempt = Table(
@@ -254,6 +257,8 @@ attempt = Table(
     Column("epoch", BigInteger),
     # When its writer said that it is alive, if it has sent rows before the commit. NULL: never.
     Column("heard_at", TIMESTAMP(timezone=True)),
+    # The principal that opened it; NULL: everyone may use it.
+    Column("owner", NAME),
     # For the clean-up of attempts that were never committed; the committed ones, which are most, are not in it.
     Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
     # The attempts of jobs, which a new holder of the job aborts.
@@ -274,6 +279,8 @@ lease = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
     Column("deadline", TIMESTAMP(timezone=True), nullable=False),
+    # The principal that took it last; NULL: it is not known.
+    Column("owner", NAME),
 )
 
 pipeline = Table(
@@ -318,6 +325,8 @@ job = Table(
     Column("done_epoch", BigInteger),
     # A scope that is too long for an entry of an index; `scope` is a digest of it then.
     Column("long_scope", NAME),
+    # The principal that holds it; NULL: no one does, or it is not known.
+    Column("owner", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
     # Finds the jobs of a table that are being done: there are never more of them than compactors.
     Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
@@ -366,6 +375,8 @@ consumer = Table(
     Column("snapshot_uuid", HEX_UUID),
     Column("holder", Text, nullable=False),
     Column("used_at_ms", BigInteger, nullable=False),
+    # The principal that opened it first; NULL: it belongs to the next one that opens it.
+    Column("owner", NAME),
 )
 
 packing = Table(

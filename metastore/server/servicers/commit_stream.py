@@ -17,13 +17,14 @@ from typing import Any
 import grpc
 
 from lakelog.client.connection.status import to_proto_status
-from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, forget_frames
+from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, PermissionDenied, forget_frames
 from lakelog.format.commit.request import CommitRequest
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
 from ...commits.gate import CommitGate
+from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
 from ..interceptor import draining
 from ..requests import Received, Requests
@@ -38,6 +39,7 @@ class CommitStream:
     Args:
         gate: Where to commit.
         requests: Reads and translates large commits.
+        by: Whose stream it is.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
@@ -47,12 +49,14 @@ class CommitStream:
         self,
         gate: CommitGate,
         requests: Requests,
+        by: Principal,
         max_in_flight: int,
         draining: asyncio.Event,
         new_id: Callable[[], str],
     ) -> None:
         self._gate = gate
         self._requests = requests
+        self._by = by
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -116,25 +120,29 @@ class CommitStream:
     ) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
         outcome = "OK"
+        refused: dict[str, str] = {}
         try:
             if isinstance(commit, Exception):
                 raise commit
-            result = await self._gate.commit(commit)
+            result = await self._gate.commit(commit, by=self._by)
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            if isinstance(failure, PermissionDenied):
+                refused = {"message": failure.message}
             # They hold the request.
             forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:
             received.release()
-            log.info(
-                "mutation",
+            (log.warning if refused else log.info)(
+                "refused" if refused else "mutation",
                 method="CommitStream",
                 caller=caller_name.get(),
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                **refused,
                 **describe_request(received.message.commit),
             )
 

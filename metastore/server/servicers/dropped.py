@@ -12,6 +12,7 @@ from lakelog.rpc.table import from_proto_table_name
 from lakelog.rpc.v1 import dropped_pb2, dropped_pb2_grpc
 
 from ...tables.dropped import DroppedTables
+from ..callers import principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -46,12 +47,12 @@ class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
         self, request: dropped_pb2.BeginPurgeRequest, context: Context
     ) -> dropped_pb2.BeginPurgeResponse:
         """Begins to purge a table."""
-        dropped = await self._dropped_tables.begin_purge(request.job_id, request.epoch)
+        dropped = await self._dropped_tables.begin_purge(request.job_id, request.epoch, by=principal())
         return dropped_pb2.BeginPurgeResponse(table=to_proto_dropped(dropped))
 
     async def PurgeRows(  # noqa: N802
         self, request: dropped_pb2.PurgeRowsRequest, context: Context
     ) -> dropped_pb2.PurgeRowsResponse:
         """Deletes some records of a purged table."""
-        count = await self._dropped_tables.purge_rows(request.job_id, request.epoch)
+        count = await self._dropped_tables.purge_rows(request.job_id, request.epoch, by=principal())
         return build(dropped_pb2.PurgeRowsResponse, deleted_rows=count)

@@ -20,6 +20,7 @@ from lakelog.rpc.v1 import jobs_pb2, jobs_pb2_grpc
 from ...jobs.jobs import Jobs
 from ...jobs.leases import Leases
 from ...jobs.pipelines import Pipelines
+from ..callers import principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -36,21 +37,21 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.AcquireLeaseRequest, context: Context
     ) -> jobs_pb2.AcquireLeaseResponse:
         """Takes a lease that is free or expired."""
-        grant = await self._leases.acquire_lease(request.name, request.holder, request.duration_ms)
+        grant = await self._leases.acquire_lease(request.name, request.holder, request.duration_ms, by=principal())
         return to_proto_lease_grant(grant)
 
     async def RenewLease(  # noqa: N802
         self, request: jobs_pb2.RenewLeaseRequest, context: Context
     ) -> jobs_pb2.RenewLeaseResponse:
         """Renews a lease."""
-        remaining_ms = await self._leases.renew_lease(request.name, request.epoch, request.duration_ms)
+        remaining_ms = await self._leases.renew_lease(request.name, request.epoch, request.duration_ms, by=principal())
         return jobs_pb2.RenewLeaseResponse(remaining_ms=remaining_ms)
 
     async def ReleaseLease(  # noqa: N802
         self, request: jobs_pb2.ReleaseLeaseRequest, context: Context
     ) -> jobs_pb2.ReleaseLeaseResponse:
         """Gives a lease back."""
-        await self._leases.release_lease(request.name, request.epoch)
+        await self._leases.release_lease(request.name, request.epoch, by=principal())
         return jobs_pb2.ReleaseLeaseResponse()
 
     async def ReportPipeline(  # noqa: N802
@@ -59,7 +60,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         """Records the progress of a pipeline."""
         if not request.HasField("pipeline"):
             raise refusal("pipeline", "is not given", "Send the pipeline's state")
-        await self._pipelines.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
+        await self._pipelines.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch, by=principal())
         return jobs_pb2.ReportPipelineResponse()
 
     async def ListPipelines(  # noqa: N802
@@ -90,6 +91,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
             duration_ms=request.duration_ms,
             wait_ms=request.wait_ms,
             gone=gone,
+            by=principal(),
         )
         if job is None:
             return jobs_pb2.LeaseJobResponse()
@@ -99,7 +101,9 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.HeartbeatJobRequest, context: Context
     ) -> jobs_pb2.HeartbeatJobResponse:
         """Renews a job."""
-        remaining_ms = await self._jobs.heartbeat_job(request.job_id, request.epoch, request.duration_ms)
+        remaining_ms = await self._jobs.heartbeat_job(
+            request.job_id, request.epoch, request.duration_ms, by=principal()
+        )
         return jobs_pb2.HeartbeatJobResponse(remaining_ms=remaining_ms)
 
     async def FinishJob(  # noqa: N802
@@ -107,7 +111,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     ) -> jobs_pb2.FinishJobResponse:
         """Ends a job with success."""
         due_again = await self._jobs.finish_job(
-            request.job_id, request.epoch, request.outcome, work_left=request.work_left
+            request.job_id, request.epoch, request.outcome, work_left=request.work_left, by=principal()
         )
         return jobs_pb2.FinishJobResponse(due_again=due_again)
 
@@ -116,7 +120,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     ) -> jobs_pb2.FailJobResponse:
         """Ends a job with failure."""
         state = await self._jobs.fail_job(
-            request.job_id, request.epoch, request.reason, final=request.final, passing=request.passing
+            request.job_id, request.epoch, request.reason, final=request.final, passing=request.passing, by=principal()
         )
         return jobs_pb2.FailJobResponse(state=to_proto_job_state(state))
 

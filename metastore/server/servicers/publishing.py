@@ -11,6 +11,7 @@ from lakelog.rpc.log import from_proto_report, to_proto_offsets, to_proto_publis
 from lakelog.rpc.v1 import publishing_pb2, publishing_pb2_grpc
 
 from ...logs.publishing import Publishing
+from ..callers import principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -31,7 +32,7 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
         self, request: publishing_pb2.ReportPublishedRequest, context: Context
     ) -> publishing_pb2.ReportPublishedResponse:
         """Records how far a log is published."""
-        await self._publishing.report_published(from_proto_report(request))
+        await self._publishing.report_published(from_proto_report(request), by=principal())
         return publishing_pb2.ReportPublishedResponse()
 
     async def FindLogOffsets(  # noqa: N802
@@ -68,5 +69,5 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
         self, request: publishing_pb2.RenewAttemptsRequest, context: Context
     ) -> publishing_pb2.RenewAttemptsResponse:
         """Notes that writers are alive."""
-        renewed = await self._publishing.renew_attempts(list(request.attempt_ids))
+        renewed = await self._publishing.renew_attempts(list(request.attempt_ids), by=principal())
         return publishing_pb2.RenewAttemptsResponse(open_ids=renewed)

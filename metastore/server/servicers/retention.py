@@ -12,6 +12,7 @@ from lakelog.rpc.v1 import retention_pb2, retention_pb2_grpc
 from ...retention.expiry import Expiry
 from ...retention.overdue import Overdue
 from ...retention.snapshot_leases import SnapshotLeases
+from ..callers import principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -42,7 +43,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
     ) -> retention_pb2.LeaseSnapshotResponse:
         """Retains a snapshot for a while."""
         expires_at_ms = await self._snapshot_leases.lease_snapshot(
-            request.table_uuid, request.holder, request.snapshot_id, request.duration_ms
+            request.table_uuid, request.holder, request.snapshot_id, request.duration_ms, by=principal()
         )
         return retention_pb2.LeaseSnapshotResponse(expires_at_ms=expires_at_ms)
 
@@ -50,7 +51,7 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
         self, request: retention_pb2.ReleaseSnapshotRequest, context: Context
     ) -> retention_pb2.ReleaseSnapshotResponse:
         """Ends a snapshot lease."""
-        await self._snapshot_leases.release_snapshot(request.table_uuid, request.holder)
+        await self._snapshot_leases.release_snapshot(request.table_uuid, request.holder, by=principal())
         return retention_pb2.ReleaseSnapshotResponse()
 
     async def ListSnapshotLeases(  # noqa: N802

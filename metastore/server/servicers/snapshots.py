@@ -19,6 +19,7 @@ from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 
 from ...use_cases import UseCases
+from ..callers import principal
 from ..requests import Requests
 from .commit_stream import CommitStream
 
@@ -69,6 +70,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             count=request.count or 1,
             identifier=request.identifier if request.HasField("identifier") else None,
             epoch=request.epoch,
+            by=principal(),
         )
         return snapshots_pb2.StageAttemptResponse(
             attempt_id=staged.attempt_id,
@@ -80,14 +82,22 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
     ) -> snapshots_pb2.AbandonAttemptResponse:
         """Gives up an attempt."""
-        await self._use_cases.writers.abandon_attempt(request.attempt_id)
+        await self._use_cases.writers.abandon_attempt(request.attempt_id, by=principal())
         return snapshots_pb2.AbandonAttemptResponse()
 
     async def RegisterWriter(  # noqa: N802
         self, request: snapshots_pb2.RegisterWriterRequest, context: Context
     ) -> snapshots_pb2.RegisterWriterResponse:
         """Takes a writer's identity."""
-        return snapshots_pb2.RegisterWriterResponse(epoch=await self._use_cases.writers.register_writer(request.writer))
+        epoch = await self._use_cases.writers.register_writer(request.writer, by=principal())
+        return snapshots_pb2.RegisterWriterResponse(epoch=epoch)
+
+    async def ReleaseWriter(  # noqa: N802
+        self, request: snapshots_pb2.ReleaseWriterRequest, context: Context
+    ) -> snapshots_pb2.ReleaseWriterResponse:
+        """Takes a writer's name from its owner."""
+        owner = await self._use_cases.writers.release_writer(request.writer)
+        return snapshots_pb2.ReleaseWriterResponse(owner=owner)
 
     async def GetWriterProgress(  # noqa: N802
         self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
@@ -101,11 +111,13 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
         commit = await self._requests.translate(request, from_proto_commit_request)
-        return to_proto_commit_result(await self._use_cases.gate.commit(commit))
+        return to_proto_commit_result(await self._use_cases.gate.commit(commit, by=principal()))
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Commits many."""
-        stream = CommitStream(self._use_cases.gate, self._requests, self._max_in_flight, self._draining, self._new_id)
+        stream = CommitStream(
+            self._use_cases.gate, self._requests, principal(), self._max_in_flight, self._draining, self._new_id
+        )
         await stream.run(context)
 
     async def AttachChangelogs(  # noqa: N802
@@ -113,7 +125,8 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     ) -> snapshots_pb2.AttachChangelogsResponse:
         """Attaches changelogs to the lowest snapshots with pending ones."""
         attachment = await self._requests.translate(request, from_proto_attach_request)
-        return to_proto_attach_result(await self._use_cases.pending_changelogs.attach_changelogs(attachment))
+        attached = await self._use_cases.pending_changelogs.attach_changelogs(attachment, by=principal())
+        return to_proto_attach_result(attached)
 
     async def ListSnapshots(  # noqa: N802
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context

@@ -15,6 +15,7 @@ from lakelog.rpc.table_files import (
 from lakelog.rpc.v1 import table_files_pb2, table_files_pb2_grpc
 
 from ...tables.table_files import TableFiles
+from ..callers import principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -60,7 +61,7 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
     ) -> table_files_pb2.AbortAttemptsResponse:
         """Aborts attempts."""
         aborted = await self._table_files.abort_attempts(
-            request.table_uuid, tuple(request.attempt_ids), request.open_ms
+            request.table_uuid, tuple(request.attempt_ids), request.open_ms, by=principal()
         )
         return table_files_pb2.AbortAttemptsResponse(aborted_attempt_ids=aborted)
 
@@ -68,5 +69,5 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
         self, request: table_files_pb2.ForgetAttemptsRequest, context: Context
     ) -> table_files_pb2.ForgetAttemptsResponse:
         """Forgets attempts."""
-        count = await self._table_files.forget_attempts(request.table_uuid, tuple(request.attempt_ids))
+        count = await self._table_files.forget_attempts(request.table_uuid, tuple(request.attempt_ids), by=principal())
         return table_files_pb2.ForgetAttemptsResponse(forgotten=count)

@@ -23,6 +23,7 @@ from lakelog.format.tables.predicate import MAX_COMPARISONS, MAX_VALUES, AllOf, 
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.heavy_work import WorkThreads
+from metastore.ownership import EVERYONE
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.planning import quiet
 from tests.support.metastore.making import compaction, day, empty, make_change, make_file, make_table, snapshot_ids
@@ -178,7 +179,7 @@ def test_a_large_commit_keeps_its_place_before_a_small_one_that_comes_later(meta
     async def commit_all() -> list[int | None]:
         large = CommitRequest("w", 0, (make_change(table, many_files(attempt)),), attempt)
         requests = [empty(table, 0, writer="a"), large, *(empty(table, place, writer="b") for place in range(5))]
-        tasks = [asyncio.ensure_future(gate.commit(request)) for request in requests]
+        tasks = [asyncio.ensure_future(gate.commit(request, by=EVERYONE)) for request in requests]
         return [result.results[0].snapshot_id for result in await asyncio.gather(*tasks)]
 
     assert metastore.run(commit_all()) == [1, 2, 3, 4, 5, 6, 7]
@@ -193,8 +194,8 @@ def test_a_large_commit_that_is_cancelled_while_it_is_checked_lets_the_next_one_
 
     async def cancel_first() -> int | None:
         large = CommitRequest("w", 0, (make_change(table, many_files(attempt)),), attempt)
-        first = asyncio.ensure_future(gate.commit(large))
-        second = asyncio.ensure_future(gate.commit(empty(table, 0, writer="b")))
+        first = asyncio.ensure_future(gate.commit(large, by=EVERYONE))
+        second = asyncio.ensure_future(gate.commit(empty(table, 0, writer="b"), by=EVERYONE))
         await asyncio.sleep(0)
         first.cancel()
         return (await second).results[0].snapshot_id
@@ -281,7 +282,7 @@ async def count_turns(work: Coroutine[Any, Any, object]) -> int:
 def turns_during_a_commit(metastore: InProcessMetastore, table: TableInfo, identifier: int) -> int:
     attempt = stage(metastore, table)
     change = make_change(table, many_files(attempt, 10_000))
-    commit = metastore.use_cases.gate.commit(CommitRequest("w", identifier, (change,), attempt))
+    commit = metastore.use_cases.gate.commit(CommitRequest("w", identifier, (change,), attempt), by=EVERYONE)
     return metastore.run(count_turns(commit))
 
 

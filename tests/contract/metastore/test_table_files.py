@@ -245,6 +245,10 @@ def test_control_without_aborting_first_a_live_file_is_deleted(
         return [replace(each, state=AttemptState.ABORTED) for each in found]
 
     # The collector goes by age alone, and dooms nothing.
-    monkeypatch.setattr(table_files.PostgresTableFiles, "abort_attempts_sql", "SELECT %s::text, %s::text, %s::bigint")
+    monkeypatch.setattr(
+        table_files.PostgresTableFiles,
+        "abort_attempts_sql",
+        "SELECT %s::text, %s::text, %s::bigint, %s::text, %s::bigint",
+    )
     monkeypatch.setattr(table_files.PostgresTableFiles, "find_attempts", as_if_aborted)
     assert collect_while_a_writer_commits(postgres) == "a live file is deleted"

@@ -28,6 +28,7 @@ from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.serving.access import Access
 from metastore.heavy_work import HeavyWork
 from metastore.memory.store import MemoryStore
+from metastore.ownership import Principal
 from metastore.server.call_limits import CallLimits
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
@@ -158,14 +159,15 @@ class ScriptedUseCases:
         count: int = 1,
         identifier: int | None = None,
         epoch: int = 0,
+        by: Principal,
     ) -> StagedAttempt:
         await self._enter("stage_attempt")
         return StagedAttempt(attempt_id or "b" * 32, ())
 
-    async def abandon_attempt(self, attempt_id: str) -> None:
+    async def abandon_attempt(self, attempt_id: str, *, by: Principal) -> None:
         await self._enter("abandon_attempt")
 
-    async def register_writer(self, writer: str) -> int:
+    async def register_writer(self, writer: str, *, by: Principal) -> int:
         await self._enter("register_writer")
         return self.calls.count("register_writer")
 
@@ -173,7 +175,7 @@ class ScriptedUseCases:
         await self._enter("get_writer_progress")
         return WriterProgress(None, None, {}, 0)
 
-    async def commit(self, request: CommitRequest) -> CommitResult:
+    async def commit(self, request: CommitRequest, *, by: Principal) -> CommitResult:
         self.commit_order.append(request.identifier)
         key = (request.writer, request.identifier)
         if key not in self.committed:
@@ -218,18 +220,18 @@ class ScriptedUseCases:
                 raise event
             yield event
 
-    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, *, by: Principal) -> LeaseGrant:
         await self._enter("acquire_lease")
         return LeaseGrant(True, 1, holder, duration_ms)
 
-    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int, *, by: Principal) -> int:
         await self._enter("renew_lease")
         return duration_ms
 
-    async def release_lease(self, name: str, epoch: int) -> None:
+    async def release_lease(self, name: str, epoch: int, *, by: Principal) -> None:
         await self._enter("release_lease")
 
-    async def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+    async def report_pipeline(self, pipeline: Pipeline, epoch: int, *, by: Principal) -> None:
         await self._enter("report_pipeline")
 
     async def list_pipelines(self) -> list[Pipeline]:

@@ -27,6 +27,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from metastore.heavy_work import HeavyWork
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import Packer
 from metastore.postgres import PostgresStore
@@ -216,7 +217,7 @@ class History:
         else:
             gone = live
             change = replace(change, remove=RemoveEverything())
-        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], "w")).attempt_id
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], "w", by=EVERYONE)).attempt_id
         written = [] if place is not None and not change.groups[0].output_count else brought
         files = tuple(
             make_file(
@@ -233,7 +234,7 @@ class History:
             for n, (file_day, bucket, values) in enumerate(written)
         )
         request = CommitRequest("w", next(self.identifiers), (replace(change, add_files=files),), attempt)
-        result = (await self.use_cases.gate.commit(request)).results[0]
+        result = (await self.use_cases.gate.commit(request, by=EVERYONE)).results[0]
         assert result.snapshot_id == (model.latest + 1 if gone or files else None)
         if result.snapshot_id is None:
             return
@@ -256,7 +257,9 @@ class History:
         gone = [f for f in live if f.entry not in then]
         back = sorted((f for f in wanted if f.entry not in now), key=lambda f: f.file_id)
         change = Change(self.table_uuid, SnapshotKind.OVERWRITE, 0, BUCKETS, remove=RestoreState(target))
-        result = (await self.use_cases.gate.commit(CommitRequest("w", next(self.identifiers), (change,)))).results[0]
+        result = (
+            await self.use_cases.gate.commit(CommitRequest("w", next(self.identifiers), (change,)), by=EVERYONE)
+        ).results[0]
         assert result.snapshot_id == (model.latest + 1 if gone or back else None)
         if result.snapshot_id is None:
             return

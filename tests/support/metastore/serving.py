@@ -1,4 +1,4 @@
-"""A gRPC server over Postgres, on a thread of its own."""
+"""A gRPC server over Postgres or memory, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 
 from prometheus_client import CollectorRegistry
 
-from lakelog.clock import RandomIds
+from lakelog.clock import RandomIds, SystemClock
 from lakelog.serving.access import Access
 from metastore.background import Background
+from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
@@ -20,12 +21,16 @@ from metastore.use_cases import UseCases
 
 
 @contextmanager
-def serving(database_url: str, make_use_cases: Callable[[Store], UseCases] | None = None) -> Iterator[str]:
-    """Serves a migrated database for the length of the block, which is given the target."""
+def serving(
+    database_url: str | None,
+    make_use_cases: Callable[[Store], UseCases] | None = None,
+    access: Access | None = None,
+) -> Iterator[str]:
+    """Serves a migrated database, or memory if none is given, for the length of the block, which gets the target."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="metastore server", daemon=True)
     thread.start()
-    running = _running(database_url, make_use_cases or _make_use_cases)
+    running = _running(database_url, make_use_cases or _make_use_cases, access or Access(open=True))
     try:
         yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(30)
     finally:
@@ -36,12 +41,15 @@ def serving(database_url: str, make_use_cases: Callable[[Store], UseCases] | Non
 
 
 @asynccontextmanager
-async def _running(database_url: str, make_use_cases: Callable[[Store], UseCases]) -> AsyncIterator[str]:
-    store = PostgresStore(database_url)
+async def _running(
+    database_url: str | None, make_use_cases: Callable[[Store], UseCases], access: Access
+) -> AsyncIterator[str]:
+    store = MemoryStore(SystemClock()) if database_url is None else PostgresStore(database_url)
     use_cases = make_use_cases(store)
     background = Background(use_cases)
-    settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=Access(open=True), grace_s=2)
-    server = MetastoreServer(use_cases, store.check, settings, RpcMetrics(CollectorRegistry()), RandomIds())
+    settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=access, grace_s=2)
+    probe = store.check if isinstance(store, PostgresStore) else _is_there
+    server = MetastoreServer(use_cases, probe, settings, RpcMetrics(CollectorRegistry()), RandomIds())
     background.start()
     await server.start()
     try:
@@ -51,6 +59,10 @@ async def _running(database_url: str, make_use_cases: Callable[[Store], UseCases
         await background.stop()
         await use_cases.close()
         await store.close()
+
+
+async def _is_there() -> None:
+    """Memory always is."""
 
 
 def _make_use_cases(store: Store) -> UseCases:

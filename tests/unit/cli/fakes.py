@@ -38,6 +38,7 @@ class FakeMetastore:
     events: list[WatchEvent | Exception] = field(default_factory=list)
     closed: bool = False
     forgotten: list[str] = field(default_factory=list)
+    writer_owners: dict[str, str] = field(default_factory=dict)
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         if name in self.databases:
@@ -113,6 +114,9 @@ class FakeMetastore:
 
     def forget_pipeline(self, name: str) -> None:
         self.forgotten.append(name)
+
+    def release_writer(self, writer: str) -> str:
+        return self.writer_owners.pop(writer, "")
 
     def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
         return [job for job in self.jobs if not table_uuids or job.table_uuid in table_uuids]

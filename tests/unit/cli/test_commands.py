@@ -300,6 +300,15 @@ def test_a_pipeline_is_forgotten(lake: Lake) -> None:
     assert (done.code, done.out, lake.metastore.forgotten) == (0, "Forgot pipeline flights.\n", ["flights"])
 
 
+def test_a_writer_is_released(lake: Lake) -> None:
+    lake.metastore.writer_owners = {"nightly": "alice"}
+    done = lake.run("writers", "release", "nightly")
+    assert (done.code, lake.metastore.writer_owners) == (0, {})
+    assert done.out == "Released writer nightly. It belonged to alice. The next caller that uses it owns it.\n"
+    again = lake.run("writers", "release", "nightly", "-o", "json")
+    assert json.loads(again.out) == {"writer": "nightly", "former_owner": None}
+
+
 def test_times_beyond_the_years_that_python_knows_are_shown(lake: Lake) -> None:
     far = 400_000_000_000_000_000  # In microseconds: the year 14645.
     lake.catalog.the_table.rows = pa.table(

@@ -17,6 +17,7 @@ from lakelog.format.commit.request import Change, CommitRequest, CommitResult, R
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.store.limits import Limits
 from metastore.store.records import GroupRecords
 from metastore.store.transaction import Transaction, TransactionAborted
@@ -78,7 +79,7 @@ async def settle(*tasks: asyncio.Task[CommitResult]) -> list[CommitResult | Base
 def test_those_that_wait_share_a_transaction() -> None:
     async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(20)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE)) for n in range(20)]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await asyncio.gather(*tasks)
@@ -93,7 +94,7 @@ def test_one_that_removes_goes_alone_and_in_its_turn() -> None:
         store.held.clear()
         removal = request(table, "o", kind=SnapshotKind.OVERWRITE, remove=RemoveEverything())
         requests = [request(table, "a"), request(table, "b"), removal, request(table, "c"), request(table, "d")]
-        tasks = [asyncio.create_task(use_cases.gate.commit(r)) for r in requests]
+        tasks = [asyncio.create_task(use_cases.gate.commit(r, by=EVERYONE)) for r in requests]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await asyncio.gather(*tasks)
@@ -106,10 +107,10 @@ def test_one_that_removes_goes_alone_and_in_its_turn() -> None:
 def test_each_sees_what_those_before_it_in_the_group_did() -> None:
     async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        first = asyncio.create_task(use_cases.gate.commit(request(table, "x")))
+        first = asyncio.create_task(use_cases.gate.commit(request(table, "x"), by=EVERYONE))
         await asyncio.sleep(0.01)
         chain = [replace(request(table, "w", n), previous_identifier=n - 1) for n in (0, 1, 1, 3, 2)]
-        tasks = [asyncio.create_task(use_cases.gate.commit(r)) for r in chain]
+        tasks = [asyncio.create_task(use_cases.gate.commit(r, by=EVERYONE)) for r in chain]
         await asyncio.sleep(0.01)
         store.held.set()
         await first
@@ -133,7 +134,8 @@ def test_one_that_the_store_refuses_does_not_fail_its_neighbours() -> None:
         store.fail = poison
         store.held.clear()
         tasks = [
-            asyncio.create_task(use_cases.gate.commit(request(table, name))) for name in ("x", "a", "poison", "b", "c")
+            asyncio.create_task(use_cases.gate.commit(request(table, name), by=EVERYONE))
+            for name in ("x", "a", "poison", "b", "c")
         ]
         await asyncio.sleep(0.01)
         store.held.set()
@@ -160,14 +162,14 @@ def test_a_lost_store_fails_each_of_the_group_with_its_own_error(error: LakelogE
         else:
             store.after_commit = lose
         store.held.clear()
-        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(3)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE)) for n in range(3)]
         await asyncio.sleep(0.01)
         store.held.set()
         results = await settle(*tasks)
         assert [type(result) for result in results] == [type(error)] * 3
         assert len({id(result) for result in results}) == 3
         store.fail, store.after_commit = (lambda records: None), (lambda: None)
-        again = await asyncio.gather(*(use_cases.gate.commit(request(table, f"w{n}")) for n in range(3)))
+        again = await asyncio.gather(*(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE) for n in range(3)))
         assert [result.results[0].snapshot_id for result in again] == [1, 2, 3]
 
     run(test)
@@ -180,7 +182,7 @@ def test_an_aborted_transaction_is_tried_again() -> None:
                 raise TransactionAborted("deadlock")
 
         store.fail = abort_twice
-        assert (await use_cases.gate.commit(request(table, "w"))).results[0].snapshot_id == 1
+        assert (await use_cases.gate.commit(request(table, "w"), by=EVERYONE)).results[0].snapshot_id == 1
         assert store.groups == [1, 1, 1]
 
     run(test)
@@ -189,7 +191,7 @@ def test_an_aborted_transaction_is_tried_again() -> None:
 def test_a_caller_that_goes_away_does_not_hurt_the_group() -> None:
     async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(4)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE)) for n in range(4)]
         await asyncio.sleep(0.01)
         # The first is on its way already, the third still waits.
         tasks[0].cancel()
@@ -211,7 +213,7 @@ def test_a_caller_that_goes_away_does_not_hurt_the_group() -> None:
 def test_the_queue_is_bounded() -> None:
     async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(8)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE)) for n in range(8)]
         await asyncio.sleep(0.01)
         refused = [task for task in tasks if task.done()]
         assert len(refused) == 3
@@ -227,7 +229,7 @@ def test_the_queue_is_bounded() -> None:
 def test_closing_finishes_what_runs_and_refuses_what_waits() -> None:
     async def test(store: FailingStore, use_cases: UseCases, table: TableInfo) -> None:
         store.held.clear()
-        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"))) for n in range(2)]
+        tasks = [asyncio.create_task(use_cases.gate.commit(request(table, f"w{n}"), by=EVERYONE)) for n in range(2)]
         await asyncio.sleep(0.01)
         closing = asyncio.create_task(use_cases.close())
         await asyncio.sleep(0.01)
@@ -237,6 +239,6 @@ def test_closing_finishes_what_runs_and_refuses_what_waits() -> None:
         assert isinstance(first, CommitResult)
         assert isinstance(second, Unavailable)
         with pytest.raises(Unavailable, match="shutting down"):
-            await use_cases.gate.commit(request(table, "late"))
+            await use_cases.gate.commit(request(table, "late"), by=EVERYONE)
 
     run(test)

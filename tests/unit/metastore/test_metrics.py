@@ -15,6 +15,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from metastore import metrics
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.use_cases import UseCases
 
 
@@ -37,10 +38,10 @@ def test_commits_conflicts_and_plans_are_measured() -> None:
         await use_cases.catalog.drop_table(TableName("d", "unused"))
         table, _ = await use_cases.catalog.create_table(TableName("d", "t"), schema)
         change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
-        await use_cases.gate.commit(CommitRequest("w", 1, (change,)))
-        await use_cases.gate.commit(CommitRequest("w", 1, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", 1, (change,)), by=EVERYONE)
+        await use_cases.gate.commit(CommitRequest("w", 1, (change,)), by=EVERYONE)
         with pytest.raises(CommitConflict):
-            await use_cases.gate.commit(CommitRequest("w", 3, (change,), previous_identifier=2))
+            await use_cases.gate.commit(CommitRequest("w", 3, (change,), previous_identifier=2), by=EVERYONE)
         await use_cases.planner.plan(PlanRequest(table.table_uuid))
         said = generate_latest(registry).decode()
         prefix = "lakelog_metastore_"

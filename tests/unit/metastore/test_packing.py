@@ -14,6 +14,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from metastore.heavy_work import HeavyWork
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.plans.entries import read_entries
 from metastore.plans.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
 from metastore.store.records import Chunk, Packed
@@ -84,11 +85,11 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
         table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
 
         async def commit(identifier: int, count: int, *remove: int) -> None:
-            attempt = (await use_cases.staging.stage_attempt([table.table_uuid], "w")).attempt_id
+            attempt = (await use_cases.staging.stage_attempt([table.table_uuid], "w", by=EVERYONE)).attempt_id
             added = tuple(make_file(attempt, f"f{n}") for n in range(count))
             kind = SnapshotKind.OVERWRITE if remove else SnapshotKind.APPEND
             change = Change(table.table_uuid, kind, 0, -1, added, RemoveFiles(remove) if remove else None)
-            await use_cases.gate.commit(CommitRequest("w", identifier, (change,), attempt))
+            await use_cases.gate.commit(CommitRequest("w", identifier, (change,), attempt), by=EVERYONE)
 
         async def plan(snapshot_id: int) -> tuple[set[int], int]:
             stream = await use_cases.planner.plan(PlanRequest(table.table_uuid, at=AtSnapshot(snapshot_id)))

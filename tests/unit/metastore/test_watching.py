@@ -15,6 +15,7 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE
 from metastore.store.limits import Limits
 from metastore.use_cases import UseCases
 
@@ -30,7 +31,7 @@ async def make(store: MemoryStore, **limits: int) -> tuple[UseCases, TableInfo]:
 async def commit(use_cases: UseCases, table: TableInfo, first: int, count: int) -> None:
     change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
     for n in range(first, first + count):
-        await use_cases.gate.commit(CommitRequest("w", n, (change,)))
+        await use_cases.gate.commit(CommitRequest("w", n, (change,)), by=EVERYONE)
 
 
 async def ids(events: AsyncIterator[WatchEvent], count: int) -> list[int]:
@@ -142,7 +143,7 @@ def test_a_watcher_of_a_long_history_is_sent_little_at_first_and_never_much() ->
         use_cases, table = await make(store)
         change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True, properties=properties)
         for number in range(300):
-            await use_cases.gate.commit(CommitRequest("w", number, (change,)))
+            await use_cases.gate.commit(CommitRequest("w", number, (change,)), by=EVERYONE)
         found: list[int] = []
         events = aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)]))
         while sum(found) < 300:

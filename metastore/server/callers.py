@@ -1,0 +1,28 @@
+"""Who makes the call that is being served, for servicers to hand on to the use cases."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+from lakelog.serving.access import Caller, Role
+
+from ..ownership import EVERYONE, Principal
+
+_principal: Final[ContextVar[Principal]] = ContextVar("principal")
+"""Without a default: a call that the interceptor did not admit fails, and has no effect."""
+
+
+def admit(caller: Caller, *, identified: bool) -> None:
+    """Notes who makes the present call.
+
+    Args:
+        caller: As the server recognized it.
+        identified: Whether the server identifies callers at all.
+    """
+    _principal.set(Principal(caller.name, caller.role >= Role.ADMIN) if identified else EVERYONE)
+
+
+def principal() -> Principal:
+    """Who makes the present call."""
+    return _principal.get()
