@@ -166,7 +166,8 @@ def test_a_job_is_free_after_its_end(parties: Parties) -> None:
     with pytest.raises(PermissionDenied, match="no one holds"):
         parties.alice.commit(empty(table, 1, writer=first.lease))
     second = take(parties.bob)
-    assert (second.job_id, second.epoch) == (first.job_id, first.epoch + 1)
+    assert second.job_id == first.job_id
+    assert second.epoch > first.epoch
     attempt = parties.bob.stage_attempt([table.table_uuid], second.lease).attempt_id
     parties.bob.commit(CommitRequest(second.lease, 1, (make_change(table, [make_file(attempt)]),), attempt))
     assert parties.bob.finish_job(second.job_id, second.epoch) is False
@@ -208,8 +209,8 @@ def test_an_admin_does_not_become_the_owner(parties: Parties) -> None:
     table, name = make_table(parties.root), fresh("nightly")
     append(parties.alice, table, 1, writer=name)
     append(parties.root, table, 2, writer=name)
-    assert parties.root.register_writer(name) == 1
-    assert parties.alice.register_writer(name) == 2
+    first = parties.root.register_writer(name)
+    assert parties.alice.register_writer(name) > first
     (opened,) = parties.alice.open_consumer("etl", [table.table_uuid], "me")
     parties.root.renew_consumer("etl", {table.table_uuid: opened.epoch}, "me")
     parties.alice.renew_consumer("etl", {table.table_uuid: opened.epoch}, "me")
@@ -237,9 +238,9 @@ def test_names_for_one_commit_have_no_owner(parties: Parties) -> None:
     append(parties.alice, table, 1, writer=name)
     append(parties.bob, table, 2, writer=name)
     assert parties.root.release_writer(name) == ""
-    assert parties.alice.register_writer(name) == 1
+    epoch = parties.alice.register_writer(name)
     with pytest.raises(PermissionDenied):
-        parties.bob.commit(empty(table, 3, writer=name, epoch=1))
+        parties.bob.commit(empty(table, 3, writer=name, epoch=epoch))
 
 
 def test_one_commit_of_a_group_is_refused(parties: Parties) -> None:

@@ -181,8 +181,8 @@ def test_what_was_opened_without_tokens_belongs_to_no_one(migrated_url: str) -> 
     with open_parties(migrated_url, identified=False) as before:
         table = make_table(before.alice)
         append(before.alice, table, 1)
-        assert before.alice.register_writer("w") == 1
-        append_as_registered(before.alice, table, 2)
+        epoch = before.alice.register_writer("w")
+        append_as_registered(before.alice, table, 2, epoch)
         attempt = before.alice.stage_attempt([table.table_uuid], "w").attempt_id
         before.alice.open_consumer("etl", [table.table_uuid], "me")
         lease = before.alice.acquire_lease("l", "me", 60_000)
@@ -194,7 +194,7 @@ def test_what_was_opened_without_tokens_belongs_to_no_one(migrated_url: str) -> 
         after.bob.renew_lease("l", lease.epoch, 60_000)
         after.bob.commit(empty(table, 1, writer=job.lease, fences=(Fence(job.lease, job.epoch),)))
         after.bob.finish_job(job.job_id, job.epoch)
-        append_as_registered(after.bob, table, 3)
+        append_as_registered(after.bob, table, 3, epoch)
         after.bob.open_consumer("etl", [table.table_uuid], "me")
         for act in (
             lambda: after.alice.register_writer("w"),
@@ -204,13 +204,13 @@ def test_what_was_opened_without_tokens_belongs_to_no_one(migrated_url: str) -> 
                 act()
     with open_parties(migrated_url, identified=False) as later:
         # Without tokens nothing is refused, and no owner changes.
-        append_as_registered(later.alice, table, 4)
+        append_as_registered(later.alice, table, 4, epoch)
         later.alice.open_consumer("etl", [table.table_uuid], "me")
     with open_parties(migrated_url) as again, pytest.raises(PermissionDenied, match="'bob'"):
         again.alice.open_consumer("etl", [table.table_uuid], "me")
 
 
-def append_as_registered(on: Metastore, table: TableInfo, identifier: int) -> None:
+def append_as_registered(on: Metastore, table: TableInfo, identifier: int, epoch: int) -> None:
     attempt = on.stage_attempt([table.table_uuid], "w").attempt_id
     change = make_change(table, [make_file(attempt)])
-    on.commit(CommitRequest("w", identifier, (change,), attempt, epoch=1))
+    on.commit(CommitRequest("w", identifier, (change,), attempt, epoch=epoch))
