@@ -104,11 +104,11 @@ def install_fault(step: str) -> None:
     purges: Any = import_module("compactor.retention.purges")
     delete_files, purge_rows = purges.PurgeJobExecutor._delete_files, GrpcMetastore.purge_rows
 
-    def faulty_delete_files(self: Any, store: Any, control: Any) -> int:
+    def faulty_delete_files(self: Any, store: Any, control: Any, deletions: Any) -> None:
         if step == "purge-half":
             store.delete_many([each.path for each in next(iter(store.list_pages(3)))])
             die()
-        return int(delete_files(self, store, control))
+        delete_files(self, store, control, deletions)
 
     def faulty_purge_rows(self: Any, job_id: int, epoch: int) -> int:
         deleted = purge_rows(self, job_id, epoch)
