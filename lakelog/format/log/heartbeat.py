@@ -1,7 +1,7 @@
-"""How it is known that a writer which sends rows before their commit is alive.
+"""The times by which readers know that a writer which sends rows before their commit is alive.
 
-A writer renews its open attempts every `HEARTBEAT_S`. The metastore judges silence by its own clock, from the last
-renewal on, or from the opening. Silence only decides what is shown: it aborts nothing and deletes nothing.
+A writer renews its open attempts every `HEARTBEAT_S`. The metastore measures silence by its own clock, from the last
+renewal on, or from the opening. Silence only hides rows: it aborts nothing and deletes nothing.
 """
 
 from __future__ import annotations
@@ -16,4 +16,4 @@ SILENT_MS: Final = 10_000
 Several renewals may be lost before."""
 
 MAX_ATTEMPTS: Final = 1000
-"""Attempts of one question or renewal."""
+"""The most attempts of one request for states, or of one renewal."""
