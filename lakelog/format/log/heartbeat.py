@@ -12,8 +12,8 @@ HEARTBEAT_S: Final = 2.0
 """Time between renewals."""
 
 SILENT_MS: Final = 10_000
-"""An open attempt that was not heard of for longer is silent: rows that it sent are not shown before their commit.
-Several renewals may be lost before."""
+"""An open attempt without a renewal for longer is silent: its rows are not shown before its commit. Several renewals
+can be lost before that."""
 
 MAX_ATTEMPTS: Final = 1000
 """The most attempts of one request for states, or of one renewal."""
