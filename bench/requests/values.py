@@ -264,7 +264,7 @@ _ANY_TEXT: Final = ("table_uuid", "attempt_id", "snapshot_uuid", "name", "path",
 
 
 def option(dice: random.Random) -> tuple[str, str]:
-    """An option of tables with a value that may be one of its own."""
+    """An option of tables with a value that is perhaps one of its own."""
     return dice.choice(_OPTIONS), dice.choice(_OPTION_VALUES)
 
 

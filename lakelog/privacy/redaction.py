@@ -1,4 +1,4 @@
-"""Blots secrets out of texts for people: lines of logs, errors, what a command prints.
+"""Blots secrets out of texts for people: log lines, errors, the output of commands.
 
 It is the last defence, not the first. It finds two sorts of secrets. Secrets that this process knows are found at any
 place, for instance in a traceback or the text of a library. Texts of a form that only secrets have are found too, such
