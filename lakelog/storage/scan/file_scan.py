@@ -197,7 +197,7 @@ class FileScan:
         return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata, reader.row_group_starts)
 
     def _portions(self, opened: Iterable[_OpenedFile], limit: int | None) -> Iterator[_Portion]:
-        """The portions that are read at once. With a limit, the first row group of each comes alone: it may be enough."""
+        """The portions to read at once. With a limit, the first row group of each comes alone: it may be enough."""
         left = limit
         for file in opened:
             for groups in file.portions:
