@@ -103,7 +103,7 @@ class Shares:
         kept = "" if allowed == limit else f" The rest up to {limit} is kept for commits."
         raise Unavailable(
             f"{who} {count} {limits.kind} open, and {allowed} is the limit.{kept} Nothing was done: try again after a "
-            f"moment, close {limits.kind} that are not needed, or raise {limits.setting}.",
+            f"moment, close those that are not needed, or raise {limits.setting}.",
             reason=TOO_MANY_CALLS,
             metadata={"limit": str(allowed), "kind_of_call": limits.kind},
         )
