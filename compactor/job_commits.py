@@ -10,8 +10,8 @@ from lakelog.writes.attempt import CommitAttempt
 def first_identifier(job: Job) -> int:
     """The first identifier for the commits of a job's holder. Pure.
 
-    The `EPOCH_STEP` numbers from its epoch on are its own, which is more than any job needs under one epoch; those of
-    later epochs are higher.
+    The `EPOCH_STEP` numbers from its epoch on belong to it, more than any job needs under one epoch. Numbers of later
+    epochs are higher.
     """
     return job.epoch
 

@@ -108,9 +108,9 @@ def connect(
     """Returns the catalog of a metastore. Connects when the catalog is first used.
 
     Threads may share a catalog and everything made from it. It pickles with its parameters and
-    connects again where it is unpickled; after a fork the child opens its own connection. Of a secret that came from a
-    variable of the environment (the token, the keys of S3) only the variable's name is pickled, so it must be set there
-    too; a token that was given here is pickled itself.
+    connects again where it is unpickled; after a fork the child opens its own connection. A secret from a variable of
+    the environment (the token, the keys of S3) is pickled as the variable's name, so the variable must be set there
+    too. A token that is passed here is pickled itself.
 
     Args:
         target: `host:port`, for instance `localhost:7450`; by default LAKELOG_TARGET.

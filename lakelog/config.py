@@ -45,8 +45,8 @@ class ConnectSettings:
 class FromEnvironment(str):
     """A secret from a variable of the environment. It pickles as the variable's name, never as its value.
 
-    So what is sent to other processes, for instance to Spark's executors or stored by a scheduler, contains no secret.
-    Those processes need the variable too.
+    So data that is sent to other processes, for instance to Spark's executors or a scheduler's store, contains no
+    secret. Those processes need the variable too.
     """
 
     variable: str

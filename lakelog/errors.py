@@ -154,10 +154,10 @@ class InternalError(LakelogError):
 
 
 def forget_frames(error: BaseException) -> None:
-    """Lets go of what an error's traceback holds: the variables of all functions that it passed through.
+    """Releases the objects that an error's traceback holds: the variables of all functions that it passed through.
 
-    A variable that outlives its `except` and holds an error is part of a cycle with the traceback, so all of that stays
-    in memory until the garbage collector comes by: with an error about a large request, the request.
+    A variable that outlives its `except` and holds an error forms a cycle with the traceback. So all of these objects
+    stay in memory until the garbage collector runs, for instance the large request that the error is about.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

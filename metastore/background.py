@@ -36,10 +36,10 @@ ANNOUNCE_INTERVAL_S: Final = 0.05
 commit, and only watchers at other metastores wait for it."""
 
 RECLAIM_INTERVAL_S: Final = 60.0
-"""The loop waits while it is done, for some 50 ms."""
+"""The event loop waits for it, some 50 ms."""
 
 RECLAIM_TRIES: Final = 600
-"""How often it waits for heavy work to end: five minutes. Garbage of other calls must not pile up for longer."""
+"""How often it waits for heavy work to end: five minutes. Garbage of other calls must not grow for longer."""
 
 RETRY_INTERVAL_S: Final = 0.5
 """Pause after a step that failed, usually because the database is away."""

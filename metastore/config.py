@@ -154,7 +154,7 @@ class ServeConfig(DatabaseConfig):
     caller_share: float = number(
         "caller-share",
         "LAKELOG_CALLER_SHARE",
-        "The part of --max-calls and --max-streams that one caller may take, a name with a token or certificate; "
+        "The part of --max-calls and --max-streams that one caller (a name with a token or certificate) can have; "
         "default 0.25.",
         0.25,
         0,
@@ -163,7 +163,7 @@ class ServeConfig(DatabaseConfig):
     connection_share: float = number(
         "connection-share",
         "LAKELOG_CONNECTION_SHARE",
-        "The part of both that one connection may take; default 0.125.",
+        "The part of both that one connection can have; default 0.125.",
         0.125,
         0,
         1,
@@ -171,7 +171,7 @@ class ServeConfig(DatabaseConfig):
     commit_reserve: float = number(
         "commit-reserve",
         "LAKELOG_COMMIT_RESERVE",
-        "The part of each of these limits that only commits may take, and what they need; default 0.1.",
+        "The part of each of these limits that only commits, and the calls that they need, can use; default 0.1.",
         0.1,
         0,
         1,
@@ -186,7 +186,7 @@ class ServeConfig(DatabaseConfig):
     large_request_bytes: int = whole(
         "large-request-bytes",
         "LAKELOG_LARGE_REQUEST_BYTES",
-        "Bytes of requests above 8 KiB that are worked on at once; further ones wait. Default 33554432, 32 MiB. They "
+        "Bytes of requests above 8 KiB that are processed at once; further ones wait. Default 33554432, 32 MiB. They "
         "take about eight times as much memory.",
         32 << 20,
         1,

@@ -1,20 +1,20 @@
-"""Work that would keep the event loop busy for too long, done in threads beside it.
+"""Runs work in threads that would keep the event loop busy for too long.
 
 The loop serves every call, so nothing on it may take more than some milliseconds: a light call waits for all of it.
-Whoever has work that grows with a request (files, values, rows) hands it to the threads of its kind, with its size.
-Small work is done at once, because a thread costs more than it. Kinds have threads of their own where one must not
-wait for the other: a commit holds locks while it waits, and a plan may take seconds.
+Code with work that grows with a request (files, values, rows) hands it to the threads of its kind, with its size.
+Small work is done at once, because a thread would cost more. Kinds have threads of their own where one must not wait
+for the other: a commit holds locks while it waits, and a plan can take seconds.
 
 SUBTLE: threads of Python share one lock (the GIL), which a call into C holds until it returns. So work beside the loop
 must not call into C for long: large results are read in slices (`slices`). Arrow and numpy let others run meanwhile.
 
-SUBTLE: freeing is such a call too: a list of 100,000 files with their statistics takes 100 ms to go. Whoever is done
-with one hands it to `HeavyWork.free_later`, which frees it slice by slice.
+SUBTLE: freeing is such a call too: a list of 100,000 files with their statistics takes 100 ms. Code that is done with
+one hands it to `HeavyWork.free_later`, which frees it slice by slice.
 
-SUBTLE: the collector of garbage holds that lock too, for as long as it scans, and it scans all young objects. A commit
-of 100,000 files makes a million of them, which is a second of collections. So it pauses while heavy work runs; what
-that has made is then put aside (`gc.freeze`), where it is freed as soon as nothing refers to it, but never scanned.
-Cycles among what was put aside are found by `Collector.reclaim` when no heavy work runs, or after some minutes.
+SUBTLE: the garbage collector holds that lock too while it scans, and it scans all young objects. A commit of 100,000
+files makes a million of them, which is a second of collections. So the collector pauses while heavy work runs. The new
+objects are then put aside (`gc.freeze`): they are freed as soon as nothing refers to them, but not scanned.
+`Collector.reclaim` finds cycles among them when no heavy work runs, or after some minutes.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LIGHT: Final = 500
-"""Files of a commit that are handled at once: some milliseconds at most."""
+"""How many files of a commit are handled at once: at most some milliseconds."""
 
 LIGHT_ROWS: Final = 2000
-"""Rows, entries of files and values, likewise: each of them costs less."""
+"""How many rows, entries of files or values are handled at once: each of them costs less."""
 
 SLICE: Final = 1000
-"""Items that one call into C may take: a millisecond or two."""
+"""How many items one call into C handles: a millisecond or two."""
 
 _SWITCH_INTERVAL_S: Final = 0.0005
-"""How long the loop waits for a thread that runs Python, each time it wakes up; Python's 5 ms add up to 50 in a call
-that wakes it ten times."""
+"""How long the loop waits for a thread that runs Python, each time it wakes up. Python's default of 5 ms would add up
+to 50 ms in a call that wakes it ten times."""
 
 
 _LET_GO_S: Final = 1.0
-"""How long after a commit was decided its caller still refers to it, at most: until its answer is sent."""
+"""The longest time for which a caller refers to its commit after the decision: until the answer is sent."""
 
 
 class Collector:
-    """Pauses the collector of garbage while heavy work runs. Only a process that calls `settle` uses it."""
+    """Pauses the garbage collector while heavy work runs. It acts only in a process that calls `settle`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,10 +60,10 @@ class Collector:
         self._has_put_aside = False
 
     def settle(self, first_generation: int) -> None:
-        """Prepares a process that serves: what it has made so far is never scanned again.
+        """Prepares a process that serves: the objects that exist now are left out of usual collections.
 
         Args:
-            first_generation: New objects between two collections.
+            first_generation: How many new objects there are between two collections.
         """
         gc.collect()
         gc.freeze()
@@ -72,14 +72,14 @@ class Collector:
         self._settled = True
 
     def begin(self) -> None:
-        """Heavy work begins."""
+        """Notes that heavy work begins."""
         with self._lock:
             self._running += 1
             if self._settled:
                 gc.disable()
 
     def end(self) -> None:
-        """Heavy work ends; what it has made is put aside."""
+        """Notes that heavy work ends; puts the objects that it has made aside."""
         with self._lock:
             self._running -= 1
             if self._settled:
@@ -90,14 +90,14 @@ class Collector:
 
     @property
     def has_put_aside(self) -> bool:
-        """Whether there may be cycles that are not scanned."""
+        """Whether there can be cycles that are not scanned."""
         return self._has_put_aside
 
     def reclaim(self, *, even_if_busy: bool = False) -> bool:
-        """Finds cycles among what was put aside, if no heavy work runs; returns whether it looked.
+        """Finds cycles among the objects put aside, if no heavy work runs; returns whether it scanned.
 
         Args:
-            even_if_busy: Look although heavy work runs, whose objects are scanned as well: up to a second.
+            even_if_busy: Scan although heavy work runs. Its objects are scanned as well, for up to a second.
         """
         with self._lock:
             if self._running and not even_if_busy:
@@ -110,17 +110,17 @@ class Collector:
 
 
 COLLECTOR: Final = Collector()
-"""That of this process, as Python has one."""
+"""The only one of this process, because Python has one garbage collector."""
 
 
 class WorkThreads:
     """Threads for one kind of heavy work.
 
     Args:
-        name: What it is for; appears in the names of its threads and in errors.
-        threads: How much of it runs at once.
-        max_waiting: How much may wait for a thread; None: what hands it over is bounded itself.
-        light: Up to so many items work is done at once, on the loop.
+        name: The purpose, for the names of its threads and for errors.
+        threads: How many pieces of work run at once.
+        max_waiting: How many can wait for a thread; None: the callers bound them.
+        light: Work of at most this many items is done at once, on the loop.
     """
 
     def __init__(self, name: str, *, threads: int, max_waiting: int | None = None, light: int = LIGHT) -> None:
@@ -132,7 +132,7 @@ class WorkThreads:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"lakelog-{name}")
 
     async def run(self, size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls a function that does not touch what others change meanwhile, and returns its result.
+        """Calls a function and returns its result; the function must not use objects that others change meanwhile.
 
         A caller that is cancelled stops waiting; the function, if it runs, runs to its end.
 
@@ -143,7 +143,7 @@ class WorkThreads:
             kwargs: Its arguments by name.
 
         Raises:
-            ResourceExhausted: Too much waits already.
+            ResourceExhausted: Too much work waits already.
         """
         if size <= self.light:
             return function(*args, **kwargs)
@@ -179,10 +179,10 @@ class HeavyWork:
         self._frees: Final = ThreadPoolExecutor(1, thread_name_prefix="lakelog-free")
 
     def free_later(self, objects: list[Any]) -> None:
-        """Frees many objects, in slices and beside the loop, once others have let go of them.
+        """Frees many objects, in slices and beside the loop, once nothing else refers to them.
 
         Args:
-            objects: Emptied then. A list of what a tuple holds serves for the tuple: without its items it goes at once.
+            objects: Is emptied then. For a tuple, pass a list of its items: the tuple itself is freed at once.
         """
         if len(objects) > LIGHT:
             asyncio.get_running_loop().call_later(_LET_GO_S, self._frees.submit, _free, objects)
@@ -200,7 +200,7 @@ def _free(objects: list[Any]) -> None:
 
 
 def run_paused(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Calls a function that makes many objects while the collector of garbage pauses; returns its result."""
+    """Calls a function that makes many objects while the garbage collector pauses; returns its result."""
     COLLECTOR.begin()
     try:
         return function(*args, **kwargs)

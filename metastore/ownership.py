@@ -1,17 +1,18 @@
-"""Who owns attempts, writers' names, leases, jobs and consumers, and who may act on them. Pure.
+"""Decides which caller owns attempts, writers' names, leases, jobs and consumers, and may act on them. Pure.
 
     principal --opens--> attempt, lease, job, consumer        the opener owns it until it ends
     principal --uses---> writer's name that has no owner      the first user owns it until an admin releases it
 
 Rules:
 
-1. Only the owner acts on what it owns. An admin acts on everything, and does not become the owner of what has one.
-2. What has no owner belongs to no one, so that everyone with the role may act on it. This holds for all that was opened
-   before owners were recorded, or while the metastore identified no one.
-3. The name of a job (`job/7`) belongs to the holder of the job, and to no one else at any time.
+1. Only the owner acts on the things that it owns. An admin acts on everything, and does not become the owner of a thing
+   that has one.
+2. Everyone with the role may act on a thing without an owner. This holds for all things that were opened before owners
+   were recorded, or while the metastore identified no callers.
+3. The name of a job (`job/7`) belongs only to the holder of the job, at any time.
 4. A name that a program draws at random for one commit has no owner: no one can guess it, and no one uses it again.
 
-The check stands in the transaction of the effect, as that of epochs does.
+The check is part of the transaction of the effect, like the check of epochs.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ NOT_OWNER: Final = "NOT_OWNER"
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks.
+    """The caller of a request.
 
     Args:
-        name: The name of its token or certificate; empty: the metastore identifies no one, and what is opened has no
-            owner.
-        may_all: Whether it may act on what others own.
+        name: The name of its token or certificate; empty: the metastore identifies no callers, and things that they
+            open have no owner.
+        may_all: Whether it may act on things that others own.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Principal:
 
 
 EVERYONE: Final = Principal("", may_all=True)
-"""Who asks a metastore that identifies no one."""
+"""The caller of a metastore that identifies no callers."""
 
 
 def check_attempt_owner(attempt: Attempt, by: Principal) -> None:
@@ -66,7 +67,7 @@ def is_claimed(writer: str, by: Principal, *, registers: bool = False) -> bool:
     Args:
         writer: The name.
         by: The principal.
-        registers: Whether it registers the name, and so will use it again, whatever it looks like.
+        registers: Whether it registers the name; then it will use it again, even if the name looks random.
     """
     return bool(by.name) and not is_of_job(writer) and (registers or not is_one_time(writer))
 

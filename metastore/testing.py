@@ -42,7 +42,7 @@ class InProcessMetastore(Metastore, Protocol):
         ...
 
     def acting_as(self, principal: Principal) -> Metastore:
-        """The protocol for calls by a principal; without this they are by everyone, as in `--insecure-dev`."""
+        """The protocol for calls by a principal; other calls have no identified caller, as with `--insecure-dev`."""
         ...
 
     def stop_background(self) -> None:
@@ -77,7 +77,7 @@ def find_methods(use_cases: UseCases) -> Mapping[str, Callable[..., Any]]:
 
 
 def find_asking(methods: Mapping[str, Callable[..., Any]]) -> frozenset[str]:
-    """The names of those methods that must be told who asks."""
+    """The names of the methods that take the caller."""
     return frozenset(name for name, method in methods.items() if "by" in inspect.signature(method).parameters)
 
 
@@ -116,7 +116,7 @@ class _InProcess:
         return self.bind(name, EVERYONE)
 
     def bind(self, name: str, principal: Principal) -> Callable[..., Any]:
-        """The method of a name for calls by a principal."""
+        """The method with this name, for calls by a principal."""
         method = self._methods[name]
         who = {"by": principal} if name in self._asking else {}
         return lambda *args, **kwargs: self.run(method(*args, **kwargs, **who))

@@ -71,7 +71,7 @@ class UseCases:
         dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
         brokers: Those that tables may name for their logs; by default there are none.
         planners: They find what commits make due.
-        work: Threads for what would block the event loop; by default own ones.
+        work: Threads for work that would block the event loop; by default it makes its own.
     """
 
     def __init__(

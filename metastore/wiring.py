@@ -60,8 +60,8 @@ async def serve(config: ServeConfig) -> None:
         StartupFailure: A check failed, or a port is taken.
     """
     await check(config)
-    # There are 100,000 objects when the service starts. Without this, each full collection of garbage scans all of them
-    # while every commit waits: 40 to 150 ms on a busy machine.
+    # The service starts with 100,000 objects. Without this, each full garbage collection scans all of them while every
+    # commit waits: 40 to 150 ms on a busy machine.
     COLLECTOR.settle(_GC_FIRST_GENERATION)
     ids, clock = RandomIds(), SystemClock()
     registry = CollectorRegistry()

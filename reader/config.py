@@ -74,7 +74,7 @@ class ServeConfig(_Config):
     caller_share: float = number(
         "caller-share",
         f"{_PREFIX}_CALLER_SHARE",
-        "The part of --max-subscriptions that one caller may have, a name with a token or certificate; default 0.5.",
+        "The part of --max-subscriptions that one caller (a name with a token or certificate) can have; default 0.5.",
         0.5,
         0,
         1,

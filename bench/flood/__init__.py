@@ -1,1 +1,1 @@
-"""FLOOD: what a light client notices while another one abuses the metastore."""
+"""FLOOD: the effect on a light client while another client abuses the metastore."""

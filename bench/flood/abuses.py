@@ -1,7 +1,7 @@
-"""What a hostile or broken client does. Each runs in a process of its own until it is ended.
+"""The acts of a hostile or broken client. Each runs in a process of its own until it is ended.
 
 To add one: write a function of a target, a table's uuid and an event that is set once the abuse has begun, and put it
-into `ABUSES`. It returns never, or returns when there is nothing left to do; refusals are expected.
+into `ABUSES`. It never returns, or returns when it has nothing left to do; refusals are expected.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unknown_fields(target: str, table: str, begun: Event) -> None:
 
 
 def nested(target: str, table: str, begun: Event) -> None:
-    """Predicates of plans that hold each other, a hundred thousand deep."""
+    """Predicates of plans, nested a hundred thousand deep."""
     inner = b""
     while len(inner) < 400_000:
         inner = _wrapped(1, _wrapped(1, inner))
@@ -65,7 +65,7 @@ def nested(target: str, table: str, begun: Event) -> None:
 
 
 def idle_watches(target: str, table: str, begun: Event) -> None:
-    """As many watches as three connections open, 3000 at most, of which nobody reads anything."""
+    """As many watches as three connections open, 3000 at most; the client reads none of them."""
     request = snapshots_pb2.WatchRequest(positions=[snapshots_pb2.WatchPosition(table_uuid=table)])
     with contextlib.ExitStack() as stack:
         held: list[Any] = []
@@ -77,7 +77,7 @@ def idle_watches(target: str, table: str, begun: Event) -> None:
 
 
 def half_open_calls(target: str, table: str, begun: Event) -> None:
-    """Calls that send their headers and never a request; what is refused is begun again."""
+    """Calls that send their headers and never a request; refused calls are started again."""
     with _channel(target) as channel:
         call: Any = channel.stream_stream(f"{_CATALOG}ListDatabases")
         while True:
@@ -89,7 +89,7 @@ def half_open_calls(target: str, table: str, begun: Event) -> None:
 
 
 def connections(target: str, table: str, begun: Event) -> None:
-    """3000 connections that say nothing after their first words, opened anew every few seconds."""
+    """3000 connections that send nothing after their first bytes, opened again every few seconds."""
     host, _, port = target.rpartition(":")
     while True:
         held = []
@@ -104,7 +104,7 @@ def connections(target: str, table: str, begun: Event) -> None:
 
 
 def slow_readers(target: str, table: str, begun: Event) -> None:
-    """Watches with megabytes to send, of which nobody reads."""
+    """Watches with megabytes to send; the client reads none of them."""
     positions = [snapshots_pb2.WatchPosition(table_uuid=table)]
     request = snapshots_pb2.WatchRequest(positions=positions).SerializeToString()
     with _channel(target) as channel:
@@ -116,7 +116,7 @@ def slow_readers(target: str, table: str, begun: Event) -> None:
 
 
 def abandoned_calls(target: str, table: str, begun: Event) -> None:
-    """Calls that are given up right after they were sent, with and without an effect."""
+    """Calls with and without an effect that the client gives up right after sending them."""
     create = catalog_pb2.CreateDatabaseRequest(name="abandoned", if_not_exists=True).SerializeToString()
     plan = snapshots_pb2.PlanRequest(table_uuid=table).SerializeToString()
     with _channel(target) as channel:

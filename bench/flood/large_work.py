@@ -130,7 +130,7 @@ def _make_files(attempt: str, first: int, count: int) -> list[DataFile]:
             min_key=None,
             max_key=None,
             schema_id=0,
-            # As of a table of five columns; all but the first are of no interest here.
+            # As for a table of five columns; only the first one matters here.
             statistics=tuple(ColumnStatistics(column, 0, low, high) for column in range(1, 6)),
         )
         for low, high in zip(_encode(starts), _encode(starts + _IDS_OF_A_FILE - 1), strict=True)

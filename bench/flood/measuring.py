@@ -1,6 +1,6 @@
-"""Latencies of a light client, quiet and while another process abuses the metastore.
+"""Latencies of a light client, without and with another process that abuses the metastore.
 
-The light client and the abuse are processes of their own: neither waits for the other's interpreter.
+The light client and the abuse run in processes of their own: neither waits for the other's interpreter.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Fill = Callable[[lakelog.Catalog, Any], None]
 
 
 def measure_abuse(bench: Bench, name: str, abuse: Abuse, fill: Fill | None = None) -> Iterator[Figure]:
-    """The 99th percentile of a light call, quiet and under an abuse, and what the metastore's memory grows by.
+    """The 99th percentile of a light call, quiet and under an abuse, and the growth of the metastore's memory.
 
     Args:
-        bench: What the workload was given.
-        name: Of the abuse, for the figures.
+        bench: The bench that runs the workload.
+        name: The name of the abuse, for the figures.
         abuse: See `bench.flood.abuses`.
-        fill: What the table needs besides 200 snapshots with 10 KB of properties each.
+        fill: Adds what the table needs besides 200 snapshots with 10 KB of properties each.
     """
     seconds = bench.scaled(SECONDS) + 3
     spawn = multiprocessing.get_context("spawn")
@@ -78,7 +78,7 @@ def measure_abuse(bench: Bench, name: str, abuse: Abuse, fill: Fill | None = Non
 
 
 def leave_empty(catalog: lakelog.Catalog, table: Any) -> None:
-    """For watches that are idle: there is nothing to send."""
+    """Adds nothing: idle watches have nothing to send."""
 
 
 def _fill(catalog: lakelog.Catalog, table: Any) -> None:

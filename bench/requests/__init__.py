@@ -1,1 +1,1 @@
-"""Requests of valid form and extreme content to every method of every service, and what must hold behind them."""
+"""Requests of valid form and extreme content to every method of every service, and the checks after them."""

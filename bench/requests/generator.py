@@ -1,4 +1,4 @@
-"""Builds requests: first what an honest client might send, then up to a few of its values replaced by extreme ones."""
+"""Builds requests: first one that an honest client might send, then extreme values in place of a few of its values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2, types_pb2
 _DEPTH: Final = 6
 _MANY: Final = (100, 1_000, 1_001, 10_000, 10_001)
 _MANY_BYTES: Final = 1 << 20
-"""Most requests have a bound of bytes, which other tests are about."""
+"""Most requests have a bound of bytes, which other tests check."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Target:
     Args:
         table_uuid: The table.
         partitioned: Whether it has the partition column `day`.
-        bucket_count: As commits state it.
+        bucket_count: The bucket count that commits state.
         schema_id: Its current schema.
     """
 
@@ -41,7 +41,7 @@ class Generator:
     """Requests by method; the same seed and the same answers give the same requests.
 
     Args:
-        known: What exists on the server.
+        known: The things that exist on the server.
         stage: Opens an attempt for a table and returns its id.
     """
 
@@ -67,7 +67,7 @@ class Generator:
         return message
 
     def _spare(self, message: Message) -> None:
-        """Leaves the tables that requests are about where they are; others are dropped."""
+        """Keeps the tables that requests use; other tables are dropped."""
         if isinstance(message, catalog_pb2.DropDatabaseRequest) and message.name == self.database:
             message.name = "other"
         if isinstance(message, catalog_pb2.DropTableRequest) and message.database == self.database:
@@ -105,7 +105,7 @@ class Generator:
             named = set()
             for _ in range(dice.choice([0, 1, 1, 1, 1, 2, 3])):
                 element = value(field) if field.message_type is None else self._fill(field.message_type, depth - 1)
-                # Nearly everywhere a thing may be named once only.
+                # Most requests may name a thing only once.
                 name = getattr(element, "table_uuid", element if field.message_type is None else id(element))
                 if name not in named:
                     named.add(name)
@@ -165,7 +165,7 @@ class Generator:
             spoilt = extreme(self._known, of, field)
             folder = str(getattr(message, field.name)).rpartition("/")[0]
             if "path" in field.name and folder and dice.random() < 0.8:
-                # In the folder where it belongs, so that nothing else is wrong with it.
+                # It lies in the right folder, so that nothing else is wrong with it.
                 spoilt = f"{folder}/{odd_name(dice)}"
             setattr(message, field.name, spoilt)
 
@@ -205,11 +205,11 @@ class Generator:
         return request
 
     def chance(self, share: float) -> bool:
-        """True so often."""
+        """True with this probability."""
         return self._dice.random() < share
 
     def table_name(self) -> str:
-        """The full name of one of the tables that requests are about."""
+        """The full name of one of the tables that requests use."""
         return f"{self.database}.{self._dice.choice(('parts', 'keyed', 'log'))}"
 
     def any_file(self) -> types_pb2.DataFile:
@@ -232,7 +232,7 @@ class Generator:
 
 
 def _slots(message: Message, depth: int) -> list[tuple[Message, FieldDescriptor]]:
-    """All fields of a message and of those in it, set or not; of a repeated one those of its first elements."""
+    """All fields of a message and of its sub-messages, set or not; for a repeated one, those of its first elements."""
     slots: list[tuple[Message, FieldDescriptor]] = [
         (message, cast("FieldDescriptor", field)) for field in message.DESCRIPTOR.fields
     ]
@@ -342,7 +342,7 @@ _FITS: Final[Mapping[str, Callable[[Generator, Any], None]]] = {
     "StreamTable": _fit_stream_table,
     "SubscribeRequest": _fit_subscription,
 }
-"""What makes the fields of a message fit each other."""
+"""Functions that make the fields of a message fit each other."""
 
 _TEMPLATES: Final[Mapping[str, Callable[[Generator], Message]]] = {
     "Commit": Generator.commit,

@@ -1,4 +1,4 @@
-"""What an honest client does with all tables that are there, whatever others have sent."""
+"""The calls of an honest client to all existing tables, after any requests of other clients."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Sends extreme requests to running services, and checks what must hold of each answer and behind each round.
+"""Sends extreme requests to running services, and checks rules for each answer and after each round.
 
 1. Every answer is a result or an explained error: never INTERNAL or UNKNOWN, never an error without details.
 2. Every answer comes in time, and the services stay up.
-3. Behind each round an honest client can use every table that is there: stage, commit, plan, list and expire; and make
-   tables of its own, write, read and expire them.
+3. After each round an honest client can use every existing table: stage, commit, plan, list and expire. It can also
+   make tables of its own, write, read and expire them.
 
-A round is a seed: the same seed sends the same requests again. What fails names the seed, the method and the request.
+A round is a seed: the same seed sends the same requests again. A failure names the seed, the method and the request.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 
 _DEADLINE_S: Final = 30.0
 _WAITING: Final = ("Watch", "LeaseJob", "Subscribe")
-"""Methods that may have nothing to say for long."""
+"""Methods that can send nothing for a long time."""
 
 _WAIT_S: Final = 0.3
 _ANSWERS: Final = 5
-"""How much of a stream is read."""
+"""How many messages of a stream are read."""
 
 
 class RequestLabError(Exception):
-    """Something that must hold did not; the message names the seed and the request."""
+    """A rule did not hold; the message names the seed and the request."""
 
 
 @dataclass
 class RequestReport:
-    """What was done.
+    """Counts of the requests and their results.
 
     Args:
         rounds: Rounds that ended well.
         calls: Requests sent.
         outcomes: How many had which outcome: `OK` or the reason of the error.
-        tables: Tables that honest clients used behind rounds.
+        tables: Tables that honest clients used after rounds.
     """
 
     rounds: int = 0
@@ -66,14 +66,14 @@ class RequestLab:
     Args:
         target: The metastore's address.
         reader_target: The reader's; None: there is none.
-        logs: The logs of the services: an internal error there is one even if a client was told something else.
+        logs: The logs of the services. An internal error there counts, even if the client got another error.
     """
 
     def __init__(self, target: str, reader_target: str | None = None, logs: Sequence[Path] = ()) -> None:
         self._target = target
         self._logs = dict.fromkeys(logs, 0)
         options = [("grpc.max_receive_message_length", -1)]
-        # The types want what each method's serializers take; here it is bytes for all.
+        # The types expect each method's own serializers; here all methods take bytes.
         self._channels: list[Any] = [grpc.insecure_channel(target, options=options)]
         self._methods = dict.fromkeys(METASTORE_METHODS, self._channels[0])
         if reader_target is not None:
@@ -86,23 +86,23 @@ class RequestLab:
             channel.close()
 
     def run_round(self, seed: int, calls: int, report: RequestReport, only: str = "/") -> None:
-        """Sends so many requests, then is an honest client.
+        """Sends some requests, then acts as an honest client.
 
         Args:
-            seed: Of the round.
-            calls: How many requests.
-            report: Gets what was done.
+            seed: The seed of the round.
+            calls: How many requests to send.
+            report: Gets the counts.
             only: A part of the names of the methods that are called.
 
         Raises:
-            RequestLabError: Something that must hold did not.
+            RequestLabError: A rule did not hold.
         """
         dice = random.Random(seed)
         known = Known(dice)
         generator = Generator(known, self._stage)
         self._prepare(seed, known, generator)
         methods = sorted(method for method in self._methods if only in method)
-        # Those with the most meaning come more often.
+        # The methods with the most effects come more often.
         weights = [8 if method.endswith(("/Commit", "/CommitStream", "/Plan")) else 2 for method in methods]
         for number in range(calls):
             (method,) = dice.choices(methods, weights)
@@ -130,7 +130,7 @@ class RequestLab:
         report.rounds += 1
 
     def _prepare(self, seed: int, known: Known, generator: Generator) -> None:
-        """Makes the tables that the requests are about."""
+        """Makes the tables that the requests use."""
         with lakelog.connect(self._target) as catalog:
             database = f"fuzz_{seed}"
             catalog.drop_database(database, if_exists=True, cascade=True)
@@ -168,7 +168,7 @@ class RequestLab:
         return parse(snapshots_pb2.StageAttemptResponse, answer).attempt_id
 
     def _ask(self, method: str, request: Message) -> bytes | None:
-        """The answer to an honest call; None: there is no such thing (any more)."""
+        """The answer to an honest call; None: the thing does not exist (any more)."""
         try:
             answer: bytes = self._methods[method].unary_unary(method)(request.SerializeToString(), timeout=_DEADLINE_S)
             return answer
@@ -179,7 +179,7 @@ class RequestLab:
             raise found or RequestLabError(f"{method}: {error}") from error
 
     def _call(self, name: str, request: Message, known: Known) -> str:
-        """Sends a request and checks the answer; returns the outcome. AssertionError: it must not be so."""
+        """Sends a request and checks the answer; returns the outcome. AssertionError: the answer breaks a rule."""
         method = METASTORE_METHODS.get(name) or READER_METHODS.get(name)
         assert method is not None, "every method has a descriptor"
         waits = name.endswith(_WAITING)

@@ -69,7 +69,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def list_fields(of: Descriptor) -> dict[str, FieldDescriptor]:
-    """The fields of a message and of all that it can contain, by `Message.field`; of a map `.key` and `.value`."""
+    """The fields of a message and of all its sub-messages, by `Message.field`; of a map also `.key` and `.value`."""
     return {
         f"{message.name}.{field.name}{f'.{part.name}' if part is not field else ''}": part
         for message in _walk(of, {})

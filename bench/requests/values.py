@@ -1,4 +1,4 @@
-"""Values for the fields of requests: such as mean something on the server, and extreme ones of the same form."""
+"""Values for the fields of requests: values that mean something on the server, and extreme ones of the same form."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from metastore.store.limits import BOUNDS, MAX_INT32, MAX_INT64
 SCHEMA: Final = pa.schema(
     [pa.field("day", pa.string(), False), pa.field("id", pa.int64(), False), pa.field("v", pa.string())]
 )
-"""Of the tables that requests are about."""
+"""The schema of the tables that requests use."""
 
 KEPT: Final = 60
-"""Values of one sort that are remembered; later ones replace earlier ones at random."""
+"""How many values of one sort are remembered; later ones replace earlier ones at random."""
 
 _NUMBERS: Final = (
     *(0, 1, -1, 2, 3, 7, 127, 128, 255, 1000, 9_999, 10_000, 10_001, 65_535, 65_536, 2**24, 2**52, 2**53 + 1),
@@ -125,7 +125,7 @@ _WRITERS: Final = ("w", "writer-2", "\u017c\u00f3\u0142w", "job/1")
 _OPTIONS: Final = tuple(
     option.key for option in list_options(Scope.TABLE) if not option.key.startswith(("log.", "kafka."))
 )
-"""Those that need no Kafka."""
+"""The options that need no Kafka."""
 
 _OPTION_VALUES: Final = (
     *(
@@ -172,7 +172,7 @@ _OPTION_VALUES: Final = (
 
 
 class Known:
-    """What exists on the server, as its answers tell; a request then names it.
+    """The things on the server that its answers have named; requests name them again.
 
     Args:
         dice: Chooses.
@@ -205,7 +205,7 @@ class Known:
         return self.dice.choice(values) if values else None
 
     def harvest(self, message: Message, limit: int = 40) -> None:
-        """Remembers what an answer names."""
+        """Remembers the things that an answer names."""
         for field, value in message.ListFields():
             # The writer of commits keeps its epoch.
             if field.name == "writer" or is_map(field) or field.type == FieldDescriptor.TYPE_BYTES:
@@ -235,7 +235,7 @@ def sensible(known: Known, message: str, field: FieldDescriptor) -> Any:
 
 
 def extreme(known: Known, message: str, field: FieldDescriptor) -> Any:
-    """A value of one element of a scalar field that has its type and nothing else in its favour."""
+    """A value of one element of a scalar field that has the right type and may break every other rule."""
     dice = known.dice
     if field.cpp_type in INTEGERS:
         bounds = BOUNDS.get(f"{message}.{field.name}")
@@ -264,7 +264,7 @@ _ANY_TEXT: Final = ("table_uuid", "attempt_id", "snapshot_uuid", "name", "path",
 
 
 def option(dice: random.Random) -> tuple[str, str]:
-    """An option of tables with a value that may be one of its own."""
+    """An option of tables with a value that is perhaps one of its own."""
     return dice.choice(_OPTIONS), dice.choice(_OPTION_VALUES)
 
 
@@ -296,7 +296,7 @@ def _sensible_bytes(dice: random.Random, name: str) -> bytes:
 
 
 def odd_name(dice: random.Random) -> str:
-    """The name of a file that some store may not take."""
+    """The name of a file that some store may refuse."""
     return dice.choice(_PATHS)
 
 

@@ -10,7 +10,7 @@ from bench.flood.large_work import LARGE_WORK
 from bench.flood.measuring import Fill, leave_empty, measure_abuse
 from bench.measure import Figure
 
-# What the table of an abuse needs, where that is not the same as for the others.
+# Functions that fill the table of an abuse, if it needs more than the table of the others.
 _FILLS: dict[str, Fill] = {"idle-watches": leave_empty, **dict.fromkeys(LARGE_WORK, leave_empty)}
 
 TITLE = "light calls while another client abuses the metastore"

@@ -21,7 +21,7 @@ _SEED = 1
 
 
 def run(bench: Bench) -> Iterator[Figure]:
-    """How much was sent, and with which outcome; what must hold is checked in each round."""
+    """Counts of requests and outcomes; each round checks the rules."""
     first = _SEED if bench.seed is None else bench.seed
     report = RequestReport()
     began_s = time.monotonic()
@@ -32,7 +32,7 @@ def run(bench: Bench) -> Iterator[Figure]:
                 if report.rounds >= bench.runs if bench.runs else time.monotonic() - began_s > bench.scaled(_SECONDS):
                     break
                 lab.run_round(seed, _CALLS, report)
-                bench.console.print(f"  seed {seed}: {report.calls} requests, {report.tables} tables used behind them")
+                bench.console.print(f"  seed {seed}: {report.calls} requests, {report.tables} tables used after them")
         except RequestLabError as error:
             raise WrongAnswerError(str(error)) from error
         finally:

@@ -8,7 +8,7 @@ Why each step may be repeated, and what a crash leaves:
 2. Its files are deleted. A crash leaves the rest of them, and the attempt, to the next holder of the job.
 3. An attempt is forgotten only when no files are left below it. An unknown attempt cannot be committed.
 
-A file that cannot be deleted keeps no other file. It is tried again whenever the metastore looks for such attempts.
+A file that cannot be deleted stops no other delete. It is tried again whenever the metastore looks for such attempts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CleaningJobExecutor:
             found = list(store.list_objects(f"data/{attempt_id}"))
             links = [each.path for each in found if each.is_link]
             if links:
-                self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
+                self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
             gone = set(deletions.delete([each.path for each in found]))
             self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found if each.path in gone))
             if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:

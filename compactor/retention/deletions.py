@@ -1,4 +1,4 @@
-"""What a job deletes, and what it had to leave: for its log, the metrics and its outcome."""
+"""The files that a job deletes and those that it had to leave: for its log, the metrics and its outcome."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakelog.storage.objects.store import ObjectStore
 from ..metrics import Metrics
 
 _LOGGED: Final = 10
-"""Files of one job that the log names with their reasons; the rest is only counted."""
+"""How many files of one job the log names with their reasons; the rest is only counted."""
 
 
 class FilesLeft(LakelogError):
-    """A job has done all it could, and files are left that cannot be deleted; a later try finds only them."""
+    """A job has done everything possible, but some files cannot be deleted; a later try finds only them."""
 
     default_reason = "FILES_LEFT"
     retryable = True
@@ -28,7 +28,7 @@ class Deletions:
     """Deletes files for one job.
 
     Args:
-        store: Where they are.
+        store: The store with the files.
         job: The job.
         metrics: The measurements.
         log: Gets the first files that are left, each with its reason.
@@ -46,7 +46,7 @@ class Deletions:
         """Paths of files that could not be deleted."""
 
     def delete(self, paths: Sequence[str]) -> list[str]:
-        """Deletes files, and returns those that are gone now; a file that was left before is not tried again.
+        """Deletes files, and returns those that are gone now; does not try a file again that was left before.
 
         Raises:
             Unavailable: The store cannot be reached.
@@ -71,7 +71,7 @@ class Deletions:
         return gone
 
     def describe_left(self) -> str:
-        """What is left, for people; empty: nothing."""
+        """Describes the files that are left, for people; empty: none is left."""
         if not self.left:
             return ""
         files = "1 file" if len(self.left) == 1 else f"{len(self.left)} files"

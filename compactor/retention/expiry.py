@@ -9,8 +9,8 @@ Why each step may be repeated, and what a crash leaves:
 2. Files on that list are deleted; a file that is gone already is not an error.
 3. Only then they are taken off the list. The next holder of the job finds the rest.
 
-A file that cannot be deleted stays on the list, keeps no other file, and is tried again: the metastore makes the job
-due again, later and later.
+A file that cannot be deleted stays on the list and stops no other delete. It is tried again: the metastore makes the
+job due again, after growing pauses.
 """
 
 from __future__ import annotations

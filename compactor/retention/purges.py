@@ -9,7 +9,7 @@ Why each step may be repeated, and what a crash leaves:
 2. Files are deleted before rows, so that a crash between them leaves a table that is still known, with its job.
 3. A writer that did not know of the drop may have written in between: hence the second deletion. It cannot commit.
 4. The end of the job forgets the table; a job that is gone is done.
-5. While a file is left that cannot be deleted, the table stays known, and the job is tried again in growing pauses.
+5. While a file that cannot be deleted is left, the table stays known, and the job is tried again after growing pauses.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PurgeJobExecutor:
                 self._delete_files(store, control, deletions)
                 break
             rows += deleted
-        said = f"deleted {deletions.count} files of the dropped table and {rows} rows of what was known of it"
+        said = f"deleted {deletions.count} files of the dropped table and {rows} rows of its records"
         if deletions.left and not control.is_stopping:
             raise FilesLeft(f"{said}, {deletions.describe_left()}")
         self._log.info(
@@ -78,7 +78,7 @@ class PurgeJobExecutor:
                 return
             links = [each.path for each in page if each.is_link]
             if links:
-                self._log.warning("symbolic links deleted, and nothing behind them", links=links[:10])
+                self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
             gone = set(deletions.delete([each.path for each in page]))
             self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page if each.path in gone))
         store.delete_empty_folders()

@@ -166,7 +166,7 @@ class EmbeddedStack:
             DataCorrupted: A jar of Kafka is not the expected one.
             AlreadyExists: Another living process uses the folder.
         """
-        # Tables, logs, passwords: nobody else's business, whatever umask the caller has.
+        # Only the owner may read tables, logs and passwords, with any umask of the caller.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._warehouse is None:
             (self.folder / "warehouse").mkdir(exist_ok=True)

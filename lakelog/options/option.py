@@ -105,7 +105,7 @@ class Option(Generic[T]):
 
 def invalid_option(key: str, value: str, explanation: str) -> InvalidArgument:
     """An error about an option's value; the explanation consists of whole sentences and ends with the remedy."""
-    # A password may stand in the address of a broker.
+    # A broker's address can contain a password.
     value = blot_out_forms(value)
     explanation = blot_out_forms(explanation)
     shown = value if len(value) <= MAX_SHOWN_LENGTH else value[: MAX_SHOWN_LENGTH - 3] + "..."

@@ -1,1 +1,1 @@
-"""What a process keeps to itself: the files that it makes, and the secrets that it knows."""
+"""Keeps things private to a process: the files that it makes, and the secrets that it knows."""

@@ -1,4 +1,4 @@
-"""What a service, or a command that starts services, does first."""
+"""The first steps of a service, or of a command that starts services."""
 
 from __future__ import annotations
 

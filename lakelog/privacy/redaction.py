@@ -1,8 +1,8 @@
-"""Blots secrets out of texts for people: lines of logs, errors, what a command prints.
+"""Blots secrets out of texts for people: log lines, errors, the output of commands.
 
-It is the last defence, not the first. Two sorts of secrets are found: those that this process knows, wherever they
-stand, as in a traceback or the text of a library; and texts of a form that only secrets have, such as the password in a
-URL.
+It is the last defence, not the first. It finds two sorts of secrets. Secrets that this process knows are found at any
+place, for instance in a traceback or the text of a library. Texts of a form that only secrets have are found too, such
+as the password in a URL.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from urllib.parse import unquote, urlsplit
 BLOT: Final = "***"
 
 MIN_CHARACTERS: Final = 8
-"""Shorter secrets are not looked for: they would blot out words."""
+"""Shorter secrets are not searched: they would blot out words."""
 
 _NAMES: Final = re.compile(r"(?i)(token|secret|password|passwd|credential|private_?key)")
 """Variables of the environment whose values are secrets."""
 
 _NO_SECRETS: Final = re.compile(r"(?i)_(file|dir|folder|path|url|uri|id)$")
-"""Endings of names of variables that only say where a secret is."""
+"""Endings of names of variables that only hold the place of a secret."""
 
 _DATABASE: Final = "LAKELOG_DATABASE_URL"
 
@@ -40,12 +40,12 @@ _pattern: re.Pattern[str] | None = None
 
 
 def remember_secret(secret: str) -> None:
-    """From now on this process blots a secret out; several threads may call it."""
+    """Makes this process blot out a secret from now on; several threads may call it."""
     global _pattern
     text = secret.strip()
     if len(text) < MIN_CHARACTERS or text in _known:
         return
-    # As it stands in a text, and as it stands in a line of JSON.
+    # The form in a text, and the form in a line of JSON.
     _known.update((text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]))
     # The longest first: one secret may begin with another.
     _pattern = re.compile("|".join(map(re.escape, sorted(_known, key=len, reverse=True))))
@@ -62,14 +62,14 @@ def remember_secrets(environment: Mapping[str, str]) -> None:
 
 
 def blot_out(text: str) -> str:
-    """A text without secrets. Cheap enough for each line of a log."""
+    """Returns a text without secrets. Cheap enough for each line of a log."""
     if _pattern is not None:
         text = _pattern.sub(BLOT, text)
     return blot_out_forms(text)
 
 
 def blot_out_forms(text: str) -> str:
-    """A text without what has the form of a secret, whether or not this process knows it. Pure."""
+    """Returns a text without parts that have the form of a secret, known to this process or not. Pure."""
     if "@" in text:
         text = _LOGIN.sub(rf"\1:{BLOT}@", text)
     text = _BEARER.sub(rf"\1{BLOT}", text)

@@ -1,4 +1,4 @@
-"""The mode of new files: services and `lakelog up` make files and folders that their owner alone can read and write."""
+"""The mode of new files: services and `lakelog up` make files and folders that only their owner can read and write."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def restrict_new_files(environment: Mapping[str, str]) -> None:
     """Sets the umask of this process, which its children inherit. Services call it first, before any file is made.
 
     Args:
-        environment: `LAKELOG_UMASK` is read: three octal digits; 027 lets the group read, 007 also write into folders.
-            Without it, whatever umask the process was started with, the owner alone has access.
+        environment: Its `LAKELOG_UMASK` has three octal digits; 027 lets the group read, 007 also write into folders.
+            Without it only the owner has access, even if the process was started with another umask.
 
     Raises:
-        InvalidArgument: It is no umask, or would keep the owner out.
+        InvalidArgument: It is no umask, or would deny the owner access.
     """
     given = environment.get(UMASK_VARIABLE) or DEFAULT_UMASK
     if not _OCTAL.fullmatch(given) or int(given, 8) & 0o700:
         raise InvalidArgument(
             f"{UMASK_VARIABLE} is {given[:80]!r}: give three octal digits, the first of them 0, such as "
-            f"{DEFAULT_UMASK} (the owner alone) or 027 (the group may read).",
+            f"{DEFAULT_UMASK} (only the owner) or 027 (the group may read).",
             metadata={"field": UMASK_VARIABLE},
         )
     os.umask(int(given, 8))

@@ -148,7 +148,7 @@ class NormalizedChanges:
         """Emits the changes, commit by commit.
 
         Args:
-            limit: As of `RowSource.read_batches`: with one, no commits are handled ahead at the beginning.
+            limit: As in `RowSource.read_batches`; with a limit, no commits are handled ahead at the beginning.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
@@ -295,7 +295,7 @@ class NormalizedChanges:
         try:
             return self._emit_at_once(chunk)
         except FoundTooMuchError:
-            # When the caller wants them, so that no others are in memory.
+            # Only when the caller wants them, so that no others are in memory.
             return self._emit_in_parts(chunk)
 
     def _emit_at_once(self, chunk: _Chunk) -> list[pa.RecordBatch]:
@@ -317,7 +317,7 @@ class NormalizedChanges:
         ]
 
     def _emit_in_parts(self, chunk: _Chunk) -> Iterator[pa.RecordBatch]:
-        """Emits the same in the same order, a commit and a few of its keys at a time."""
+        """Emits the same changes in the same order, a few keys of one commit at a time."""
         emitter = self._make_emitter()
         for commit in dict.fromkeys(chunk.commits):
             for bucket, files in sorted(group_by_bucket(chunk.files).items()):

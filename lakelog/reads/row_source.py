@@ -30,7 +30,7 @@ class RowSource(Protocol):
         """Reads the rows; a generator. Closing it ends the read. None of the batches is empty.
 
         Args:
-            limit: How many rows the caller takes; None: all. More may come, or fewer be read ahead.
+            limit: How many rows the caller takes; None: all. More rows can come, but fewer are read ahead.
         """
 
     def count_rows(self) -> int:

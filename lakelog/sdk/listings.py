@@ -61,7 +61,7 @@ def list_log_offsets(
 ) -> dict[int, tuple[int, ...]]:
     """Returns where some snapshots (rising) end in the external log, by snapshot; unknown ends are left out.
 
-    Snapshots that bring nothing to the log do not tell whether the table has one: all may be compactions.
+    Snapshots that add nothing to the log do not show whether the table has one: all can be compactions.
     """
     found: dict[int, tuple[int, ...]] = {}
     if not snapshots:

@@ -123,7 +123,7 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
 
     Raises:
         InvalidArgument: A line is malformed, a token occurs twice, or the file lists no caller. Messages name the line
-            and show no word of it: with words in another order, any of them may be the token.
+            and show no word of it: if the words are in the wrong order, any of them can be the token.
     """
     tokens: dict[bytes, TokenEntry] = {}
     certificates: dict[str, Role] = {}

@@ -125,7 +125,7 @@ def refusal(message: str) -> InvalidArgument:
 
 
 def _without_values(message: str) -> str:
-    """Argparse's message about unknown arguments with their names only: what follows one may be a secret. Pure."""
+    """Argparse's message about unknown arguments, with their names only: a value can be a secret. Pure."""
     what, colon, words = message.partition("unrecognized arguments: ")
     if not colon:
         return message

@@ -96,7 +96,7 @@ def _read_access(values: Values, certificate_use: str) -> Access:
         tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        # Someone may have given the token itself; an absolute path is none.
+        # The user may have given the token itself; an absolute path is no token.
         shown = f"token file {path}" if path.startswith("/") else "token file"
         raise refusal(f"The {shown} cannot be read: {reason} (--token-file).") from None
     if certificates and client_ca is None:

@@ -27,7 +27,7 @@ _AsWritten: Final = argparse.RawDescriptionHelpFormatter
 
 
 def setting(read: Callable[[Values], object], *arguments: Argument, is_secret: bool = False) -> Any:
-    """A field whose value `read` takes from the values of some arguments; `repr` leaves a secret one out."""
+    """A field whose value `read` takes from the values of some arguments; `repr` omits it if it is secret."""
     return field(metadata={_ARGUMENTS: arguments, _READ: read}, repr=not is_secret)
 
 

@@ -96,7 +96,7 @@ class CommitAttempt:
         writer: The writer name that is stored with the attempt when it is opened.
         attempt_id: The id of an open attempt; empty: `join` or `take_ahead` opens one.
         identifier: The writer's number of the commit, which is stored with it; None: not known, or the name is used
-            once.
+            only once.
         epoch: With `identifier`: the writer's epoch.
     """
 

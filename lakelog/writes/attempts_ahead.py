@@ -37,11 +37,11 @@ _MAX_AHEAD: Final = 8
 
 @dataclass(frozen=True)
 class CommitPurpose:
-    """What an attempt is for.
+    """The commit that an attempt is for.
 
     Args:
         writer: The writer's name.
-        identifier: The writer's number of the commit; None: the name is used once, so there is no other attempt at it.
+        identifier: The writer's number of the commit; None: the name is used once, so the commit has no other attempt.
         epoch: The writer's epoch.
     """
 
@@ -51,7 +51,7 @@ class CommitPurpose:
 
     @property
     def count_from_here(self) -> int:
-        """How many numbers there are from this one on, at most as many as attempts are opened ahead."""
+        """How many numbers follow from this one on, at most as many as attempts are opened ahead."""
         return _MAX_AHEAD if self.identifier is None else min(_MAX_AHEAD, MAX_NUMBER - self.identifier + 1)
 
 
@@ -75,7 +75,7 @@ class OpenAttempt:
 class _Key(NamedTuple):
     table_uuid: str
     writer: str
-    """Empty: attempts that are good for any name that is used once."""
+    """Empty: these attempts serve any name that is used once."""
     epoch: int
 
 
@@ -106,12 +106,12 @@ class AttemptsAhead:
     def take(self, table_uuid: str, purpose: CommitPurpose) -> OpenAttempt:
         """Returns an open attempt for one write that adds rows; calls the metastore if none is left.
 
-        Commits of a named writer are taken to be numbered one after the other: attempts for the next ones are opened
+        A named writer is assumed to number its commits one after the other: attempts for the next ones are opened
         ahead.
 
         Args:
             table_uuid: The table, the only one of the attempt so far.
-            purpose: What it is for. Its writer's name is stored with newly opened attempts.
+            purpose: The commit that it is for. Its writer's name is stored with newly opened attempts.
 
         Raises:
             NotFound: The table was dropped; if an attempt is left, only the commit reports it.
@@ -128,7 +128,7 @@ class AttemptsAhead:
                 if attempt.identifier == purpose.identifier:
                     ahead.attempts.remove(attempt)
                     return attempt
-            # Those that are left are for other numbers: this writer's do not follow each other.
+            # The remaining attempts are for other numbers: this writer's numbers do not follow each other.
             is_used_up = not ahead.attempts and now_s - ahead.opened_at_s < _USABLE_S
             count = max(1, min(2 * ahead.count, purpose.count_from_here)) if is_used_up else 1
             ahead.count, ahead.opened_at_s = count, now_s
@@ -155,7 +155,7 @@ class AttemptsAhead:
                 del self._ahead[key]
 
     def _drop_unusable(self, now_s: float) -> None:
-        """Or a catalog that writes under ever new names would remember all of them."""
+        """Forgets old names; else a catalog that always writes under new names would remember all of them."""
         for key in [key for key, ahead in self._ahead.items() if now_s - ahead.opened_at_s >= _USABLE_S]:
             del self._ahead[key]
 

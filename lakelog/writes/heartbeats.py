@@ -1,10 +1,10 @@
-"""Says that writers are alive which have sent rows before their commit (`lakelog.format.log.heartbeat`).
+"""Reports that writers with rows sent before their commit are alive (`lakelog.format.log.heartbeat`).
 
 Objectives, which conflict: readers take the rows of a dead writer back within seconds; a write that takes milliseconds
-pays nothing. So a write only registers its attempt in this process, and a thread renews all attempts that are still in
-use, every few seconds, with one call.
+pays nothing. So a write only registers its attempt in this process. A thread renews all attempts that are still in use,
+every few seconds, with one call.
 
-An attempt is in use as long as someone holds its `Heartbeat`: a writer that forgot its transaction is as good as dead.
+An attempt is in use as long as its `Heartbeat` is referenced: a writer that forgot its transaction counts as dead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """An attempt is in use, until `end`, the end of the `with` block, or the last reference to this object.
+    """Keeps an attempt in use until `end`, the end of the `with` block, or the last reference to this object.
 
     Args:
         attempt_id: The attempt.
@@ -36,7 +36,7 @@ class Heartbeat:
         self.is_over = False
 
     def end(self) -> None:
-        """It is not in use any more; idempotent, and does not wait."""
+        """Ends the use of the attempt; idempotent, and does not wait."""
         self.is_over = True
 
     def __enter__(self) -> Heartbeat:
@@ -52,7 +52,7 @@ class Heartbeats:
     """Renews the attempts of one process. For many threads.
 
     Args:
-        metastore: Where they are open.
+        metastore: The metastore in which they are open.
         pause_s: Time between renewals.
     """
 
@@ -68,8 +68,8 @@ class Heartbeats:
         """Renews an attempt from now on, the first time after a pause; it was opened just now."""
         heartbeat = Heartbeat(attempt_id)
         if self._pid != os.getpid():
-            # SUBTLE: threads do not survive in a forked child, its parent renews these, and the owner of the lock is
-            # unknown.
+            # SUBTLE: threads do not survive in a forked child, the parent renews these attempts, and the owner of the
+            # lock is unknown.
             self._begin_empty()
         with self._lock:
             self._in_use.add(heartbeat)
@@ -79,13 +79,13 @@ class Heartbeats:
         return heartbeat
 
     def close(self) -> None:
-        """No attempt is in use any more; does not wait."""
+        """Ends the use of all attempts; does not wait."""
         with self._lock:
             for each in list(self._in_use):
                 each.end()
 
     def renew(self, attempt_ids: Sequence[str]) -> list[str] | None:
-        """Renews attempts now, and returns those that are open; None: that is not known. Never raises lakelog errors.
+        """Renews attempts now, and returns the open ones; None: not known. Never raises lakelog errors.
 
         Blocks on the metastore.
         """
@@ -94,7 +94,7 @@ class Heartbeats:
             for start in range(0, len(attempt_ids), MAX_ATTEMPTS):
                 found += self._metastore.renew_attempts(attempt_ids[start : start + MAX_ATTEMPTS])
         except LakelogError as error:
-            # The next renewal is soon, and readers bear some that are lost.
+            # The next renewal is soon, and readers tolerate some lost ones.
             _log.debug("attempts could not be renewed: %s", error)
             return None
         return found
@@ -118,9 +118,9 @@ class Heartbeats:
                     self._thread = None
                     return
             with contextlib.suppress(Exception):
-                # What is not lakelog's error must not end the renewals of all others.
+                # A foreign error must not end the renewals of all other attempts.
                 self._renew_used(left)
-            # SUBTLE: the loop must not keep them in use.
+            # SUBTLE: the loop must not keep the attempts in use.
             left.clear()
             del left
 

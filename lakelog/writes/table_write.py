@@ -101,12 +101,12 @@ class TableWrite:
     def send_uncommitted(
         self, senders: UncommittedSenders, attempt_id: str, age_s: float, table: pa.Table, kinds: Kinds | None
     ) -> None:
-        """Sends rows before their commit, if the table is set so; never fails.
+        """Sends rows before their commit, if the table's options say so; never fails.
 
         Args:
-            senders: Those of the catalog.
+            senders: The catalog's senders.
             attempt_id: The attempt.
-            age_s: How long ago it was opened.
+            age_s: The time since it was opened.
             table: The rows.
             kinds: Their kinds; None: all are inserts.
         """
@@ -119,7 +119,7 @@ class TableWrite:
             self.uncommitted.send(table, kinds)
 
     def stop_sending(self) -> None:
-        """Its attempt is over, or left alone; idempotent."""
+        """Ends the sending when its attempt is over or left alone; idempotent."""
         if self.uncommitted is not None:
             self.uncommitted.close()
 

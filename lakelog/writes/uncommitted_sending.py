@@ -7,7 +7,7 @@ write fail or wait for long. So:
    sent, and the publisher sends them after the commit.
 2. Records carry the attempt, not a snapshot: readers ask the metastore what became of it. Records of an aborted attempt
    stay in the topic, and readers take them back.
-3. A writer says that it is alive for as long as it may commit, so that readers take back what a dead one has sent.
+3. A writer reports that it is alive as long as it can commit, so that readers take back rows of a dead writer.
 4. A commit says that all was sent only if brokers have acknowledged each record, and for which generation of the log.
    So records in a topic that is gone are never taken for published.
 """
@@ -182,7 +182,7 @@ class UncommittedSenders:
         Args:
             info: The table.
             attempt_id: The attempt.
-            age_s: How long ago it was opened.
+            age_s: The time since it was opened.
         """
         settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
         if settings is None or not settings.is_eventual:
@@ -200,7 +200,7 @@ class UncommittedSenders:
         if not channel.is_open:
             return None
         if age_s > HEARTBEAT_S:
-            # Before its first rows, or readers would take their writer for dead.
+            # This comes before its first rows, else readers would take their writer for dead.
             channel.call(lambda: self._heartbeats.renew([attempt_id]))
         heartbeat = self._heartbeats.begin(attempt_id)
         return UncommittedRows(channel, RowForm.of(info, settings), UncommittedPlace(attempt_id), heartbeat)
@@ -231,7 +231,7 @@ class UncommittedRows:
         channel: Sends them.
         form: How they become records.
         place: Their attempt, and their place in it.
-        heartbeat: Says that their writer is alive; None: another process says it.
+        heartbeat: Reports that their writer is alive; None: another process reports it.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class UncommittedRows:
         return self._channel.flush(self._failures) if self._is_whole and self._count else None
 
     def close(self) -> None:
-        """Their attempt is over, or left alone; idempotent, and does not wait."""
+        """Ends the sending when the attempt is over or left alone; idempotent, and does not wait."""
         if self._heartbeat is not None:
             self._heartbeat.end()
 
@@ -317,7 +317,7 @@ class UncommittedChannel:
         return True
 
     def call(self, work: Callable[[], object]) -> None:
-        """Queues work before all that is submitted later; does not wait, and its errors are lost."""
+        """Queues work before all later work; does not wait, and its errors are lost."""
         self._thread.submit(work)
 
     def flush(self, failures: int) -> SentUncommitted | None:

@@ -2,7 +2,7 @@
 
 Commits that wait for the same tables form a group and share a transaction, each with its own snapshot and verdict.
 `lakelog.format.commit.rules` decides, `group_queue` says which commits go together, and this module reads, applies and
-answers. What takes long of a large commit is done beside the event loop.
+answers. Threads beside the event loop do the long work for a large commit.
 
 Why repeating is safe: a transaction that the database aborted changed nothing, so its group is decided again from fresh
 facts. A group that failed for a reason that may concern only one commit is repeated commit by commit, so that one
@@ -116,12 +116,12 @@ class CommitGate:
         """Commits, all or nothing.
 
         The request takes its place in the order before this first waits for anything, a large one even before it is
-        checked: a caller that creates several of these coroutines as tasks, one after the other, gets them applied in
+        checked. So if a caller creates several of these coroutines as tasks, one after the other, they are applied in
         that order. Cancelling the caller does not withdraw a commit that is being processed.
 
         Args:
             request: What to commit.
-            by: Who asks.
+            by: The caller.
 
         Raises:
             PermissionDenied: The attempt or the writer's name belongs to another principal.

@@ -63,14 +63,14 @@ from .guards import load_guards
 from .restoring import resolve_restores
 
 _DECIDED_AT_ONCE: Final = 32
-"""Commits of a group that are decided without letting others run: some milliseconds."""
+"""How many commits of a group are decided before other tasks run: some milliseconds."""
 
 _NOTHING_REMOVED = RestoredTotals()
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A commit, and who asks for it."""
+    """A commit and its caller."""
 
     request: CommitRequest
     by: Principal
@@ -133,7 +133,7 @@ async def decide(
     for number, asked in enumerate(group, start=1):
         request = asked.request
         if number % _DECIDED_AT_ONCE == 0:
-            # Others run, though nothing here waits.
+            # This lets other tasks run.
             await asyncio.sleep(0)
         try:
             _check_owners(asked, state.facts)
@@ -165,11 +165,11 @@ def _check_owners(asked: Asked, facts: GroupFacts) -> None:
     request = asked.request
     attempt = facts.attempts.get(request.attempt_id)
     if attempt is not None:
-        # Also for a repeat, whose attempt is aborted.
+        # This holds for a repeat too, because its attempt is aborted.
         check_attempt_owner(attempt, asked.by)
     keys = [ResultKey(change.table_uuid, request.writer, request.identifier) for change in request.changes]
     if not all(key in facts.results for key in keys):
-        # A repeat gets its result, whoever has the name by now.
+        # A repeat gets its result, even if the name has another owner by now.
         check_writer_owner(request.writer, facts.owners, asked.by)
 
 
@@ -273,8 +273,8 @@ async def _apply(
         effect = await threads.run(
             count_items(change), _find_effect, request, rebased, head, removed, now_ms, ids.new_id()
         )
-        # SUBTLE: what is removed is known only now, when it is marked. Refusing here gives the transaction up, and the
-        # gate repeats the group commit by commit.
+        # SUBTLE: only now, when files are marked, is it known which are removed. Refusing here gives up the
+        # transaction, and the gate repeats the group commit by commit.
         check_totals(head, effect.head)
         if effect.snapshot is None:
             result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
@@ -315,9 +315,9 @@ async def _apply(
 
 
 def _abort_rivals(request: CommitRequest, state: GroupState) -> None:
-    """Aborts other attempts for the same commit: repeating it gets this result, so they are never committed.
+    """Aborts other attempts for the same commit: a repeat gets this result, so they are never committed.
 
-    One that has none of the commit's tables is for another commit that happens to have the same number.
+    An attempt with none of the commit's tables is for another commit that happens to have the same number.
     """
     tables = set(request.table_uuids)
     for attempt_id in state.rivals.get((request.writer, request.identifier), ()):
@@ -331,7 +331,7 @@ def _abort_rivals(request: CommitRequest, state: GroupState) -> None:
 
 @dataclass(frozen=True)
 class _Effect:
-    """What a change does: the next head, its snapshot, and its files with their tables."""
+    """The effects of a change: the next head, its snapshot, and its files with their tables."""
 
     head: TableHead
     snapshot: Snapshot | None
@@ -360,7 +360,7 @@ def _find_effect(
 
 
 def _count_items(request: CommitRequest, facts: CommitFacts) -> int:
-    """What is looked at to decide about a commit, one by one."""
+    """How many items are checked one by one to decide about a commit."""
     live = sum(len(compaction.live) for compaction in (facts.compactions or {}).values())
     return live + sum(count_items(change) for change in request.changes)
 

@@ -37,7 +37,7 @@ class Waiting(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it may be taken; until then those after it wait too."""
+        """Whether it can be taken; until then the commits after it wait too."""
         ...
 
     @property

@@ -36,7 +36,7 @@ class PendingChangelogs:
         limits: How many files may be named.
         watches: Notified up to which snapshot no changelog is pending.
         partitions: Checks encoded partitions.
-        work: Its threads check and place many files.
+        work: Its threads check and place the files, if there are many.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PendingChangelogs:
         """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`.
 
         Raises:
-            PermissionDenied: The attempt belongs to another principal, or another one holds the job.
+            PermissionDenied: Another principal owns the attempt or holds the job.
         """
         size = sum(len(changelog.files) for changelog in request.changelogs)
         await self._threads.run(size, self._check, request)

@@ -43,7 +43,7 @@ class _Waiting:
 
     @property
     def writer(self) -> str:
-        """The name under which it opens them."""
+        """The writer's name under which it opens them."""
         return self.attempts[0].writer
 
 
@@ -81,10 +81,10 @@ class Staging:
             writer: The writer's name.
             attempt_id: An open attempt that the tables join instead, which is idempotent.
             count: How many attempts to open, each of them for a commit of its own.
-            identifier: The writer's number of the commit that the attempt is for; of several attempts that of the
-                first, and the others are for the numbers after it. None: not known yet.
+            identifier: The writer's number of the commit that the attempt is for. With several attempts it is the
+                number of the first, and the others are for the numbers after it. None: not known yet.
             epoch: With `identifier`: the writer's epoch.
-            by: Who asks; owns what it opens.
+            by: The caller; it owns the attempts that it opens.
 
         Raises:
             PermissionDenied: The attempt or the writer's name belongs to another principal.
@@ -193,7 +193,7 @@ async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttem
 
 
 async def _is_answered(tx: Transaction, attempt: Attempt) -> bool:
-    """Whether an attempt was aborted since its commit is over: then the commit itself says what became of it."""
+    """Whether an attempt was aborted because its commit is over: then the commit itself gives the result."""
     if attempt.state is not AttemptState.ABORTED or attempt.identifier is None:
         return False
     for table_uuid in attempt.table_uuids:

@@ -56,7 +56,7 @@ class Writers:
         check_registrable(writer)
 
         async def register(tx: Transaction) -> int:
-            # Before it waits for the commits under the name, so that others do not make these wait.
+            # This comes before it waits for the commits under the name, so that other callers cannot delay these.
             check_writer_owner(writer, await tx.find_writer_owners([writer]), by)
             epoch = await tx.raise_writer_epoch(writer)
             if is_claimed(writer, by, registers=True):

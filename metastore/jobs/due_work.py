@@ -100,7 +100,7 @@ class DueWork:
         planned = 0
         for table_uuid in tuple(self._touched):
             if table_uuid not in self._touched:
-                # Meanwhile a request had it planned.
+                # A request has caused its planning meanwhile.
                 continue
             # Before it is planned: a commit that comes meanwhile touches it again.
             del self._touched[table_uuid]

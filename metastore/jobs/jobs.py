@@ -125,7 +125,7 @@ class Jobs:
             duration_ms: How long it holds the job without a heartbeat.
             wait_ms: How long to wait if none is due.
             gone: Set when the caller no longer waits for the answer: no job is taken then.
-            by: Who asks; the job belongs to it until the job ends or another takes it.
+            by: The caller; the job belongs to it until the job ends or another principal takes it.
         """
         self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
         give_up_s = self._clock.monotonic_s() + wait_ms / 1000
@@ -183,7 +183,7 @@ class Jobs:
             epoch: The caller's.
             outcome: What was done, for people.
             work_left: It is given back before its end: what was requested is still to be done.
-            by: Who asks.
+            by: The caller.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
@@ -241,7 +241,7 @@ class Jobs:
             reason: For people.
             final: Another try would fail in the same way.
             passing: The cause may pass by itself, so that the number of tries is not limited.
-            by: Who asks.
+            by: The caller.
 
         Raises:
             NotFound: There is no such job; its table was dropped.

@@ -45,7 +45,7 @@ class Leases:
             grant, owner = await tx.renew_lease(name, epoch, duration_ms)
             if not grant.acquired:
                 raise lease_lost(name, epoch, grant.epoch, grant.holder)
-            # An error undoes the renewal.
+            # An error here undoes the renewal.
             check_lease_owner(name, owner, by)
             return grant.remaining_ms
 
@@ -61,7 +61,7 @@ class Leases:
         check_number("epoch", epoch, 1)
 
         async def release(tx: Transaction) -> None:
-            # An error undoes the release.
+            # An error here undoes the release.
             check_lease_owner(name, await tx.release_lease(name, epoch), by)
 
         await run_transaction(self._store, release)

@@ -30,7 +30,7 @@ MAX_SNAPSHOTS: Final = 10_000
 _DEFAULT_LIMIT: Final = 1000
 _MAX_PROBLEM: Final = 4096
 _PAGE: Final = 1000
-"""Snapshots that are looked at together to find ends that are carried over."""
+"""How many snapshots are read together to find ends that are carried over."""
 _GIVEN_UP: Final = SentAttempt(AttemptState.ABORTED)
 
 
@@ -151,8 +151,8 @@ class Publishing:
     ) -> list[SnapshotOffsets]:
         """Where snapshots after `after` up to `until` (0: no end) end in the log, rising; at most `limit` (0: 1000).
 
-        One that brings nothing to the log, such as a compaction or an overwrite, ends where the one before it does
-        (semantics 4.5), even if no publisher reported it.
+        A snapshot that adds nothing to the log, such as a compaction or an overwrite, ends where the snapshot before it
+        ends (semantics 4.5), even if no publisher reported it.
 
         Raises:
             NotFound: The table was dropped, or has no log.
@@ -169,7 +169,7 @@ class Publishing:
         return await run_transaction(self._store, find)
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
-        """What became of a table's attempts; an attempt that is no longer known was given up.
+        """Returns the states of a table's attempts; an attempt that is no longer known was aborted.
 
         Raises:
             NotFound: The table was dropped.
@@ -186,7 +186,7 @@ class Publishing:
         return await run_transaction(self._store, find)
 
     async def renew_attempts(self, attempt_ids: Sequence[str], *, by: Principal) -> list[str]:
-        """Says that the writers of attempts are alive. Idempotent. Attempts of others are passed over.
+        """Notes that the writers of attempts are alive. Idempotent. Attempts of other principals are passed over.
 
         Returns:
             The attempts that are still open.
@@ -233,7 +233,7 @@ async def resolve_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Reba
 async def _list_ends(
     tx: Transaction, head: TableHead, topic: LogTopic, after: int, until: int, limit: int
 ) -> list[SnapshotOffsets]:
-    """The reported ends, with those that are carried over between and behind them."""
+    """The reported ends, and the ends that are carried over between and after them."""
     reported = await tx.list_log_offsets(head.table_id, topic.generation, after, until, limit)
     by_id = {each.snapshot_id: each for each in reported}
     last = reported[-1].snapshot_id if reported else 0
@@ -241,7 +241,7 @@ async def _list_ends(
         return reported
     before = await tx.find_log_offsets(head.table_id, topic.generation, after)
     seen = after if before is None else before.snapshot_id
-    # Behind the last reported end only an unbroken run of snapshots without rows has one.
+    # After the last reported end only an unbroken run of snapshots without rows has an end.
     while sum(each <= seen for each in by_id) < limit and (seen < last or before is not None):
         snapshots = await tx.list_snapshots(head.table_id, seen, until, _PAGE)
         ends = carry_over(before, snapshots, by_id)

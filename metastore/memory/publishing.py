@@ -32,7 +32,7 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
         return found
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
-        """Notes that writers were heard of."""
+        """Notes that writers have reported."""
         known = [self._state.attempts[each] for each in attempt_ids if each in self._state.attempts]
         own = [each for each in known if owner is None or each.owner in ("", owner)]
         renewed = [each.attempt_id for each in own if each.state is AttemptState.OPEN]

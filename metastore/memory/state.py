@@ -78,7 +78,7 @@ class StoredTable:
     """By the leases' holders."""
     expiry: ExpiryState = field(default_factory=ExpiryState)
     expired_paths: dict[str, int] = field(default_factory=dict)
-    """When each was listed, in milliseconds since the epoch."""
+    """When each file was listed, in milliseconds since the epoch."""
     published: Published | None = None
     log_offsets: dict[tuple[int, int], SnapshotOffsets] = field(default_factory=dict)
     """By the log's generation and the snapshot."""

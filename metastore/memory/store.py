@@ -61,7 +61,7 @@ class MemoryStore(Store):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._state = State()
-        # In place of random numbers: as those, no part of the state, so that setting it back repeats none.
+        # It replaces random numbers. It is no part of the state either, so setting the state back repeats none.
         self._draws = itertools.count()
         self._lock = asyncio.Lock()
         self._listeners: set[asyncio.Queue[frozenset[str] | None]] = set()

@@ -105,7 +105,7 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
         return count
 
     def _may_end(self, attempt: AttemptAge, others_ms: int, owner: str) -> bool:
-        """Whether it belongs to a principal or to no one, or is so old that its owner is sure to be gone."""
+        """Whether it belongs to this principal or to none, or is so old that its owner is certainly gone."""
         return self._state.attempts[attempt.attempt_id].owner in ("", owner) or attempt.age_ms >= others_ms
 
     def _list_used(self, table_id: int) -> list[UsedFile]:

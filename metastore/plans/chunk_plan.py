@@ -58,7 +58,7 @@ class ChunkPlan:
     extra: pa.Table
 
     async def judged(self, threads: WorkThreads) -> ChunkPlan:
-        """The plan without those rows that it does not want."""
+        """The plan without rows that it does not want."""
         size = self.wanted.weigh(self.extra.num_rows)
         return replace(self, extra=await threads.run(size, self.wanted.select, self.extra))
 
@@ -107,7 +107,7 @@ class ChunkPlan:
         without: Sequence[Sequence[int]],
         inside: pa.Table,
     ) -> list[PlanChunkData]:
-        """Takes from the chunks of a range what the plan wants, and puts in what belongs between."""
+        """Takes the wanted entries from the chunks of a range, and inserts the rows that belong between them."""
         gone = [np.asarray(ids, np.int64) for ids in (*without, self.removed)]
         gone.append(inside.column("file_id").to_numpy())
         known = pa.array(np.concatenate(gone))
@@ -125,7 +125,7 @@ class ChunkPlan:
 
 
 def _split(extra: pa.Table, bounds: Sequence[int]) -> list[pa.Table]:
-    """The entries of each range of order snapshots, after each bound up to the next one; the last has no end."""
+    """The entries of each range of order snapshots, from after a bound up to the next; the last range has no end."""
     order = extra.column("order_snapshot").to_numpy()
     places = np.searchsorted(np.asarray(bounds), order, side="left") - 1
     rising = np.argsort(places, kind="stable")
@@ -135,7 +135,7 @@ def _split(extra: pa.Table, bounds: Sequence[int]) -> list[pa.Table]:
 
 
 async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wanted: FileFilter) -> ChunkPlan:
-    """A plan of a snapshot without its packed entries, its rows still to be judged (`ChunkPlan.judged`)."""
+    """A plan of a snapshot without its packed entries; its rows are still to be tested (`ChunkPlan.judged`)."""
     packed = await tx.find_chunks(table_id)
     removed: list[int] = []
     if not packed.chunks:

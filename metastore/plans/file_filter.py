@@ -25,11 +25,11 @@ from .statistics import decode_column
 _NULL_PART: Final = b"\x00"
 
 _COMPARISON_COST: Final = 40
-"""A comparison costs as much as handling so many files, however few there are."""
+"""A comparison, even of few files, costs as much as handling this many files."""
 
 
 _PARTITION_COST: Final = 5
-"""Splitting an encoded partition, likewise."""
+"""Splitting an encoded partition costs as much as handling this many files."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class FileFilter:
         return bool(self.statistic_ids)
 
     def weigh(self, entries: int) -> int:
-        """The items that judging so many entries counts as (`WorkThreads.run`)."""
+        """How many items the test of some entries counts as (`WorkThreads.run`)."""
         comparisons = 0 if self.predicate is None else self.predicate.comparison_count
         return max(entries, comparisons * _COMPARISON_COST)
 
@@ -159,12 +159,12 @@ class FileFilter:
 
 @dataclass
 class PartitionMatches:
-    """Which partitions may hold rows that match a predicate: what was found out for one plan.
+    """Which partitions may hold rows that match the predicate of one plan, as far as known.
 
     Args:
-        predicate: Of the plan.
-        may_match: By partition that was judged.
-        unjudged: Partitions that are to be judged before the plan goes on.
+        predicate: The plan's predicate.
+        may_match: The answer, by partition that was tested.
+        unjudged: Partitions that are to be tested before the plan goes on.
     """
 
     predicate: PreparedPredicate
@@ -174,11 +174,11 @@ class PartitionMatches:
     _ids: tuple[int, ...] = ()
 
     def find(self, known: Sequence[bytes], types: tuple[pa.DataType, ...], ids: tuple[int, ...]) -> list[bytes] | None:
-        """Those of the partitions that may match; None: many of them must be judged first.
+        """Returns the partitions that may match; None: many of them must be tested first.
 
         Args:
             known: Encoded partitions.
-            types: Of the partition columns.
+            types: The types of the partition columns.
             ids: Field ids of the partition columns.
         """
         self._types, self._ids = types, ids
@@ -189,7 +189,7 @@ class PartitionMatches:
         return [each for each in known if self.may_match[each]]
 
     async def judge_all(self, threads: WorkThreads) -> None:
-        """Judges what `find` had not."""
+        """Tests the partitions that `find` has not tested."""
         await threads.run(len(self.unjudged) * _PARTITION_COST, self._judge)
 
     def _judge(self) -> None:
@@ -209,10 +209,10 @@ async def make_filter(
         head: The table's head.
         schema: The table's schema.
         request: The request.
-        matches: What is known of partitions; None: the request has no predicate.
+        matches: The known results for partitions; None: the request has no predicate.
 
     Returns:
-        None: so many partitions must be judged first that no transaction should wait for it.
+        None: so many partitions must be tested first that no transaction should wait for it.
     """
     partition_ids = tuple(schema.field_ids[name] for name in schema.partition_by)
     types = partition_types(schema)

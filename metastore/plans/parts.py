@@ -40,7 +40,7 @@ def slice_entries(entries: pa.Table) -> list[PlanChunkData]:
 
 
 async def stream_sorted(entries: pa.Table, threads: WorkThreads) -> AsyncIterator[PlanChunkData]:
-    """Entries in any order as parts of a bounded size, in the order of a plan; many are sorted beside the loop."""
+    """Splits entries into parts of a bounded size, in the order of a plan; a thread sorts many entries."""
     ordered = await threads.run(entries.num_rows, sort_entries, entries)
     for start in range(0, ordered.num_rows, MAX_ENTRIES):
         part = ordered.slice(start, MAX_ENTRIES)

@@ -82,7 +82,7 @@ class _Header:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Entries that were loaded as rows, still to be judged; nothing is left out of a log."""
+    """Entries that were loaded as rows and are still to be tested; no entry of a log is left out."""
 
     entries: pa.Table
     wanted: FileFilter
@@ -103,7 +103,7 @@ class Planner:
         clock: Measures latency.
         limits: How long a range may be.
         metrics: Gets latency.
-        work: Its threads judge and sort many files.
+        work: Its threads test and sort the files, if there are many.
     """
 
     def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics, work: HeavyWork) -> None:
@@ -149,7 +149,7 @@ class Planner:
         )
 
     async def _look_up(self, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
-        """What the store says; None: partitions are to be judged first."""
+        """The store's answer; None: partitions must be tested first."""
         async with self._looking_up:
             return await run_transaction(self._store, lambda tx: self._prepare(tx, request, matches))
 
@@ -297,7 +297,7 @@ def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
 
 
 def _count_items(request: PlanRequest) -> int:
-    """The items of a request that are looked at one by one."""
+    """How many items of a request are checked one by one."""
     values = 0 if request.predicate is None else count_values(request.predicate)
     return values + len(request.buckets) + len(request.partitions)
 

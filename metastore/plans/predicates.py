@@ -1,4 +1,4 @@
-"""The predicates of plans: checked, combined, and bounded in size before any file is judged."""
+"""Checks and combines the predicates of plans, and bounds their size before any file is tested."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MAX_DEPTH: Final = 64
 
 
 def prepare_predicate(predicate: Predicate) -> PreparedPredicate:
-    """Checks a predicate and makes it ready for judging files.
+    """Checks a predicate and prepares it to test files.
 
     Raises:
-        InvalidArgument: It is malformed, nested too deep or too large; names the limit and the remedy.
+        InvalidArgument: It is malformed, nested too deep or too large; the error names the limit and the remedy.
     """
     size = _check_node(predicate, 0)
     if size > MAX_VALUES:
         raise invalid(
             "predicate",
             f"{size} values",
-            f"Give at most {MAX_VALUES}, and of a longer list the least and the greatest: a predicate may say less "
-            "than the filter.",
+            f"Give at most {MAX_VALUES}, or the least and the greatest value of a longer list: a predicate may be "
+            "weaker than the filter.",
         )
     prepared = PreparedPredicate(predicate)
     if prepared.comparison_count > MAX_COMPARISONS:
@@ -34,7 +34,7 @@ def prepare_predicate(predicate: Predicate) -> PreparedPredicate:
             "predicate",
             f"{prepared.comparison_count} comparisons",
             f"Give at most {MAX_COMPARISONS} after those of one column are combined: name the values of a column in "
-            "one IN, or leave comparisons out, since a predicate may say less than the filter.",
+            "one IN, or leave comparisons out, because a predicate may be weaker than the filter.",
         )
     return prepared
 

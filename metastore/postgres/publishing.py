@@ -157,7 +157,7 @@ class PostgresPublishing(PublishTransaction):
         return {attempt_id: AttemptSeen(AttemptState(state), *rest) for attempt_id, state, *rest in rows}
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
-        """Notes that writers were heard of."""
+        """Notes that writers have reported."""
         return [row[0] for row in await self._session.write(_RENEW, (arrays.words(attempt_ids), owner, owner))]
 
     async def find_lease_holder(self, name: str) -> str:

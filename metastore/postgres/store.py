@@ -89,7 +89,7 @@ class PostgresStore(Store):
         pool_size: Connections at most; one more listens for announcements.
         durability: `on`: an acknowledged commit is never lost. The other value loses the last half second of
             acknowledged commits when the database crashes, and logs a warning.
-        work: Its threads convert large results and make large statements; by default own ones.
+        work: Its threads convert large results and make large statements; by default the store makes its own.
     """
 
     transaction_type: type[PostgresTransaction] = PostgresTransaction

@@ -93,7 +93,7 @@ WHERE NOT EXISTS (
 LIMIT %s
 """
 
-# Whether an attempt belongs to a principal or to no one, or is so old that its owner is sure to be gone.
+# Whether an attempt belongs to a principal or to none, or is so old that its owner is certainly gone.
 _MAY_END: Final = f"(owner IS NULL OR owner = %s OR {_OPENED_BEFORE})"
 
 # In one order, so that transactions that abort several never deadlock.

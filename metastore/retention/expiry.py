@@ -58,7 +58,7 @@ _SOON_MS: Final = 5_000
 """How soon an expiry that waits for other work is checked again."""
 
 _LONGEST_RETRY_MS: Final = 6 * 3_600_000
-"""How late a file that cannot be deleted is tried again at most."""
+"""The longest pause before a file that cannot be deleted is tried again."""
 
 _LEASED_RECHECK_MS: Final = 300_000
 """How late the end of a snapshot lease is found out if it ends without a notice."""
@@ -128,7 +128,7 @@ class Expiry:
         return step
 
     async def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
-        """Paths of files that nothing refers to any more, and that are to be deleted; at most `limit`, rising.
+        """Returns at most `limit` paths of files to delete, which nothing refers to any more, in rising order.
 
         Args:
             table_uuid: The table.
@@ -285,7 +285,7 @@ def _to_step(found: _Found, files: int, size_bytes: int, *, is_done: bool) -> Ex
         head.earliest_change_id,
         plan.earliest_change,
         files,
-        # Over the history of a table there is no bound.
+        # The sum over the history of a table has no bound.
         min(size_bytes, MAX_INT64),
         plan.held_by,
         found.named,
@@ -303,7 +303,7 @@ async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) ->
 
 
 async def _find_retry(tx: Transaction, head: TableHead) -> int | None:
-    """In how many milliseconds to try again to delete files: as long as they have been listed; None: there are none."""
+    """Milliseconds until files are deleted again: as long as they have been listed; None: there are none."""
     age_ms = await tx.find_expired_age(head.table_id)
     return None if age_ms is None else min(max(age_ms, _SOON_MS), _LONGEST_RETRY_MS)
 

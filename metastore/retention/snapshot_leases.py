@@ -43,7 +43,7 @@ class SnapshotLeases:
             holder: The reader; one holder has one lease in a table.
             snapshot_id: The snapshot.
             duration_ms: How long the lease lasts from now on.
-            by: Who asks; the lease belongs to it until the lease ends.
+            by: The caller; the lease belongs to it until the lease ends.
 
         Raises:
             PermissionDenied: The holder's lease belongs to another principal.

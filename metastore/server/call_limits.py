@@ -1,4 +1,4 @@
-"""How many calls and streams may be open at once, and for how long a call may run."""
+"""Bounds how many calls and streams are open at once, and how long a call runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LONG: Final = frozenset(
     {
         f"{_SNAPSHOTS}CommitStream",
         f"{_SNAPSHOTS}Watch",
-        # It waits for a job, up to half a minute.
+        # It waits up to half a minute for a job.
         "/lakelog.rpc.v1.JobService/LeaseJob",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     }
 )
-"""Calls that stay open while nothing happens: they cost memory and no work, so they are counted apart."""
+"""Calls that stay open while nothing happens: they cost memory but no work, so they are counted apart."""
 
 COMMITTING: Final = frozenset(
     {
@@ -34,14 +34,14 @@ COMMITTING: Final = frozenset(
         "/lakelog.rpc.v1.JobService/HeartbeatJob",
     }
 )
-"""A commit and what it needs. Of callers that may write, these have a reserve."""
+"""A commit and the calls that it needs. From callers that may write, these have a reserve."""
 
 _LEAST_SHARE: Final = 16
-"""Small totals are not divided further."""
+"""No share is smaller: small totals are not divided further."""
 
 _PROBES: Final = 16
-"""Health checks over one connection at once. They need no token, so all together are not limited: else who has none
-could keep the health of the service from those who ask for it."""
+"""Health checks over one connection at once. They need no token, so all together have no limit: else a caller without a
+token could block the health checks of all others."""
 
 _UNLIMITED: Final = 2**63
 
@@ -51,17 +51,17 @@ class CallLimits:
     """Bounds of calls.
 
     Args:
-        call_s: Longest time for a call that is neither a plan nor an endless stream, whatever deadline the client set.
+        call_s: Longest time for a call that is neither a plan nor an endless stream, with any deadline of the client.
         plan_s: Longest time for a plan.
-        receive_s: Longest time until the request of a call has arrived, of methods without large requests.
-        max_calls: Calls that may be open at once.
-        max_streams: Streams that may be open at once: watches, streams of commits, waits for jobs.
-        caller_share: The part of both, from 0 to 1, that one caller may take.
-        connection_share: The part of both that one connection may take.
-        commit_reserve: The part of each limit that only commits may take.
+        receive_s: Longest time until the request of a call has arrived, for methods without large requests.
+        max_calls: Calls that can be open at once.
+        max_streams: Streams that can be open at once: watches, streams of commits, waits for jobs.
+        caller_share: The part of both, from 0 to 1, that one caller can have.
+        connection_share: The part of both that one connection can have.
+        commit_reserve: The part of each limit that only commits can use.
         receiving: Requests of one caller that are received at once; its large ones have as many turns of their own.
-        working: Calls of one caller that are worked on at once, without streams and commits, and as many plans; further
-            ones wait. Fewer than there are connections to the database.
+        working: Calls of one caller that are processed at once, and as many plans; further ones wait. Streams and
+            commits do not count. It is lower than the number of connections to the database.
     """
 
     call_s: float = 60.0
@@ -89,7 +89,7 @@ class CallLimits:
 
     @property
     def max_of_connection(self) -> int:
-        """Calls, streams and probes that one connection may have open together."""
+        """Calls, streams and probes that one connection can have open together."""
         return self.of_calls().connection + self.of_streams().connection + _PROBES
 
     def _divided(self, kind: str, setting: str, total: int) -> ShareLimits:

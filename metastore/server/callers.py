@@ -1,4 +1,4 @@
-"""Who makes the call that is being served, for servicers to hand on to the use cases."""
+"""The caller of the call that is being served, which servicers pass to the use cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 
 
 def admit(caller: Caller, *, identified: bool) -> None:
-    """Notes who makes the present call.
+    """Notes the caller of the present call.
 
     Args:
         caller: As the server recognized it.
@@ -24,5 +24,5 @@ def admit(caller: Caller, *, identified: bool) -> None:
 
 
 def principal() -> Principal:
-    """Who makes the present call."""
+    """The caller of the present call."""
     return _principal.get()

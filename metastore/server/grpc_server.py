@@ -80,16 +80,16 @@ SERVICES: Final = (
     publishing_pb2.DESCRIPTOR.services_by_name["PublishService"].full_name,
 )
 
-# What does not depend on settings.
+# Options that do not depend on settings.
 _OPTIONS: Final = (
-    # Of any method; each has a limit of its own, `request_limits`, that is checked before a request is parsed.
+    # For all methods; each also has its own limit, `request_limits`, which is checked before a request is parsed.
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
     # Two servers could share one port without notice.
     ("grpc.so_reuseport", 0),
-    # A connection whose peer says nothing does not stay: neither before its first words, nor without a call. Clients
-    # open a new one when they need it.
+    # A connection whose peer sends nothing is closed, before its first bytes or without a call. Clients open a new one
+    # when they need it.
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 600_000),
     # Clients that vanished without closing are noticed after 60 + 20 seconds.
@@ -103,7 +103,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 0),
 )
 _SPARE_STREAMS: Final = 64
-"""Of a connection beyond its share: for calls that are refused, and those that just ended."""
+"""Streams of a connection beyond its share: for calls that are refused, and calls that just ended."""
 # After the grace period, running commits get this long before the process ends.
 _LAST_MUTATIONS_S: Final = 5.0
 
@@ -118,9 +118,9 @@ class ServerSettings:
         tls: None for plaintext.
         access: How callers are authenticated.
         limits: Bounds of calls.
-        request_limits: Bounds of what single requests hold.
-        large_request_bytes: Of large requests, together, that may be worked on at once.
-        max_connections: Open connections.
+        request_limits: Bounds of single requests.
+        large_request_bytes: Bytes of all large requests that are processed at once.
+        max_connections: How many connections can be open.
         max_in_flight: Commits read ahead on one stream.
         heartbeat_s: Between empty messages of a silent watch.
         health_interval_s: Between checks of the database.
@@ -175,7 +175,7 @@ class MetastoreServer:
         )
         options = (
             *_OPTIONS,
-            # gRPC lets a client wait silently at this limit. Ours are reached first, and answer.
+            # At this limit gRPC lets a client wait silently. Our limits are reached first, and answer.
             ("grpc.max_concurrent_streams", settings.limits.max_of_connection + _SPARE_STREAMS),
             ("grpc.max_allowed_incoming_connections", settings.max_connections),
         )

@@ -1,8 +1,8 @@
 """The one interceptor: every call passes here, and everything that holds for all calls is done here.
 
-Objectives, which pull against each other: a caller without the role, or with too much open, is refused before a byte of
-its request is received; every failure reaches the caller as one of our errors, without internal details; every mutation
-and every refusal leaves one log line; and all that is cheap, since there are thousands of commits a second.
+Objectives, which conflict: a caller without the role, or with too many open calls, is refused before a byte of its
+request is received; every failure reaches the caller as one of our errors, without internal details; every mutation
+and every refusal leaves one log line; and all of this is cheap, because there are thousands of commits a second.
 
 Invariants:
 
@@ -10,14 +10,14 @@ Invariants:
 2. A mutation that has begun is completed, whether or not its caller still waits: a broken connection, a passed deadline
    or a drain never leaves one half done, and never cancels a transaction while it commits.
 3. A call that ends by the server's own limit is `Unavailable` when it was a read and `OutcomeUnknown` when it was not.
-4. A call has its place among the open ones from its headers to its end, but for the few that are left to gRPC until
-   their request is there. The place of a mutation stays taken until it is completed.
+4. A call counts among the open ones from its headers to its end; only the few whose request gRPC receives count from
+   the request on. A mutation counts until it is completed.
 
-SUBTLE: gRPC receives the one request of a call before it calls a handler for that: up to 64 MiB of each of any number
-    of calls, of peers that are not known yet, and for as long as the peer takes. A handler for streams begins with the
-    headers, and receives when it asks to; but it answers in two steps, which costs 80 us. So the first few requests of
-    a caller that have not arrived yet are left to gRPC: nearly all, since a request arrives right behind its headers.
-    Any further one has a handler for streams.
+SUBTLE: gRPC receives the one request of a call before it calls the handler: up to 64 MiB for each of any number of
+    calls, from unknown peers, and for as long as the peer takes. A handler for streams begins with the headers and
+    receives on demand, but it answers in two steps, which costs 80 us. So gRPC receives the first few requests of a
+    caller that have not arrived yet. These are nearly all, because a request arrives right after its headers. Any
+    further one has a handler for streams.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _UNLIMITED: Final = frozenset(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     }
 )
-# They have an order of their own: commits at the gate, where those of a table wait for each other and go together.
+# They have an order of their own: at the gate, commits to a table wait for each other and share transactions.
 _WITHOUT_TURNS: Final = LONG | {
     "/lakelog.rpc.v1.SnapshotService/Commit",
     "/lakelog.rpc.v1.SnapshotService/StageAttempt",
@@ -117,7 +117,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._probes = Shares(limits.of_probes())
         self._receiving = Turns(limits.receiving)
         self._working = Turns(limits.working)
-        # Requests that gRPC receives by itself, by caller; None: of those who are not known by their headers.
+        # Requests that gRPC receives by itself, by caller; None: callers that their headers do not identify.
         self._arriving: Counter[str | None] = Counter()
         self._mutations: set[asyncio.Future[Any]] = set()
 
@@ -178,10 +178,10 @@ class _Call:
         self._has_turn = False
 
     def leave_to_grpc(self, details: grpc.HandlerCallDetails) -> bool:
-        """Whether gRPC may receive the request by itself: few of this caller are on their way.
+        """Whether gRPC may receive the request by itself: few requests of this caller are on their way.
 
-        SUBTLE: gRPC does not say when a call ends whose request never comes. It only forgets the handler that it was
-            given, and with that this object: see `__del__`.
+        SUBTLE: gRPC does not report the end of a call whose request never comes. It only forgets the handler that it
+            got, and with it this object: see `__del__`.
         """
         access = self._owner._access
         authorization = None if self._needed is None or access.open else _authorization(details.invocation_metadata)
@@ -192,7 +192,7 @@ class _Call:
             except PermissionDenied:
                 # The handler for streams refuses before anything is received.
                 return False
-            # Only now: who is known here is not checked again.
+            # This is set only after the check: a caller that is known here is not checked again.
             self._caller = caller
             self._arriving_of = caller.name
         arriving = self._owner._arriving
@@ -222,7 +222,7 @@ class _Call:
         """Runs a call from its headers on.
 
         Args:
-            arriving: What the client sends, for methods that take a stream.
+            arriving: The client's messages, for methods that take a stream.
             context: gRPC's handle of the call.
         """
         work = self._receive_and_answer if self._handler.stream_stream is None else self._send_all
@@ -244,7 +244,7 @@ class _Call:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
-            # They hold the request.
+            # The traceback holds the request.
             forget_frames(error)
         finally:
             self._end(outcome, failure, context)
@@ -253,16 +253,15 @@ class _Call:
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
         self._received = await self._read(data)
-        # From now on it takes no more than its place.
+        # From now on the call only has its place.
         self._arrived()
         return await self._answer(self._received.message, context)
 
     async def _read(self, data: bytes) -> Received:
         """Reads a request, when it is the caller's turn.
 
-        Only some of a caller's calls are worked on at once: a connection that sends more than can be done would fill
-        the event loop, and each call of others would wait behind all of these. What is given up meanwhile costs
-        nothing.
+        Only some of a caller's calls are processed at once. Else a connection that sends too many would fill the event
+        loop, and each call of other callers would wait for all of them. Calls that are given up meanwhile cost nothing.
         """
         owner = self._owner
         owner._requests.bounds[self._method].check_size(data)
@@ -273,7 +272,7 @@ class _Call:
             except TimeoutError as error:
                 raise Unavailable(
                     f"{self._name} waited {owner._limits.call_s:g} s for earlier calls of {self._origin}, of which "
-                    f"{owner._limits.working} are worked on at once. Nothing was done; try again.",
+                    f"{owner._limits.working} are processed at once. Nothing was done; try again.",
                     reason=TOO_MANY_CALLS,
                 ) from error
             self._has_turn = True
@@ -288,7 +287,7 @@ class _Call:
 
     @property
     def _turns(self) -> str:
-        """Whose turns it takes: plans have some of their own, since they are sent for as long as a caller reads."""
+        """The key of its turns: plans have turns of their own, because they are sent for as long as a caller reads."""
         return self._origin if self._handler.unary_stream is None else f"{self._origin} plans"
 
     @property
@@ -309,7 +308,7 @@ class _Call:
             check_allowed(self._method, self._caller)
         caller_name.set(self._caller.name)
         admit(self._caller, identified=not access.open)
-        # Where callers are not told apart, a connection is all that is known of one.
+        # If the server does not identify callers, only the connection is known.
         name = None if access.open else self._caller.name
         self._origin = name or connection
         origin.set(self._origin)
@@ -318,13 +317,13 @@ class _Call:
         self._give_back = shares.take(name, connection, is_commit=is_commit)
 
     async def _receive(self, context: Context) -> Received:
-        """The one request of a call. Only some of a caller's are received at once, since each may have 64 MiB."""
+        """The one request of a call. Only some of a caller are received at once, because each can have 64 MiB."""
         owner = self._owner
         is_large = owner._requests.bounds[self._method].is_large
         limit_s = owner._limits.call_s if is_large else owner._limits.receive_s
         try:
             async with asyncio.timeout(owner._limits.call_s):
-                # A caller's small calls do not wait behind its large ones.
+                # A caller's small calls do not wait for its large ones.
                 async with owner._receiving.turn(f"{self._origin} {is_large}"):
                     async with asyncio.timeout(limit_s):
                         data = await context.read()
@@ -431,7 +430,7 @@ class _Call:
         if self._running is None or self._running.done():
             self._leave()
         else:
-            # Its caller is gone, but it goes on.
+            # Its caller is gone, but the mutation goes on.
             self._running.add_done_callback(lambda _: self._leave())
 
     def _leave(self) -> None:
@@ -465,8 +464,8 @@ async def _send(behaviour: Any, request: Any, context: Context) -> None:
 def _fail(context: Context, failure: LakelogError) -> None:
     """Makes a failure the outcome of a call.
 
-    SUBTLE: not by `context.abort`. It raises an error that gRPC keeps with the call and whose traceback holds the call:
-        a cycle, so the memory of each refused request would stay until the garbage collector comes by.
+    SUBTLE: it does not use `context.abort`, which raises an error that gRPC keeps with the call. The error's traceback
+        holds the call, so each refused request would stay in memory until the garbage collector runs.
     """
     status = to_wire_status(failure)
     context.set_trailing_metadata(((DETAILS_KEY, status.details),))

@@ -1,8 +1,8 @@
-"""The largest request of each method, and the most entries of each repeated field. One table for all.
+"""The largest request of each method, and the most entries of each repeated field, in one table.
 
-A method that is not listed takes at most `_DEFAULT_BYTES`. A repeated field that is not listed fails the start of the
-server and a test. The use cases check requests more precisely, and name what is wrong by the words that users know.
-These bounds only keep the service alive, so they leave the use cases a little more than what those take.
+A method that is not listed accepts at most `_DEFAULT_BYTES`. If a repeated field is not listed, the server does not
+start and a test fails. The use cases check requests more precisely, and their errors use the words of users. The bounds
+here only keep the service alive, so they are a little higher than those of the use cases.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _MAX_BYTES: Final[Mapping[str, int]] = {
     "List": 4 * _KIB,
     "ServerReflectionInfo": 4 * _KIB,
 }
-"""By the method's short name."""
+"""The most bytes, by the method's short name."""
 
 _FILES: Final = (
     catalog_pb2,
@@ -102,15 +102,15 @@ _MAX_PARTITIONS: Final = 100_000
 _MAX_VALUES: Final = 100_000
 _MAX_COLUMNS: Final = 10_000
 _MAX_STATISTICS: Final = 2_000_000
-"""Statistics of columns in one commit: 20 columns of 100,000 files. They are most of a commit's memory."""
+"""Statistics of columns in one commit: 20 columns of 100,000 files. They take most of a commit's memory."""
 _MAX_NUMBERS: Final = 1_000_000
 """File ids or offsets in one request: a number is one of the cheapest entries."""
 
 
 def max_entries(limits: Limits) -> dict[str, int]:
-    """The most entries of each repeated field that use cases take, all messages of a request together.
+    """The most entries of each repeated field that use cases accept, in all messages of a request together.
 
-    By `Message.field`.
+    The keys are `Message.field`.
     """
     files, tables = limits.max_commit_files, limits.max_commit_tables
     return {
@@ -184,7 +184,7 @@ def request_bounds(limits: Limits) -> dict[str, RequestBounds]:
 
 
 def with_slack(most: int) -> int:
-    """How many entries pass the edge where a use case takes `most`. Pure."""
+    """How many entries pass the edge if a use case accepts `most`. Pure."""
     return most + most // 8 + 16
 
 

@@ -1,8 +1,8 @@
-"""Receives requests: bounds them before anything is made of them, and works on large ones beside the event loop.
+"""Receives requests: bounds them before any object is made, and processes large ones beside the event loop.
 
-A small request is checked, parsed and translated where it arrives, within a few milliseconds. A large one is worked on
-by a thread, while the event loop serves others. What is worked on at once is bounded in bytes, because a request takes
-up to twenty times its bytes once it is objects; further large requests wait, and their callers with them.
+A small request is checked, parsed and translated where it arrives, within a few milliseconds. A thread processes a
+large one, while the event loop serves others. The requests that are processed at once are bounded in bytes, because the
+objects of a request take up to twenty times its bytes. Further large requests wait, and so do their callers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..heavy_work import run_paused
 V = TypeVar("V")
 
 SMALL_BYTES: Final = 8 * 1024
-"""A request up to this size is worked on by the event loop: at worst 4,000 empty entries, some 20 ms."""
+"""The event loop processes a request up to this size: at worst 4,000 empty entries, some 20 ms."""
 
 _THREADS: Final = 2
-"""They share one interpreter: more would only make more requests half done."""
+"""They share one interpreter: more threads would only leave more requests half done."""
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A large message of a stream that has arrived and was not looked at yet: `Requests.finish` reads it."""
+    """A large message of a stream that has arrived and is not checked yet: `Requests.finish` reads it."""
 
     method: str
     data: bytes
@@ -44,18 +44,18 @@ class Received:
 
     Args:
         message: The request, of the type that its method takes.
-        room: Where it takes room; None: it is small.
+        room: The room that it uses; None: it is small.
         size: Its bytes.
     """
 
     def __init__(self, message: Message, room: Room | None = None, size: int = 0) -> None:
-        # Only the method knows which type of message it is.
+        # Only the method knows the type of its message.
         self.message: Final[Any] = message
         self._room = room
         self._size = size
 
     def release(self) -> None:
-        """Gives its room to others, once nothing is left of it; idempotent."""
+        """Gives its room back, once nothing is left of it; idempotent."""
         room, self._room = self._room, None
         if room is not None:
             room.give_back(self._size)
@@ -65,8 +65,8 @@ class Requests:
     """Checks, parses and translates requests.
 
     Args:
-        bounds: Of each method, by its full name.
-        in_work_bytes: Of large requests, together, that may be worked on at once.
+        bounds: The bounds of each method, by its full name.
+        in_work_bytes: The most bytes of all large requests that are processed at once.
     """
 
     def __init__(self, bounds: Mapping[str, RequestBounds], in_work_bytes: int) -> None:
@@ -98,9 +98,9 @@ class Requests:
         return Received(message, self._room, len(data))
 
     def reader_of_stream(self, method: str, parse: Callable[[bytes], Message]) -> Callable[[bytes], Any]:
-        """Reads what arrives in a stream: a small message, an `Unread` large one, or the error of one that is refused.
+        """Returns a reader of a stream: it makes small messages, `Unread` large ones, or errors of refused ones.
 
-        gRPC calls it on the event loop, and we never see what it raises.
+        gRPC calls the reader on the event loop, and errors that it raises are lost.
         """
         bounds = self.bounds[method]
 
@@ -114,7 +114,7 @@ class Requests:
         return read
 
     async def finish(self, arrived: Message | Unread | LakelogError) -> Received:
-        """The message of a stream, whatever `reader_of_stream` made of it.
+        """Returns the message of a stream from any result of `reader_of_stream`.
 
         Raises:
             ResourceExhausted: As in `read`.

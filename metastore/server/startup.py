@@ -89,8 +89,8 @@ def check_warehouse(uri: str) -> None:
 
 
 def _check_prefix(uri: str) -> None:
-    """Checks that keys of S3 have room for the longest paths, below the folder of a table."""
-    # A slash on each side of the table's uuid.
+    """Checks that keys of S3 have room for the longest paths below the folder of a table."""
+    # There is a slash on each side of the table's uuid.
     longest = MAX_LOCATION_BYTES - 34
     prefix = urlsplit(uri).path.strip("/")
     if len(prefix.encode()) > longest:

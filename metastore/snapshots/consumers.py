@@ -39,10 +39,10 @@ class Consumers:
     ) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; an expired one continues from its position.
 
-        It belongs to the principal that opens it first.
+        The consumer belongs to the principal that opens it first.
 
         Raises:
-            PermissionDenied: It belongs to another one.
+            PermissionDenied: It belongs to another principal.
         """
         _check_consumer(consumer_id)
         if not consumer_id.isprintable():
@@ -107,7 +107,7 @@ class Consumers:
             consumer_id: The consumer.
             epochs: The epochs from opening it, by table uuid.
             holder: The reader.
-            by: Who asks.
+            by: The caller.
 
         Raises:
             Fenced: Another reader has opened it since, or it was reset or deleted.
@@ -145,7 +145,7 @@ class Consumers:
     async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int, *, by: Principal) -> None:
         """Sets a consumer's position, back or forth.
 
-        By an admin it hands the consumer over: the principal that opens it next owns it.
+        If an admin calls this, the principal that opens the consumer next owns it.
 
         Raises:
             PermissionDenied: It belongs to another principal.
@@ -204,7 +204,7 @@ class Consumers:
         self, tx: Transaction, head: TableHead, consumer: Consumer, by: Principal, *, hands_over: bool = False
     ) -> Consumer:
         used_at_ms, owner = await tx.put_consumer(head.table_id, consumer, None if hands_over else by.name)
-        # An error undoes the change.
+        # An error here undoes the change.
         check_consumer_owner(consumer.consumer_id, str(head.name), owner, by)
         stored = replace(consumer, used_at_ms=used_at_ms)
         return _as_of(stored, await _expiration_ms(tx, head.table_uuid), used_at_ms)

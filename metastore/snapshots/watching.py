@@ -41,16 +41,16 @@ _MAX_EVENT: Final = 1000
 """Snapshots of one event."""
 
 _FIRST_LOAD: Final = 4
-"""Snapshots of the first event that a watcher has from the store. Further ones have as many as come to `_LOAD_BYTES`: a
-watcher whose client does not read holds an event, and a snapshot may have 64 KiB of properties."""
+"""Snapshots of the first event that a watcher loads from the store. Further events have about `_LOAD_BYTES`: a watcher
+whose client does not read holds an event, and a snapshot can have 64 KiB of properties."""
 
 _LOAD_BYTES: Final = 64 * 1024
 
 _SNAPSHOT_BYTES: Final = 256
-"""Of a snapshot without properties."""
+"""Bytes of a snapshot without properties."""
 
 _LOADS_AT_ONCE: Final = 2
-"""Watchers that read from the store at once: thousands that catch up together leave its connections to calls."""
+"""How many watchers read from the store at once, so that thousands that catch up leave connections to calls."""
 
 _MAX_TAIL: Final = 2000
 """Snapshots of a watched table kept in memory: twice what one event holds."""
@@ -88,7 +88,7 @@ class _Watcher:
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
         wants_complete: It receives a snapshot once no changelog up to and including that one is pending.
-        load: How many snapshots its next event from the store may have.
+        load: How many snapshots its next event from the store can have.
     """
 
     after: dict[str, int]
@@ -338,7 +338,7 @@ class WatchHub:
 
 
 def _next_load(load: int, found: Sequence[Snapshot]) -> int:
-    """How many snapshots to load next, after so many."""
+    """How many snapshots to load next, from the size of the last ones."""
     size = sum(
         [_SNAPSHOT_BYTES + sum([len(key) + len(text) for key, text in each.properties.items()]) for each in found]
     )

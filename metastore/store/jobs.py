@@ -24,7 +24,7 @@ class JobTransaction(Protocol):
         owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due or whose lease has expired; it gets a new epoch, and one more attempt.
+        """Takes the first job that is due or whose lease has expired; the job gets a new epoch, and one more attempt.
 
         `owner` is the principal that holds it from now on.
 

@@ -1,12 +1,12 @@
-"""The bounds of what one request, and all requests together, may take; and of each number that a request may contain.
+"""The bounds of one request, of all requests together, and of each number that a request can contain.
 
-The bounds lie so far apart that no honest request meets them, and so far below what 64 bits hold that nothing which is
-computed from accepted numbers overflows: neither a next number, nor a sum over the files of a table, a snapshot or a
-bucket. `lakelog.format.commit.totals` bounds the totals of a table. Sums over several tables or over history, which
-nothing bounds, are shown as at most `MAX_INT64`.
+The bounds are so high that no honest request meets them, and so far below 64 bits that no number computed from accepted
+numbers overflows: neither a next number, nor a sum over the files of a table, a snapshot or a bucket.
+`lakelog.format.commit.totals` bounds the totals of a table. Sums over several tables or over history have no bound, and
+are shown as at most `MAX_INT64`.
 
-A test walks over the messages of all requests: a field without bounds here fails it, and so does a number beyond them
-that is not refused.
+A test walks over the messages of all requests. It fails if a field has no bounds here, or if a number beyond them is
+not refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Limits:
         max_group_commits: Commits that share a transaction; beyond this a group only adds latency.
         max_group_files: Files of the commits that share a transaction.
         max_parallel_groups: Transactions of the gate at once; each takes a connection.
-        max_parallel_plans: Plans that look files up at once; each takes a connection meanwhile.
+        max_parallel_plans: Plans that look up files at once; each takes a connection meanwhile.
         max_range_snapshots: Snapshots of one incremental plan.
         watch_lag_snapshots: How far a watcher that was up to date may fall behind before its watch is ended.
         max_watched_tables: Tables of one watch.
@@ -57,19 +57,19 @@ MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 
 MAX_ID: Final = 2**62 - 1
-"""Of snapshots, files, jobs, epochs and offsets: adding to it, or adding two of them, fits into 64 bits."""
+"""The largest id of snapshots, files and jobs, epoch and offset: even the sum of two fits into 64 bits."""
 
 MAX_FILE_ROWS: Final = 2**40
-"""Rows of one file: a million millions."""
+"""The most rows of one file: a million millions."""
 
 MAX_FILE_BYTES: Final = 2**43
-"""Bytes of one file: 8 TiB."""
+"""The most bytes of one file: 8 TiB."""
 
 MAX_CHANGE_ROWS: Final = 2**48
-"""Rows of the files that a commit brings to one table."""
+"""The most rows of the files that a commit adds to one table."""
 
 MAX_CHANGE_BYTES: Final = 2**52
-"""Bytes of the files that a commit brings to one table: 4 PiB."""
+"""The most bytes of the files that a commit adds to one table: 4 PiB."""
 
 MIN_TIME_MS: Final = -62_135_596_800_000
 """The first moment of the year 1, in milliseconds since the epoch: calendars of other programs begin here."""
@@ -81,7 +81,7 @@ _HUNDRED_YEARS_MS: Final = 36_500 * 86_400_000
 
 
 class Bounds(NamedTuple):
-    """Both ends of a range are included."""
+    """A range of numbers, both ends included."""
 
     lowest: int
     highest: int
@@ -90,7 +90,7 @@ class Bounds(NamedTuple):
 _ID: Final = Bounds(1, MAX_ID)
 _ID_OR_ZERO: Final = Bounds(0, MAX_ID)
 _ANY: Final = Bounds(-MAX_INT64 - 1, MAX_INT64)
-"""It is only compared."""
+"""For numbers that are only compared."""
 _COUNT: Final = Bounds(0, MAX_INT32)
 _LEASE_MS: Final = Bounds(1_000, 3_600_000)
 _AGE_MS: Final = Bounds(0, _HUNDRED_YEARS_MS)
@@ -98,7 +98,7 @@ _PAGE: Final = Bounds(1, 10_000)
 _PAGE_OR_ZERO: Final = Bounds(0, 10_000)
 
 NOT_READ: Final = frozenset({"Pipeline.reported_at_ms", "Service.silent_ms", "Service.started_at_ms"})
-"""Numbers of messages that requests share with answers: the metastore sets them, and does not read them."""
+"""Numbers in messages that requests share with answers: the metastore sets them, and does not read them."""
 
 BOUNDS: Final[Mapping[str, Bounds]] = {
     "AbortAttemptsRequest.open_ms": _AGE_MS,
@@ -210,4 +210,4 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "TableGuard.if_snapshot": _ID_OR_ZERO,
     "WatchPosition.after": _ID_OR_ZERO,
 }
-"""By `Message.field`; of a map also `.key` and `.value`."""
+"""The bounds by `Message.field`; for a map also `.key` and `.value`."""

@@ -36,14 +36,14 @@ class Published:
 
 @dataclass(frozen=True)
 class AttemptSeen:
-    """An attempt as those who read a log must know it.
+    """The facts about an attempt that readers of a log need.
 
     Args:
         state: Its state.
         opened_ms: When it was opened, in milliseconds since the epoch.
         quiet_ms: How long ago it was renewed, or opened if it never was.
-        is_over: It is for a commit that was applied, or its writer has a higher epoch: unless it is committed, it never
-            will be.
+        is_over: It is for a commit that was applied, or its writer has a higher epoch. So if it is not committed, it
+            never will be.
     """
 
     state: AttemptState
@@ -53,16 +53,16 @@ class AttemptSeen:
 
 
 class PublishTransaction(Protocol):
-    """What commits bring to logs, and how far the logs are published. The database's clock measures."""
+    """The records that commits add to logs, and how far the logs are published. Times are by the database's clock."""
 
     async def find_sent_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptSeen]:
-        """Those of the attempts that were opened for the table, by their ids."""
+        """Returns those attempts that were opened for the table, by their ids."""
         ...
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
-        """Notes that the writers of those of the attempts that are open were heard of now; returns these.
+        """Notes that the writers of the attempts that are open have reported now; returns these attempts.
 
-        Only those of this owner and those without one; None: whoever opened them.
+        It passes over attempts of other owners; None: it takes attempts of all owners.
         """
         ...
 

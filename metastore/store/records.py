@@ -58,8 +58,7 @@ class NewTable:
 
 
 MAX_RIVALS: Final = 100
-"""Open attempts for one commit, by other tries of its writer, that the commit aborts; further ones wait for the
-clean-up."""
+"""The most open attempts of a writer's other tries that its commit aborts; further ones wait for the clean-up."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class ResultKey:
 
 @dataclass(frozen=True)
 class GroupKeys:
-    """What a group of commits must read and lock; all distinct.
+    """The records that a group of commits must read and lock; all distinct.
 
     Args:
         table_uuids: The tables.
@@ -94,18 +93,18 @@ class GroupKeys:
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """What is known for a group of commits. Things that do not exist are missing from the mappings.
+    """The facts for a group of commits. Things that do not exist are missing from the mappings.
 
     Args:
         now_ms: The store's time, read while the heads are locked.
         heads: By table uuid.
-        results: Of those keys that were committed before.
-        last_identifiers: The highest one committed, by table uuid and writer.
+        results: The results of keys that were committed before.
+        last_identifiers: The highest committed identifier, by table uuid and writer.
         epochs: By writer.
-        attempts: By attempt id: those of the keys, and open ones for the same writers' identifiers, at most
+        attempts: By attempt id: the attempts of the keys, and open ones for the same writers' identifiers, at most
             `MAX_RIVALS` for each.
         leases: Epochs by lease name.
-        owners: Of writers' names, after the claims, and of those jobs that are held; empty: the holder is not known.
+        owners: The owners of writers' names, after the claims, and of held jobs; empty: the holder is not known.
     """
 
     now_ms: int

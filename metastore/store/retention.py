@@ -73,7 +73,7 @@ class RetentionTransaction(Protocol):
     ) -> tuple[int, str]:
         """Makes or moves a reader's snapshot lease, and removes expired ones of others.
 
-        `owner` owns the lease from now on if no one does. Returns when it expires, and its owner.
+        If the lease has no owner, `owner` owns it from now on. Returns when it expires, and its owner.
         """
         ...
 
@@ -106,13 +106,13 @@ class RetentionTransaction(Protocol):
         ...
 
     async def list_expired(self, table_id: int, limit: int, after: str = "") -> list[str]:
-        """Paths of files that are to be deleted, at most `limit`, rising by their bytes, those after `after`."""
+        """Returns at most `limit` paths after `after` of files that are to be deleted, rising by their bytes."""
         ...
 
     async def find_expired_age(self, table_id: int) -> int | None:
         """For how many milliseconds the files that are to be deleted have been listed; None: there are none.
 
-        The age of the newest, where only some are listed; of very many files only some are looked at.
+        It is the age of the newest one. If there are very many, only some are read.
         """
         ...
 

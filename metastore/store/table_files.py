@@ -47,14 +47,14 @@ class TableFilesTransaction(Protocol):
     async def abort_old_attempts(
         self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, others_ms: int, owner: str
     ) -> None:
-        """Aborts those of the table's attempts that are open and were opened at least `open_ms` ago.
+        """Aborts open attempts of the table that were opened at least `open_ms` ago.
 
-        Those that belong to another principal than `owner` only if they were opened at least `others_ms` ago.
+        Attempts of another principal than `owner` are aborted only if they were opened at least `others_ms` ago.
         """
         ...
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], others_ms: int, owner: str) -> int:
-        """Removes the table from aborted attempts, and forgets attempts without tables; how many it changed.
+        """Removes the table from aborted attempts, forgets attempts without tables, and returns how many it changed.
 
         Attempts of another principal than `owner` stay unless they were opened at least `others_ms` ago.
         """

@@ -193,7 +193,7 @@ class CommitTransaction(Protocol):
         ...
 
     async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
-        """The owners of those names that have one, and of those jobs that are held; empty: the holder is not known."""
+        """Returns the owners of names that have one, and of held jobs; empty: the holder is not known."""
         ...
 
     async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
@@ -204,7 +204,7 @@ class CommitTransaction(Protocol):
         ...
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a name from its owner and returns that; empty: it had none."""
+        """Takes a name from its owner and returns the owner; empty: it had none."""
         ...
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
@@ -303,7 +303,7 @@ class WorkTransaction(Protocol):
         ...
 
     async def lock_lease(self, name: str) -> tuple[int, str]:
-        """Locks a lease's epoch against changes; returns it and the owner. 0 when the lease was never held."""
+        """Locks a lease's epoch against changes; returns the epoch and the owner. 0: the lease was never held."""
         ...
 
     async def upsert_pipeline(self, pipeline: Pipeline) -> None:
@@ -376,7 +376,7 @@ class ConsumerTransaction(Protocol):
         Args:
             table_id: The table.
             consumer: The consumer.
-            owner: Who owns it from now on if no one does; None: it has no owner from now on.
+            owner: The principal that owns it from now on if it has no owner; None: it loses its owner.
         """
         ...
 

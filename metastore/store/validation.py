@@ -223,7 +223,7 @@ def _check_window(change: Change) -> None:
 
 
 def _check_paths(change: Change) -> None:
-    """Checks that all of a change's files can be there at once, with those that hold deletion vectors."""
+    """Checks that all files of a change, deletion vectors included, can exist together."""
     paths = [file.path for file in (*change.add_files, *change.changelog_files, *change.log_files)]
     of_files = {file.deletion_vector_path for file in change.add_files}
     of_groups = {group.deletion_vector_path for group in change.groups}

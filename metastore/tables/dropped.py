@@ -125,7 +125,7 @@ class DroppedTables:
         Args:
             job_id: The table's job of the kind `purge`.
             epoch: The caller's.
-            by: Who asks.
+            by: The caller.
 
         Raises:
             NotFound: There is no such job; the table was restored.

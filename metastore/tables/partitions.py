@@ -109,7 +109,7 @@ class PartitionRules:
 
 
 def _find_columns(head: TableHead, schema: TableSchema, columns: Iterable[str]) -> list[int]:
-    """The places of some columns among the table's partition columns."""
+    """The indexes of some columns among the table's partition columns."""
     for column in columns:
         if column not in schema.partition_by:
             raise invalid(
@@ -138,7 +138,7 @@ def _find_named(change: Change) -> set[bytes]:
 def _match(
     known: Sequence[bytes], types: Sequence[pa.DataType], wanted: Sequence[tuple[int, bytes]]
 ) -> tuple[bytes, ...]:
-    """The partitions that have these encoded values in the columns at these places."""
+    """The partitions that have these encoded values in the columns at these indexes."""
     matches = []
     for partition in known:
         parts = split_key(partition, types)

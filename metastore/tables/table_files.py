@@ -142,9 +142,9 @@ class TableFiles:
         Args:
             table_uuid: The table.
             attempt_ids: Which attempts.
-            open_ms: Attempts that were opened less long ago stay open; those of other principals in any case for as
-                long as a write may take (`ABANDONED_MS`).
-            by: Who asks.
+            open_ms: Younger attempts stay open. Attempts of other principals always stay open for as long as a write
+                may take (`ABANDONED_MS`).
+            by: The caller.
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
@@ -163,7 +163,7 @@ class TableFiles:
         """Forgets aborted attempts whose files below the table are deleted; returns how many. Idempotent.
 
         An attempt of several tables stays known for the others. An unknown attempt cannot be committed.
-        Attempts of other principals stay known until their writers are sure to know (`SETTLED_MS`).
+        Attempts of other principals stay known until their writers certainly know of the end (`SETTLED_MS`).
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)

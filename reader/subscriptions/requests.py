@@ -18,7 +18,7 @@ _DEFAULT_MESSAGES = 64
 _MOST_MESSAGES = 256
 _MOST_TABLES = 1000
 _MOST = 2**62 - 1
-"""As the metastore takes of snapshots and epochs."""
+"""The largest snapshot id and epoch, as in the metastore."""
 _MOST_BYTES_OF_A_MESSAGE = 4 << 20
 
 SUBSCRIBE_BOUNDS = RequestBounds(
@@ -33,7 +33,7 @@ SUBSCRIBE_BOUNDS = RequestBounds(
         "KeepPositions.positions": _MOST_TABLES,
     },
 )
-"""What one message of a client may hold."""
+"""The bounds of one message of a client."""
 
 
 @dataclass(frozen=True)

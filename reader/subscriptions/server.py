@@ -43,7 +43,7 @@ class ServerSettings:
         tls: None for plaintext.
         access: How callers are authenticated.
         max_subscriptions: Subscriptions at once.
-        caller_share: The part of them, from 0 to 1, that one caller may have.
+        caller_share: The part of the subscriptions, from 0 to 1, that one caller can have.
         holder: This server's name, in lists of consumers.
         grace_s: How long messages on their way may take when the server ends.
     """
@@ -87,7 +87,7 @@ class ReaderServer:
                 ("grpc.max_concurrent_streams", settings.max_subscriptions + _MORE_STREAMS),
                 # Two servers could share one port without notice.
                 ("grpc.so_reuseport", 0),
-                # A connection whose peer says nothing does not stay.
+                # A connection whose peer sends nothing is closed.
                 ("grpc.server_handshake_timeout_ms", 10_000),
                 ("grpc.max_connection_idle_ms", 600_000),
                 # Clients that vanished without closing are noticed after 20 + 10 seconds; then their resources are

@@ -47,7 +47,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         catalog: The catalog with the tables.
         access: How callers are authenticated; any role may read.
         max_subscriptions: Subscriptions at once.
-        caller_share: The part of them, from 0 to 1, that one caller may have, where callers are told apart.
+        caller_share: The part of them, from 0 to 1, that one caller can have, if the server identifies callers.
         holder: This server's name, in lists of consumers.
         metrics: The measurements.
         log: The service's log.
@@ -110,7 +110,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             self._metrics.ended.labels(outcome).inc()
 
     def _acquire_slot(self, caller: str) -> Callable[[], None]:
-        """Takes a slot; the function gives it back."""
+        """Takes a slot; returns the function that gives it back."""
         if self._draining.is_set():
             raise _going_away()
         if self._open >= self._max_subscriptions:

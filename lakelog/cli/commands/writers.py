@@ -1,4 +1,4 @@
-"""`lakelog writers`: to whom writers' names belong."""
+"""`lakelog writers`: the owners of writers' names."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def up(
         "LAKELOG_S3_ACCESS_KEY_ID": s3_access_key_id,
         "LAKELOG_S3_SECRET_ACCESS_KEY": s3_secret_access_key,
     }
-    # Before anything is made; services inherit it.
+    # This comes before any file is made; services inherit the umask.
     keep_private(os.environ)
     warehouse = _to_warehouse(warehouse)
     kafka_choice = choose_kafka(kafka, kafka_port, kafka_bootstrap_servers)

@@ -52,7 +52,7 @@ UNAUTHENTICATED: Final = "UNAUTHENTICATED"
 """The reason of a PermissionDenied for callers that could not be recognized; it has its own status code."""
 TOO_MANY_CALLS: Final = "TOO_MANY_CALLS"
 """The reason of an Unavailable when a server has too many calls open, of this caller or of all. It has the status code
-RESOURCE_EXHAUSTED: proxies and clients of other kinds repeat UNAVAILABLE at once. Ours go by the kind, and wait."""
+RESOURCE_EXHAUSTED, because proxies and other clients repeat UNAVAILABLE at once. Ours use the error's kind and wait."""
 
 _TYPE_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {

@@ -269,7 +269,7 @@ class GrpcMetastore(
         return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
 
     def release_writer(self, writer: str) -> str:
-        """Takes a writer's name from its owner. Repeated: then it has none, which the answer says."""
+        """Takes a writer's name from its owner. A repeat answers that the name has no owner."""
         request = build(snapshots_pb2.ReleaseWriterRequest, writer=writer)
         return self._calls.mutate("ReleaseWriter", lambda on: on.snapshots.ReleaseWriter, request).owner
 

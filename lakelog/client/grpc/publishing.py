@@ -44,19 +44,19 @@ class GrpcPublishing:
         return [from_proto_offsets(each) for each in response.snapshots]
 
     def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
-        """What became of attempts."""
+        """Returns the states of attempts."""
         request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
         response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
         found = dict.fromkeys(attempt_ids, SentAttempt(AttemptState.ABORTED))
         silent = set(response.silent_ids)
-        # An older metastore says no times.
+        # An older metastore sends no times.
         times = response.opened_ms or [0] * len(response.open_ids)
         for attempt_id, opened_ms in zip(response.open_ids, times, strict=True):
             found[attempt_id] = SentAttempt(AttemptState.OPEN, attempt_id in silent, opened_ms)
         return found | dict.fromkeys(response.committed_ids, SentAttempt(AttemptState.COMMITTED))
 
     def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
-        """Says that the writers of attempts are alive. Repeated: idempotent."""
+        """Reports that the writers of attempts are alive. Repeated: idempotent."""
         request = build(publishing_pb2.RenewAttemptsRequest, attempt_ids=attempt_ids)
         response = self._calls.mutate("RenewAttempts", lambda on: on.publishing.RenewAttempts, request)
         return list(response.open_ids)

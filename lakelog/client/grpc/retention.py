@@ -66,7 +66,7 @@ class GrpcRetention:
         return [from_proto_overdue(each) for each in response.overdue]
 
     def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
-        """Files to delete, rising."""
+        """Returns files to delete, in rising order."""
         request = build(retention_pb2.ListExpiredFilesRequest, table_uuid=table_uuid, limit=limit, after=after)
         return list(self._calls.read("ListExpiredFiles", lambda on: on.retention.ListExpiredFiles, request).paths)
 

@@ -36,7 +36,7 @@ class Logs(TopicLogs, Protocol):
         ...
 
     def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
-        """What became of attempts at a table. It decides about records that were sent before their commit.
+        """Returns the states of attempts at a table. They decide about records that were sent before their commit.
 
         Args:
             table_uuid: The table.
@@ -49,7 +49,7 @@ class Logs(TopicLogs, Protocol):
         ...
 
     def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
-        """Says that the writers of 1 to 1000 attempts are alive, which have sent rows before their commit. Idempotent.
+        """Reports that the writers of 1 to 1000 attempts, which have sent rows early, are alive. Idempotent.
 
         Returns:
             The attempts that are still open.

@@ -185,10 +185,10 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
             writer: The writer's name.
             attempt_id: An open attempt; empty: a new one.
             count: How many; at most 16.
-            identifier: The writer's number of the commit that the attempt is for; of several attempts that of the
-                first, and the others are for the numbers after it. Once another attempt has applied this commit, the
-                attempt is aborted. None: not known yet.
-            epoch: With `identifier`: the writer's epoch. Once a higher one is given, the attempt is aborted.
+            identifier: The writer's number of the commit that the attempt is for. With several attempts it is the
+                number of the first, and the others are for the numbers after it. Once another attempt has applied this
+                commit, the attempt is aborted. None: not known yet.
+            epoch: With `identifier`: the writer's epoch. Once the writer gets a higher one, the attempt is aborted.
         """
         ...
 
@@ -201,7 +201,7 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def release_writer(self, writer: str) -> str:
-        """Takes a writer's name from its owner, which is returned (empty: it had none); its next user owns it."""
+        """Takes a writer's name from its owner and returns the owner (empty: none); the name's next user owns it."""
         ...
 
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:

@@ -51,7 +51,7 @@ class Retention(Protocol):
         ...
 
     def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
-        """Paths of files that nothing refers to any more, to delete from the store; at most `limit`, rising.
+        """Returns at most `limit` paths of files to delete, which nothing refers to any more, in rising order.
 
         Args:
             table_uuid: The table.

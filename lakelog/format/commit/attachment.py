@@ -140,15 +140,15 @@ def check_holder(job: Job | None, job_id: int, epoch: int) -> Job:
 
     Raises:
         NotFound: There is no such job; its table was dropped.
-        Fenced: Another caller has it, or no one any more; or the metastore does not know this epoch.
+        Fenced: Another caller holds it, or no caller does any more; or the metastore does not know this epoch.
     """
     if job is None:
         raise job_not_found(job_id)
     metadata = {"job_id": str(job_id), "epoch": str(epoch), "current_epoch": str(job.epoch), "holder": job.holder}
     if epoch > job.epoch:
         raise Fenced(
-            f"Job {job_id} is no longer the caller's: {explain_unknown(epoch, job.epoch)}. Stop this work; the job is "
-            "given to someone again.",
+            f"Job {job_id} is no longer the caller's: {explain_unknown(epoch, job.epoch)}. Stop this work; another "
+            "caller can take the job.",
             reason=EPOCH_UNKNOWN,
             metadata=metadata,
         )

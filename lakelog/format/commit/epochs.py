@@ -3,12 +3,12 @@
 An instance is fenced because another one has another epoch. So an epoch must never be given twice, even if the
 database was set back to an older state and has forgotten what it gave since. Three rules together ensure that:
 
-1. An epoch is a time: microseconds of the database's clock since 1970. So those given after a restore are above those
+1. An epoch is a time: microseconds of the database's clock since 1970. So epochs given after a restore are above epochs
    given before it.
-2. Its low bits are random. So a clock that is behind the last epoch, or that was set back too, does not give the same
-   numbers again.
-3. Every effect needs exactly the current epoch. A lower one is that of an instance that was replaced. A higher one is
-   from before a restore; it is refused too, because the database cannot know who else has been there.
+2. Its low bits are random. So a clock that is earlier than the last epoch, or that was set back too, does not give the
+   same numbers again.
+3. Every effect needs exactly the current epoch. A lower epoch belongs to an instance that was replaced. A higher epoch
+   is from before a restore; it is refused too, because the database does not know which other instances exist.
 
 Epochs of one name rise. Between two of them there are at least `EPOCH_STEP` numbers, which belong to the lower one:
 jobs number their commits with them.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 EPOCH_STEP: Final = 1 << 20
-"""How far two epochs of a name are apart, at least; also the range of the random bits: about a second."""
+"""The least distance between two epochs of a name, about a second; also the range of the random bits."""
 
 EPOCH_UNKNOWN: Final = "EPOCH_UNKNOWN"
 """The reason of a `Fenced` about an epoch that is above the current one."""
@@ -37,7 +37,7 @@ def make_epoch(last: int, time_us: int, draw: int) -> int:
 
 
 def explain_unknown(epoch: int, current: int) -> str:
-    """Says why a higher epoch than the current one is refused."""
+    """Explains why a higher epoch than the current one is refused."""
     known = f"only {current}" if current else "none"
     return (
         f"the metastore does not know epoch {epoch}, and has given {known}: its database was set back to an older state"

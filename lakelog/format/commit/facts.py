@@ -29,9 +29,9 @@ class Attempt:
         state: Its state.
         table_uuids: The tables it was opened for.
         writer: The writer that opened it.
-        identifier: The writer's number of the commit that it is for; None: its writer did not say.
+        identifier: The writer's number of the commit that it is for; None: the writer gave none.
         epoch: With `identifier`: the writer's epoch.
-        owner: The principal that opened it; empty: everyone may use it.
+        owner: The principal that opened it; empty: every principal may use it.
     """
 
     attempt_id: str
@@ -49,7 +49,7 @@ class SentAttempt:
 
     Args:
         state: Its state. Also ABORTED if its commit was applied by another attempt, or its writer has a higher epoch.
-        is_silent: It is open, and its writer has not been heard of for some seconds; perhaps it is dead.
+        is_silent: It is open, and its writer has not reported for some seconds; perhaps it is dead.
         opened_ms: When it was opened, in milliseconds since the epoch, by the metastore's clock; 0: not known.
     """
 

@@ -360,7 +360,7 @@ def count_files(change: Change) -> int:
 
 
 def count_items(change: Change) -> int:
-    """How many files, ids and buckets a change names, each of which is looked at. Pure and cheap."""
+    """The number of files, ids and buckets in a change; each of them is checked. Pure and cheap."""
     count = count_files(change) + len(change.unchanged_buckets)
     for group in change.groups:
         count += len(group.inputs) + len(group.moves) + len(group.baseline)

@@ -208,8 +208,8 @@ def _check_writer_epoch(request: CommitRequest, epoch: int) -> None:
         )
     if request.epoch > epoch:
         raise Fenced(
-            f"Writer '{request.writer}' may not commit: {explain_unknown(request.epoch, epoch)}. See where the writer "
-            "is (last_identifier), and take its name again with register_writer before going on.",
+            f"Writer '{request.writer}' may not commit: {explain_unknown(request.epoch, epoch)}. Read the writer's "
+            "progress (last_identifier), and take its name again with register_writer before going on.",
             reason=EPOCH_UNKNOWN,
             metadata=metadata,
         )

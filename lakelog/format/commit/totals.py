@@ -1,7 +1,7 @@
-"""How many rows and bytes the live files of a table may have together. Pure.
+"""Bounds the rows and bytes that the live files of a table have together. Pure.
 
-Each commit adds to a table's totals, so a total near the end of 64 bits would make the next commit of anybody fail. A
-commit that passes the bound is refused itself. The bound is so high that thousands of the largest commits fit below it.
+Each commit adds to a table's totals, so a total near the end of 64 bits would make the next commit of any writer fail.
+A commit above the bound is refused itself. The bound is so high that thousands of the largest commits fit below it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.files import DataFile
 
 MAX_TABLE_ROWS: Final = 2**62 - 1
-"""Rows of the live files of a table."""
+"""The most rows of the live files of a table."""
 
 MAX_TABLE_BYTES: Final = 2**62 - 1
-"""Bytes of the live files of a table: 4 EiB."""
+"""The most bytes of the live files of a table: 4 EiB."""
 
-_REMEDY: Final = "Overwrite what is not needed, expire partitions, or write to another table."
+_REMEDY: Final = "Overwrite rows that are not needed, expire partitions, or write to another table."
 
 
 def check_added(head: TableHead, files: Sequence[DataFile]) -> None:

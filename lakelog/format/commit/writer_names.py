@@ -1,4 +1,4 @@
-"""Names of writers that the product makes itself: those of one commit, and those of jobs. Pure."""
+"""Names of writers that the product makes itself: for a single commit, and for jobs. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ONE_TIME: Final = re.compile(r"(?:sdk|spark)-[0-9a-f]{32}")
 
 
 def make_one_time_name(program: str, random_id: str) -> str:
-    """The name of a writer that commits once, for a user who gave none.
+    """Returns a name for a writer that commits once, if the user gave none.
 
     Args:
         program: `sdk` or `spark`.
@@ -26,5 +26,5 @@ def is_one_time(writer: str) -> bool:
 
 
 def is_of_job(writer: str) -> bool:
-    """Whether a name is that of a job's lease, under which only the job's holder commits."""
+    """Whether a name is the name of a job's lease, under which only the job's holder commits."""
     return writer.startswith(JOB_LEASES)

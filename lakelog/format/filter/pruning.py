@@ -38,10 +38,10 @@ MAX_PRUNING_VALUES: Final = 10_000
 """Values of an IN list that are sent; a longer one is sent as its range."""
 
 MAX_PRUNING_BYTES: Final = 256 * 1024
-"""Bytes of these values, likewise: a plan's request stays small."""
+"""The most bytes of these values, so that a plan's request stays small."""
 
 MAX_EXCLUDED_VALUES: Final = 1_000
-"""Values of a NOT IN list that are sent, each as a comparison; a longer one excludes next to nothing."""
+"""The most values of a NOT IN list that are sent, each as a comparison; a longer list excludes next to nothing."""
 
 _AFTER_ALL: Final = b"\xff"
 """After an encoded prefix of a key, this is above every longer key: encodings begin with 0x00 or 0x01."""
@@ -59,7 +59,7 @@ _OPERATORS: Final = {
 def to_predicate(node: Node, field_ids: Mapping[str, int]) -> Predicate | None:
     """The part of a filter that single top-level columns decide; None: there is no such part. Pure.
 
-    It never has more comparisons than the metastore takes.
+    It never has more comparisons than the metastore accepts.
     """
     found = _to_predicate(node, field_ids)
     return None if found is None else weaken(found, MAX_COMPARISONS)

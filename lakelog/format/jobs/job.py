@@ -110,7 +110,7 @@ class Job:
         attempts: How often it was taken since its last success.
         reason: Why it failed last; empty after a success.
         outcome: What was done last; empty before.
-        epoch: Another one each time it is taken, and a higher one; all others are fenced.
+        epoch: A new, higher number each time the job is taken; holders with any other epoch are fenced.
         holder: The process that does it; empty if there is none.
         remaining_ms: While it is leased until its deadline, while it is due until its pause is over; 0: now.
         created_at_ms: When it first became due.
@@ -120,7 +120,7 @@ class Job:
             is above that epoch.
         aborted_attempts: In the answer to taking it: attempts of earlier holders that can no longer be committed, and
             whose files may be deleted.
-        owner: The principal that holds it; empty: no one does, or it is not known. Clients do not get it.
+        owner: The principal that holds it; empty: none does, or it is not known. Clients do not get it.
     """
 
     job_id: int

@@ -121,11 +121,11 @@ def decode_values(encoded: Sequence[bytes], data_type: pa.DataType) -> pa.Array:
     """Returns the values of encodings of one column, the inverse of `encode_values`. Pure; no loop over values.
 
     Args:
-        encoded: Untruncated encodings as `encode_values` makes them, none of a NULL.
+        encoded: Untruncated encodings from `encode_values`, none of a NULL.
         data_type: The column's canonical type.
 
     Raises:
-        DataCorrupted: A number has another length than its type.
+        DataCorrupted: An encoded number does not have the length of its type.
     """
     values = pa.array(encoded, pa.binary())
     if pt.is_string(data_type) or pt.is_binary(data_type):

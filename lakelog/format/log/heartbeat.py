@@ -1,7 +1,7 @@
-"""How it is known that a writer which sends rows before their commit is alive.
+"""The times by which readers know that a writer which sends rows before their commit is alive.
 
-A writer renews its open attempts every `HEARTBEAT_S`. The metastore judges silence by its own clock, from the last
-renewal on, or from the opening. Silence only decides what is shown: it aborts nothing and deletes nothing.
+A writer renews its open attempts every `HEARTBEAT_S`. The metastore measures silence by its own clock, from the last
+renewal on, or from the opening. Silence only hides rows: it aborts nothing and deletes nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ HEARTBEAT_S: Final = 2.0
 """Time between renewals."""
 
 SILENT_MS: Final = 10_000
-"""An open attempt that was not heard of for longer is silent: rows that it sent are not shown before their commit.
-Several renewals may be lost before."""
+"""An open attempt without a renewal for longer is silent: its rows are not shown before its commit. Several renewals
+can be lost before that."""
 
 MAX_ATTEMPTS: Final = 1000
-"""Attempts of one question or renewal."""
+"""The most attempts of one request for states, or of one renewal."""

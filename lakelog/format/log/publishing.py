@@ -4,7 +4,7 @@
 2. A snapshot is identified by its id and its uuid. A publisher that reports another uuid publishes another history, and
    must stop.
 3. The start of a generation is final once anything of it is published: readers have begun there.
-4. A snapshot that brings nothing to the log ends where the one before it ends, whether or not a publisher said so.
+4. A snapshot that adds nothing to the log ends where the snapshot before it ends, even if no publisher reported that.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ def move_beginning(
 def carry_over(
     before: SnapshotOffsets | None, snapshots: Sequence[Snapshot], reported: Mapping[int, SnapshotOffsets]
 ) -> list[SnapshotOffsets]:
-    """Returns where snapshots end in the log, as reported or carried over; those with an unknown end are left out.
+    """Returns where snapshots end in the log, as reported or carried over; leaves out snapshots with an unknown end.
 
-    The end of a snapshot with rows is never guessed: between the reported ends around it readers would miss rows, or
-    see them twice.
+    The end of a snapshot with rows is never guessed. With any end between the reported ends around it, readers would
+    miss rows or see them twice.
 
     Args:
-        before: Where the snapshot before the first one ends; None: not known.
-        snapshots: In rising order. Over a gap nothing is carried.
+        before: The end of the snapshot before the first one; None: not known.
+        snapshots: The snapshots in rising order. No end is carried over a gap.
         reported: The reported ends, by snapshot.
     """
     found = []
@@ -125,7 +125,7 @@ def carry_over(
 
 
 def _ends_with(before: SnapshotOffsets, snapshot: Snapshot) -> bool:
-    """Whether a snapshot ends in the log where the one right before it does."""
+    """Whether a snapshot ends in the log where the snapshot right before it ends."""
     return snapshot.log is LogContent.NONE and before.snapshot_id == snapshot.snapshot_id - 1
 
 

@@ -6,9 +6,9 @@ row *shown* last, and the *wanted* row. The wanted row is the row of the base, w
 shown, merged with the rows of the open attempts after it as their commits would merge them. After each event the
 difference is emitted.
 
-What is committed wins over what is older and is not: once a snapshot has decided a key, rows of the key from attempts
-that were opened before are left to their commits. So an attempt that died hides nothing that was committed after it,
-whether or not one knows that it is dead.
+Committed rows win over older rows that are not committed. Once a snapshot has decided a key, rows of the key from
+attempts that were opened before it come only with their commits. So a dead attempt hides nothing that was committed
+after it, even before anything shows that it is dead.
 
 Invariants:
 
@@ -56,7 +56,7 @@ class UncommittedRows:
         attempt_id: The attempt.
         rows: `KEY_COLUMN`, the table's columns, `_row_kind` (int8 codes), in the order of the attempt.
         opened_ms: When the attempt was opened, by the clock of the commits; 0: not known, so before any commit.
-        are_late: Which of the rows may have been sent before the last snapshot that was shown; None: none.
+        are_late: Which of the rows can have been sent before the last snapshot that was shown; None: none.
     """
 
     attempt_id: str
@@ -170,7 +170,7 @@ class UncommittedOverlay:
         return self._update(pc.unique(pa.chunked_array([touched, own], _KEY.type)))
 
     def _leave_late(self, uncommitted: UncommittedRows) -> pa.Table:
-        """The rows without those that may be older than what was committed after the attempt was opened."""
+        """The rows without those that can be older than rows that were committed after the attempt was opened."""
         rows = _coerce(uncommitted.rows, self._sent_schema)
         if uncommitted.are_late is None or not uncommitted.are_late.any():
             return rows
@@ -182,7 +182,7 @@ class UncommittedOverlay:
         return _find_keys([self._pending.pop(each).rows for each in attempt_ids if each in self._pending])
 
     def _update(self, keys: pa.Array) -> pa.Table:
-        """Returns the changes of some keys, and forgets those that no open attempt has."""
+        """Returns the changes of some keys, and forgets keys that no open attempt has."""
         changes = self._emit_changes(keys)
         self._keys = self._find_keys()
         self._base = self._base.filter(_is_in(self._base, self._keys))

@@ -1,7 +1,7 @@
-"""Makes predicates small: what several comparisons of a column say together becomes one, and repetitions go.
+"""Makes predicates small: joins comparisons of one column into one, and removes repetitions.
 
-Pruning judges each comparison for all files, so a thousand equalities in an OR would cost a thousand times what one IN
-does. The combined predicate excludes exactly the same files (`prune.py`).
+Pruning tests each comparison for all files, so a thousand equalities in an OR would cost a thousand times as much as
+one IN. The combined predicate excludes exactly the same files (`prune.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WEAKEST: Final[dict[Operator, _Pick]] = {
 def combine(predicate: Predicate) -> Predicate:
     """An equivalent predicate with as few comparisons as possible. Pure.
 
-    In it, and only in it, a NOT_EQUAL may have several values: the column equals none of them.
+    Only in such a predicate can a NOT_EQUAL have several values: the column equals none of them.
     """
     if isinstance(predicate, Comparison):
         return predicate
@@ -58,7 +58,7 @@ def _flat(predicate: Predicate, kind: type[AllOf | AnyOf]) -> Sequence[Predicate
 
 
 def _any_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """What is true if one of some comparisons of a column by one operator is."""
+    """The condition that is true if at least one of these comparisons of a column by one operator is."""
     if len(comparisons) == 1:
         return [*comparisons]
     values = tuple(dict.fromkeys(value for comparison in comparisons for value in comparison.values))
@@ -74,7 +74,7 @@ def _any_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comp
 
 
 def _all_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """What is true if all of some comparisons of a column by one operator are."""
+    """The condition that is true if all of these comparisons of a column by one operator are."""
     if len(comparisons) == 1:
         return [*comparisons]
     values = tuple(dict.fromkeys(value for comparison in comparisons for value in comparison.values))
@@ -86,7 +86,7 @@ def _all_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comp
 
 
 def _all_of_sets(field_id: int, comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """A file may hold a value of each set: bounds that include several single values include the range of them."""
+    """A file may hold a value of each set: bounds that include several single values include their whole range."""
     singles = {comparison.values[0] for comparison in comparisons if len(comparison.values) == 1}
     sets: dict[frozenset[bytes], Comparison] = {}
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""The rule for paths of a table's files: what the commit gate takes, every store can write, read and delete. Pure.
+"""The rule for paths of a table's files: every store can write, read and delete a path that the gate accepts. Pure.
 
 A path is relative to its table's location. The rule is the strictest of all stores': one file name in Linux takes 255
 bytes, a key in S3 1024 bytes with the location's own prefix. Characters that a shell, a URI or a file system treats in
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_PATH_LENGTH: Final = 900
-"""Characters, each of one byte."""
+"""The most characters of a path, each of one byte."""
 
 MAX_LOCATION_BYTES: Final = 1024 - MAX_PATH_LENGTH
-"""What is left in a key of S3 for the location's own prefix, with its slash."""
+"""The bytes that are left in a key of S3 for the location's own prefix, with its slash."""
 
 PATH_RULE: Final = (
     f"Give parts of letters, digits and _ . = - (ASCII) that begin with a letter, digit or _, each of at most 255 "
     f"characters, joined by single slashes, at most {MAX_PATH_LENGTH} characters together"
 )
-"""What to give instead of a path that is refused; a sentence without its full stop."""
+"""The remedy if a path is refused; a sentence without its full stop."""
 
 _PART: Final = r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,254}"
 _PATH: Final = re.compile(rf"{_PART}(?:/{_PART})*")
@@ -41,7 +41,7 @@ def find_clash(paths: Sequence[str]) -> tuple[str, str] | None:
         paths: Valid paths; equal ones mean the same file.
     """
     # Programs of lakelog write small letters and no sub-folders: there are `data`, the attempt and the file. For many
-    # files one look at all of them is several times faster than one at each.
+    # files one check of all of them is several times faster than one check of each.
     joined = "/".join(paths)
     deep = [path for path in paths if path.count("/") > 2]
     if not deep and joined.lower() == joined:

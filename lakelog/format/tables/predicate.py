@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_COMPARISONS: Final = 1000
-"""Comparisons of a predicate, once those of a column are combined (`combine.py`): each is judged for every file."""
+"""The most comparisons of a combined predicate (`combine.py`); each is tested for every file."""
 
 MAX_VALUES: Final = 100_000
-"""Values and operands of a whole predicate."""
+"""The most values and operands of a whole predicate."""
 
 
 class Operator(enum.Enum):

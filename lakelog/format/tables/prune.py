@@ -40,7 +40,7 @@ class ColumnBounds:
 
 
 class PreparedPredicate:
-    """A predicate made ready for judging files, once for many batches of them; immutable.
+    """A predicate that is prepared once to test many batches of files; immutable.
 
     Args:
         predicate: Conditions on columns by their field ids.
@@ -52,7 +52,7 @@ class PreparedPredicate:
 
     @property
     def comparison_count(self) -> int:
-        """How many comparisons are judged for each batch of files."""
+        """How many comparisons are tested for each batch of files."""
         return len(self._sets)
 
     @cached_property

@@ -1,11 +1,11 @@
-"""Many encoded values, searched for many files at once: which files may hold one of them?
+"""Finds the files that may hold one of many encoded values, for many files at once.
 
-A file may if there are more values up to its greatest than below its least, so two binary searches a file are enough:
-k values and n files take O((n + k) log k), in numpy, which lets other threads run meanwhile.
+A file may hold one if more values are up to its greatest value than below its least. So two binary searches a file are
+enough: k values and n files take O((n + k) log k), in numpy, which lets other threads run meanwhile.
 
 numpy compares only bytes of one width. So a value becomes its first `_WIDTH` bytes, filled up with zeros, and its
-length: of two values with the same bytes and zeros the shorter one is lower. Longer values with the same first bytes
-look equal; where that could matter, they are compared as they are.
+length: if two values have the same bytes and zeros, the shorter one is lower. Longer values with the same first bytes
+look equal; where that could matter, they are compared in full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 Mask = npt.NDArray[np.bool_]
 
 _WIDTH: Final = 64
-"""Bytes that are compared at once: stored bounds of texts are no longer, and encoded numbers have 9."""
+"""Bytes that are compared at once: stored bounds of texts are not longer, and encoded numbers have 9."""
 
 _FEW: Final = 4
 """Up to this many values are compared one by one, which is faster."""
@@ -69,7 +69,7 @@ class ValueSet:
         return hits
 
     def may_hold_another(self, least: pa.Array, greatest: pa.Array) -> Mask:
-        """For each file whether it may hold a value that is none of these: surely not if all of its are one of them."""
+        """For each file whether it may hold a value other than these: surely not if all its values are one of them."""
         is_only = pc.and_(pc.equal(least, greatest), pc.is_in(least, value_set=self._array))
         return ~_or_false(is_only)
 
@@ -86,7 +86,7 @@ class ValueSet:
         return sorted(self._values)
 
     def _look_closely(self, hits: Mask, least: pa.Array, greatest: pa.Array) -> None:
-        """Corrects the answer for files with a bound that is longer than what was compared."""
+        """Corrects the answer for files with a bound that is longer than the compared bytes."""
         is_long = _is_longer(least) | _is_longer(greatest)
         for file in np.flatnonzero(hits & is_long):
             low, high = least[file].as_py(), greatest[file].as_py()
@@ -96,7 +96,7 @@ class ValueSet:
 
 
 def _to_keys(values: pa.Array, width: int) -> npt.NDArray[np.bytes_]:
-    """Values as bytes of one width, which order like the values; those of NULLs are arbitrary."""
+    """Values as bytes of one width, in the order of the values; the bytes of NULLs are arbitrary."""
     count = len(values)
     if not count:
         return np.empty(0, f"S{width + 1}")

@@ -1,6 +1,6 @@
-"""Makes predicates weaker that would be too large: an OR of very many ANDs, as from a list of keys of two columns.
+"""Weakens predicates that would be too large: an OR of very many ANDs, as from a list of keys of two columns.
 
-What remains says for each column what all operands of the OR say together: one set of values, or one range.
+For each column, one set of values or one range remains, which covers all operands of the OR.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _UPPER = (Operator.LESS, Operator.LESS_OR_EQUAL)
 
 
 def weaken(predicate: Predicate, most: int) -> Predicate | None:
-    """A predicate of at most so many comparisons that is true wherever the given one is. Pure.
+    """Returns a predicate with a limited number of comparisons that is true wherever the given one is. Pure.
 
     Args:
-        predicate: Any one.
-        most: How many comparisons it may have once it is combined, at least 1.
+        predicate: Any predicate.
+        most: The most comparisons of the combined predicate, at least 1.
 
     Returns:
-        The same predicate if it is small enough; None: nothing can be said in so few.
+        The same predicate if it is small enough; None: no condition fits into so few comparisons.
     """
     combined = combine(predicate)
     if _count(combined) <= most:
@@ -37,7 +37,7 @@ def _weaken(predicate: Predicate, most: int) -> Predicate | None:
     if isinstance(predicate, AnyOf):
         return _weaken_any(predicate, most)
     assert isinstance(predicate, AllOf), "one comparison is few enough"
-    # What says most is not known, so each operand gets the room that the smaller ones before it have left.
+    # The most selective operand is not known, so each gets the comparisons that the smaller ones before it have left.
     kept: list[Predicate] = []
     for operand in sorted(predicate.operands, key=_count):
         weaker = _weaken(operand, most) if most > 0 else None
@@ -58,7 +58,7 @@ def _weaken_any(predicate: AnyOf, most: int) -> Predicate | None:
 
 
 def _by_column(operand: Predicate) -> dict[int, list[Comparison]]:
-    """The comparisons that must be true if an operand is."""
+    """The comparisons that must be true if an operand is true, by column."""
     parts = operand.operands if isinstance(operand, AllOf) else (operand,)
     found: dict[int, list[Comparison]] = {}
     for part in parts:
@@ -68,7 +68,7 @@ def _by_column(operand: Predicate) -> dict[int, list[Comparison]]:
 
 
 def _join(said: Sequence[Sequence[Comparison]]) -> list[Comparison]:
-    """What is true of a column if all of some comparisons are, of one of the lists."""
+    """The comparisons that hold for a column if all comparisons of at least one list hold."""
     field_id = said[0][0].field_id
     sets = [_values(comparisons, (Operator.IN,)) for comparisons in said]
     if all(sets):
@@ -84,12 +84,12 @@ def _join(said: Sequence[Sequence[Comparison]]) -> list[Comparison]:
 
 
 def _values(comparisons: Iterable[Comparison], operators: Sequence[Operator]) -> tuple[bytes, ...]:
-    """The values of the first comparison with one of the operators; none: there is no such comparison."""
+    """The values of the first comparison with one of the operators; empty: there is none."""
     return next((each.values for each in comparisons if each.operator in operators), ())
 
 
 def _split_exclusions(predicate: Predicate) -> Predicate:
-    """The same without what only combined predicates have: a NOT_EQUAL of several values."""
+    """The same predicate without a NOT_EQUAL of several values, which only combined predicates have."""
     if isinstance(predicate, Comparison):
         if predicate.operator is not Operator.NOT_EQUAL or len(predicate.values) == 1:
             return predicate

@@ -154,7 +154,7 @@ class _Check:
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
             is_over = attempt is not None and attempt.attempt_id in aborted
-            # A link may be how an operator has put a folder elsewhere: people decide about it.
+            # An operator may have moved a folder elsewhere by a link, so people decide about it.
             may_go = not each.is_link and may_delete(
                 reason, is_aborted=is_over, age_ms=now_ms - each.modified_ms, older_than_ms=self._older_than_ms
             )
@@ -232,7 +232,7 @@ class _Check:
         """Checks again: an unlisted file may be new or expired since; a short one may have been just written."""
         for each in suspects:
             if not is_path(each.path):
-                # Earlier versions committed such paths; no store can have the file.
+                # Earlier versions committed such paths; no store can contain the file.
                 self.found.add_broken(BrokenFile(each.path, each.use, each.size_bytes, None))
         suspects = [each for each in suspects if is_path(each.path)]
         sizes = {each.path: self._find_size(each.path) for each in suspects}

@@ -64,7 +64,7 @@ class FileCheck:
         broken_files: The number of broken files, including those that are not listed.
         deleted_files: How many files this check has deleted.
         deleted_bytes: Their total size.
-        left_files: How many files this check was to delete and could not.
+        left_files: How many files this check tried to delete and could not.
     """
 
     table: str

@@ -321,8 +321,8 @@ class Table(TableReads, TableWrites, TableUpkeep):
         Returns:
             Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
             files, including rows that merging hides), added_rows, writer, identifier, properties, log_offsets (the next
-            offset to read after it in the external log, by partition; compactions and overwrites bring nothing to the
-            log and have those of the snapshot before. NULL: not published yet, the log began later, or there is none).
+            offset to read after it in the external log, by partition; compactions and overwrites add nothing to the
+            log and have the offsets of the snapshot before. NULL: not published yet, or no log at that time).
         """
         check_limit(limit)
         metastore = self._context.metastore

@@ -1,1 +1,1 @@
-"""The edge of a service: what one request may hold, and what one caller may take of the service."""
+"""The edge of a service: bounds of one request, and the share of the service that one caller can have."""

@@ -16,12 +16,12 @@ M = TypeVar("M", bound=Message)
 
 
 class BoundedStreams(grpc.aio.ServerInterceptor):
-    """Counts what a message holds before it is parsed; one with too much becomes an error, which `checked` raises.
+    """Counts the entries of a message before parsing it; one with too many becomes an error, which `checked` raises.
 
-    gRPC reads messages where nobody sees what the reading raises.
+    gRPC reads messages at a place where errors are lost.
 
     Args:
-        bounds: Of methods that take streams, by their full names.
+        bounds: The bounds of methods that take streams, by their full names.
     """
 
     def __init__(self, bounds: Mapping[str, RequestBounds]) -> None:
@@ -32,7 +32,7 @@ class BoundedStreams(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Puts the check before the parsing."""
+        """Adds the check before the parsing."""
         handler = await continuation(handler_call_details)
         bounds = self._bounds.get(handler_call_details.method)
         if handler is None or bounds is None:
@@ -55,7 +55,7 @@ class BoundedStreams(grpc.aio.ServerInterceptor):
 
 
 def checked(arrived: M | LakelogError) -> M:
-    """The message that arrived.
+    """Returns the message that arrived.
 
     Raises:
         LakelogError: It was refused.

@@ -1,4 +1,4 @@
-"""On whose behalf something is done: known where a call arrives, used where callers share what there is little of."""
+"""The caller for which work is done: set where a call arrives, used where callers share something scarce."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from contextvars import ContextVar
 from typing import Final
 
 origin: Final[ContextVar[str]] = ContextVar("origin", default="")
-"""The caller or, where callers are not told apart, the connection of the call that is being served; empty: the service
-itself. Tasks inherit it from who starts them."""
+"""The caller of the call that is being served or, if callers are not identified, its connection; empty: the service
+itself. Tasks inherit it from the task that starts them."""
 
 COMMITS: Final = "commits"
-"""The origin of what commits of several callers have in common."""
+"""The origin of work for commits of several callers together."""

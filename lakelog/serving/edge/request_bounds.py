@@ -1,18 +1,18 @@
-"""How large a request may be: its bytes, and the entries of each repeated field, counted before any object is made.
+"""Bounds the size of a request: its bytes, and the entries of each repeated field, counted before any object is made.
 
-An empty entry of a repeated message takes two bytes on the wire, and some 200 bytes and several microseconds once it is
-an object. A limit of bytes alone therefore bounds neither memory nor time. This module walks over the wire format and
-counts, without making anything; it stops at the first entry that is too many.
+An empty entry of a repeated message takes two bytes on the wire. As an object it takes some 200 bytes and several
+microseconds. So a limit of bytes alone bounds neither memory nor time. This module walks over the wire format and
+counts, without making any object. It stops at the first entry above a limit.
 
 Invariants:
 
 1. A request that passes has at most as many entries of each repeated field as its bounds allow, in all its parts
-   together. Parts of a singular message that comes twice, which protobuf merges, count together.
+   together. If a singular message comes twice, protobuf merges its parts, so they count together.
 2. Each message on the way to a repeated field has at most `_SPARE_FIELDS` fields more than its type declares. So
    neither unknown fields nor repetitions of a singular field make the walk or the parse long.
-3. The walk takes no more steps than the bounds allow, whatever the bytes say.
+3. The walk takes no more steps than the bounds allow, for any bytes.
 
-What has no repeated field below it is not walked: such a message costs about what its bytes cost.
+Messages without a repeated field below them are not walked: they cost about as much as their bytes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LARGE_BYTES: Final = 1024 * 1024
 """Above this a method's requests are large: they may take seconds to arrive."""
 
 _MAX_DEPTH: Final = 100
-"""Messages inside of each other; protobuf itself refuses more."""
+"""How deep messages can be nested; protobuf itself refuses more."""
 
 _REMEDY: Final = "Nothing was done: split the request, and ask for less at once."
 
 _SPARE_FIELDS: Final = 32
-"""Fields that a message may have beyond those of its type: a newer client may know some that this service does not."""
+"""Fields that a message can have beyond those of its type: a newer client can know more fields than this service."""
 
 _VARINT: Final = 0
 _FIXED64: Final = 1
@@ -64,9 +64,9 @@ class _Counted:
 
     Args:
         slot: Its place among the counts.
-        most: Entries that are allowed.
+        most: How many entries are allowed.
         inside: How to walk each entry; None: not at all.
-        packed_width: The entry is many numbers in a row: the bytes of each, 0 for varints; None: it is one entry.
+        packed_width: If an entry is a row of packed numbers, the bytes of each, 0 for varints; None: it is one entry.
     """
 
     slot: int
@@ -76,7 +76,7 @@ class _Counted:
 
 
 class _Walk:
-    """How to walk messages of one type: the fields that matter, by their tags, and how many others there may be."""
+    """How to walk messages of one type: the fields that matter, by their tags, and how many others are allowed."""
 
     __slots__ = ("counted", "name", "others", "within")
 
@@ -93,8 +93,8 @@ class RequestBounds:
     Args:
         method: The method's short name, for the message of a refusal.
         request: The type of its requests.
-        max_bytes: Of one request.
-        max_entries: Entries of each repeated field in one request, by `Message.field`.
+        max_bytes: The most bytes of one request.
+        max_entries: The most entries of each repeated field in one request, by `Message.field`.
 
     Raises:
         KeyError: A repeated field that a request can hold is not in `max_entries`.
@@ -109,7 +109,7 @@ class RequestBounds:
         self._slots = {field.full_name: slot for slot, field in enumerate(repeated)}
         self._walks: dict[str, _Walk | None] = {}
         self._walk = self._plan(request)
-        # A message of this size cannot hold too many: a number in a packed field takes a byte, all else at least two.
+        # A message of this size cannot hold too many entries: a packed number takes a byte, any other entry two.
         self._harmless_bytes = min(
             [most * (1 if _is_packable(field) else 2) for field, most in zip(repeated, self._most, strict=True)],
             default=max_bytes,
@@ -134,7 +134,7 @@ class RequestBounds:
             )
 
     def check_entries(self, data: bytes) -> None:
-        """Checks the number of entries of each repeated field, without making any.
+        """Checks the number of entries of each repeated field, without making objects.
 
         Raises:
             InvalidArgument: There are too many, or the bytes are no message of this type.
@@ -147,7 +147,7 @@ class RequestBounds:
             raise _malformed(data) from None
 
     def _take(self, data: bytes, at: int, end: int, walk: _Walk, counts: list[int], depth: int) -> None:
-        """Counts the fields of the message in `data[at:end]`. A read behind the data raises IndexError."""
+        """Counts the fields of the message in `data[at:end]`. A read after the end of the data raises IndexError."""
         if depth > _MAX_DEPTH:
             raise _malformed(data)
         counted, within, others_left = walk.counted, walk.within, walk.others
@@ -197,7 +197,7 @@ class RequestBounds:
             at = after
 
     def _plan(self, message: Descriptor) -> _Walk | None:
-        """How to walk a type; None: nothing repeated is inside. Types may hold themselves."""
+        """How to walk a type; None: it has no repeated field inside. Types can contain themselves."""
         if message.full_name in self._walks:
             return self._walks[message.full_name]
         if not any(field.is_repeated for each in reachable_messages(message) for field in each.fields):
@@ -245,7 +245,7 @@ def reachable_messages(message: Descriptor) -> Iterable[Descriptor]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place behind it."""
+    """The number that begins at a place, and the place after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,14 +1,13 @@
-"""Who may have how many calls open: in all, of one caller, over one connection, with a reserve for commits.
+"""Bounds the calls that are open: in all, of one caller, and over one connection, with a reserve for commits.
 
-Objectives, which pull against each other: a single caller can use much of a quiet service, and yet no caller, whatever
-it opens, keeps another one out or stops a commit. So each limit stands for itself, and the last part of each is open to
-commits only.
+Objectives, which conflict: a single caller can use much of a quiet service; no caller can shut out another one or stop
+a commit, whatever it opens. So each limit holds by itself, and the last part of each is only for commits.
 
 Invariants:
 
 1. No scope (all together, a caller, a connection) ever has more open than its limit.
-2. What is no commit never takes the last `reserve` of a scope.
-3. What was taken is given back once, and a scope without anything open takes no memory.
+2. Only a commit takes the last `reserve` of a scope.
+3. Each place is given back once, and a scope without open calls takes no memory.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from lakelog.errors import Unavailable
 
 @dataclass(frozen=True)
 class ShareLimits:
-    """How much may be open at once of one kind of calls.
+    """How many calls of one kind can be open at once.
 
     Args:
-        kind: What is counted, in the plural, for messages.
+        kind: The kind of calls, in the plural, for messages.
         setting: The command-line argument that raises the total, for messages.
-        total: In all.
-        caller: Of one caller.
-        connection: Over one connection.
-        reserve: The part of each of these, from 0 to 1, that only commits may take.
+        total: The limit of all together.
+        caller: The limit of one caller.
+        connection: The limit of one connection.
+        reserve: The part of each of these, from 0 to 1, that only commits can take.
     """
 
     kind: str
@@ -42,15 +41,15 @@ class ShareLimits:
     reserve: float = 0.1
 
     def without_reserve(self, limit: int) -> int:
-        """How much of a limit is open to calls that are no commits; at least one."""
+        """How many places of a limit are for calls that are no commits; at least one."""
         return max(1, limit - int(limit * self.reserve))
 
 
 class Shares:
-    """Counts what is open. Runs on one event loop.
+    """Counts the open calls. Runs on one event loop.
 
     Args:
-        limits: How much may be open.
+        limits: How many can be open.
     """
 
     def __init__(self, limits: ShareLimits) -> None:
@@ -61,22 +60,22 @@ class Shares:
 
     @property
     def open_count(self) -> int:
-        """How much is open in all."""
+        """How many are open in all."""
         return self._total
 
     def take(self, caller: str | None, connection: str, *, is_commit: bool = False) -> Callable[[], None]:
         """Takes a place.
 
         Args:
-            caller: Who calls; None: callers are not told apart, or this call is open to everyone.
+            caller: The caller; None: the server does not identify callers, or this call is open to everyone.
             connection: The peer's address.
-            is_commit: It may take the reserve.
+            is_commit: Whether it can take the reserve.
 
         Returns:
-            Gives the place back; to be called once.
+            A function that gives the place back; to be called once.
 
         Raises:
-            Unavailable: A limit is reached; the message names it and what to do.
+            Unavailable: A limit is reached; the message names it and the remedy.
         """
         limits = self._limits
         self._check(f"The connection {connection} has", self._of_connection[connection], limits.connection, is_commit)
@@ -104,7 +103,7 @@ class Shares:
         kept = "" if allowed == limit else f" The rest up to {limit} is kept for commits."
         raise Unavailable(
             f"{who} {count} {limits.kind} open, and {allowed} is the limit.{kept} Nothing was done: try again after a "
-            f"moment, close what is not needed, or raise {limits.setting}.",
+            f"moment, close those that are not needed, or raise {limits.setting}.",
             reason=TOO_MANY_CALLS,
             metadata={"limit": str(allowed), "kind_of_call": limits.kind},
         )

@@ -1,4 +1,4 @@
-"""Taking turns: bounds what is worked on at once, and lets the rest wait in the order in which it came."""
+"""Takes turns: bounds the work that is done at once, and lets the rest wait in its order of arrival."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Room:
-    """Room for so many bytes at once; who finds none waits behind those who came before. Runs on one event loop.
+    """Room for some bytes at once; a request that finds none waits after earlier ones. Runs on one event loop.
 
-    What is larger than the whole room gets it once nothing else is in it, so nothing waits for ever.
+    A request that is larger than the whole room gets it once the room is empty, so none waits for ever.
 
     Args:
-        size: How many bytes there is room for.
+        size: How many bytes fit in.
     """
 
     def __init__(self, size: int) -> None:
@@ -28,7 +28,7 @@ class Room:
         return self._used
 
     async def take(self, size: int) -> None:
-        """Takes room, as soon as there is some and nobody else waits; give it back with `give_back`."""
+        """Takes room as soon as there is some and no earlier request waits; give it back with `give_back`."""
         if not self._waiting and self._fits(size):
             self._used += size
             return
@@ -41,7 +41,7 @@ class Room:
             if turn.done() and not turn.cancelled():
                 self.give_back(size)
             else:
-                # Unless `_admit` has passed over it meanwhile.
+                # It is missing if `_admit` has passed over it meanwhile.
                 with suppress(ValueError):
                     self._waiting.remove(entry)
                 self._admit()
@@ -64,10 +64,10 @@ class Room:
 
 
 class Turns:
-    """So many at once for each of some keys; further ones of a key wait. Runs on one event loop.
+    """A limited number of turns at once for each key; further requests of a key wait. Runs on one event loop.
 
     Args:
-        at_once: How many.
+        at_once: How many turns a key has at once.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -76,7 +76,7 @@ class Turns:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has or waits for a turn."""
+        """Whether no request has a turn or waits for one."""
         return not self._rooms
 
     async def take(self, key: str) -> None:
@@ -111,12 +111,12 @@ class Turns:
 
 
 class FairTurns:
-    """So many at once; who waits is served origin by origin, so that one with much to do delays others by one turn.
+    """A limited number of turns at once; waiting origins are served in turn, so a busy one delays others by one turn.
 
     Runs on one event loop. Within an origin the order is that of the requests.
 
     Args:
-        at_once: How many.
+        at_once: How many turns there are at once.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -150,7 +150,7 @@ class FairTurns:
             turns = self._waiting.pop(origin)
             turn = turns.popleft()
             if turns:
-                # Behind all others.
+                # It goes after all others.
                 self._waiting[origin] = turns
             if not turn.done():
                 self._free -= 1

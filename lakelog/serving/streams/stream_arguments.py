@@ -89,7 +89,7 @@ def _read_spark_conf(values: Values) -> dict[str, str]:
 
 
 def _show_name(item: str) -> str:
-    """The name of a setting of Spark that is written wrongly: what follows it may be a secret. Pure."""
+    """The name of a setting of Spark that is written wrongly; its value can be a secret. Pure."""
     name, equals, _ = item.partition("=")
     return f"{name}=..." if equals else f"{name.split()[0]} ..." if len(name.split()) > 1 else name
 

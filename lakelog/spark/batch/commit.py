@@ -126,10 +126,10 @@ def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None, iden
     """Opens an attempt; a writer without a name gets a unique one.
 
     Args:
-        metastore: Opens it.
+        metastore: The metastore that opens it.
         info: The table.
         writer: The writer's name.
-        identifier: The writer's number of the commit; None: not known, or without a name.
+        identifier: The writer's number of the commit; None: not known, or the writer has no name.
     """
     name = writer or make_one_time_name("spark", RandomIds().new_id())
     staged = metastore.stage_attempt([info.table_uuid], name, identifier=identifier)

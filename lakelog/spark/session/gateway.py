@@ -74,7 +74,7 @@ class StartingJava:
         spark_home = find_spark_home()
         submit = [str(spark_home / "bin" / "spark-submit")]
         for key, value in conf.items():
-            # Everyone on the machine can read arguments. Secrets follow over the socket, when the session is made.
+            # Every user of the machine can read arguments. Secrets follow over the socket, when the session is made.
             if not _SECRET.search(key):
                 submit += ["--conf", f"{key}={value}"]
         submit += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))

@@ -256,7 +256,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
     def _open_attempt(self) -> Attempt:
         """An attempt for the next batch: its number is not known here, but batches are numbered without gaps.
 
-        If it is the last batch once more, the attempt is aborted with the commit of the next one at the latest.
+        If Spark repeats the last batch instead, the commit of the next one aborts the attempt at the latest.
         """
         metastore, info, writer = self._target.metastore, self._target.info, self._identity.writer
         last = metastore.get_writer_progress(writer, info.table_uuid).last_identifier

@@ -281,7 +281,7 @@ class BucketChangelogs:
             runs = [[self._changes.read(file, room) for file in files] for files in commits]
             changes = iter(self._changes.fold(touching, runs, HELD_BYTES))
         except FoundTooMuchError:
-            # One commit after the other, for each of which the earlier ones are among the files before it.
+            # Commits are handled one after the other; for each, the earlier ones are among the files before it.
             changes = None
         done: list[tuple[DataFile, ...]] = []
         try:
@@ -307,7 +307,7 @@ class BucketChangelogs:
         runs: list[MergeRun] | None = None
         if is_small and sum(file.size_bytes for file in lookup.files) <= _EMITTED_BYTES:
             room = Room(HELD_BYTES)
-            # What unpacks to more than it should is read by key ranges too.
+            # Files that unpack to more than expected are read by key ranges too.
             with contextlib.suppress(FoundTooMuchError):
                 runs = [self._read(file, room) for file in lookup.files]
         if runs is not None:

@@ -38,7 +38,7 @@ NAMED_PARTITIONS: Final = 500
 
 
 HELD_BYTES: Final = 96 << 20
-"""Size of the rows of commits, and that of their old rows, that are in memory at once; changes take as much again."""
+"""Bytes of the rows of commits, and of their old rows, that are in memory at once; changes take as much again."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ class BucketChanges:
         Args:
             base: The files that were live before the first of them.
             commits: The runs of each commit in their order.
-            most_bytes: What the old rows may take in memory; None: no limit.
+            most_bytes: The most bytes of old rows in memory; None: no limit.
 
         Raises:
-            FoundTooMuchError: They take more.
+            FoundTooMuchError: The old rows take more.
             DataCorrupted: A file is damaged or missing; named.
         """
         found = self._look_up(base, commits, most_bytes)
@@ -109,11 +109,11 @@ class BucketChanges:
 
         Args:
             base: The files that were live before it.
-            runs: The commit's rows, or a part with all rows of some keys, in its order; sorted by key.
+            runs: The commit's rows, or a part of them with all rows of some keys, in its order; sorted by key.
             starts: The position in its file of each run's first row.
 
         Yields:
-            The changes by rising keys, in parts, so that old rows of any size fit into memory.
+            The changes in parts, in the order of the keys, so that old rows of any size fit into memory.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
@@ -145,7 +145,7 @@ class BucketChanges:
         return FoldedPart(folded.changes, deleted + own, ANY_TIME)
 
     def _count_lower(self, runs: Sequence[MergeRun]) -> list[int]:
-        """How many rows of each run have a key below the middle one of all of them."""
+        """How many rows of each run have a key below the middle key of all runs."""
         tables = [pa.table(run.table).select(list(self.policy.key)) for run in runs]
         keys = pa.concat_tables(tables)
         codes = comparable_keys(keys.columns)
@@ -170,7 +170,7 @@ class FoldedPart:
     """The changes of a commit to some keys.
 
     Args:
-        changes: They.
+        changes: The changes.
         deleted: For each file of the base, then for each run, rising positions in the file of rows that no read shows
             any more; None: the commit time decides.
         window: The commit times for which the changes are valid.

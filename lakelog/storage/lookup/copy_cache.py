@@ -38,10 +38,10 @@ CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
 
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOST_EXPANSION: Final = 32
-"""How much larger than its file a copy may be: compression and dictionaries save a tenth of that."""
+"""How many times larger than its file a copy can be: compression and dictionaries save a tenth of that."""
 
 _LITTLE_BYTES: Final = 64 << 20
-"""The size that any copy may have."""
+"""The size that any copy can have."""
 
 _SUFFIX: Final = ".copy"
 _LOCKS: Final = 16
@@ -162,7 +162,7 @@ class CopyCache:
             key: Names of the key's columns.
 
         Raises:
-            CopyTooLargeError: It unpacks to too much, and is to be read itself.
+            CopyTooLargeError: The copy would be too large, so the file is to be read itself.
             DataCorrupted: The data file is damaged.
             ResourceExhausted: The disk is full.
         """

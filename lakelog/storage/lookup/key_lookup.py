@@ -35,11 +35,11 @@ RowIndices = npt.NDArray[np.int64]
 
 
 _PART_ROWS: Final = 8192
-"""Rows that are taken from a local copy at once, which is at most some times as large as its file."""
+"""Rows that are read from a local copy at once; the copy is at most some times as large as its file."""
 
 
 class FoundTooMuchError(Exception):
-    """The records of some keys take more memory than they may: fewer keys are to be looked up at once."""
+    """The records of some keys take more memory than allowed: look up fewer keys at once."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class KeyLookup:
         Args:
             files: All live files of one bucket that can hold the keys, in the bucket's order.
             keys: The key's columns; rising, each key once, without NULLs.
-            most_bytes: What the records of several keys may take in memory; None: no limit.
+            most_bytes: The most bytes of memory for the records of several keys; None: no limit.
 
         Raises:
-            FoundTooMuchError: They would take more.
+            FoundTooMuchError: The records would take more.
             DataCorrupted: A file is damaged or missing; named.
             ResourceExhausted: There is no room for a local copy.
         """

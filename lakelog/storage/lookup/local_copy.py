@@ -210,7 +210,7 @@ def read_rows(rows: pa.Table) -> ReadRows:
 
 
 class CopyTooLargeError(Exception):
-    """A copy would take more than it may."""
+    """A copy would be larger than allowed."""
 
 
 def write_copy(
@@ -223,7 +223,7 @@ def write_copy(
         fields: The columns to copy, including those of the key.
         key: Names of the key's columns.
         path: The path of the copy; an existing one is replaced. The folder exists.
-        most_bytes: The limit of its size; None: there is none.
+        most_bytes: The limit of its size; None: no limit.
 
     Raises:
         CopyTooLargeError: It would be larger; nothing of it remains.

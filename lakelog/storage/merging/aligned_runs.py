@@ -23,21 +23,21 @@ from lakelog.storage.parquet.reader import BATCH_ROWS
 RowIndices = npt.NDArray[np.int64]
 
 DEFAULT_HELD_BYTES: Final = 256 << 20
-"""Size of the rows of all runs in memory, for callers that read few columns or few runs."""
+"""Bytes of the rows of all runs in memory, for callers that read few columns or few runs."""
 
 _LEAST_ROWS: Final = 1024
-"""Rows read from a run at once, however many runs there are, unless they are large: fewer would cost repeated
+"""Rows that are read from a run at once with any number of runs, unless they are large: fewer rows would cost repeated
 decoding."""
 
 _LEAST_BYTES: Final = 4 << 20
-"""The same in bytes of Arrow memory: rows of tens of megabytes come one by one."""
+"""The same limit in bytes of Arrow memory: rows of tens of megabytes come one by one."""
 
 _MOST_BYTES: Final = 32 << 20
-"""What is read of a run at once at most, as large as an ordinary row group: merging and writing take several times as
-much."""
+"""The most bytes that are read of a run at once, as large as an ordinary row group: merging and writing take several
+times as much."""
 
 _MOST_REPEATS: Final = 16
-"""If a row group comes in more parts, its decoding goes on where it was, though its pages stay in memory meanwhile."""
+"""If a row group comes in more parts, its decoding continues, though its pages stay in memory meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class AlignedRows:
 
 
 class Room:
-    """What several runs may take in memory together. Threads may share it.
+    """The memory that several runs can take together. Threads may share it.
 
     Args:
         size_bytes: The limit.
@@ -80,7 +80,7 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size_bytes: int) -> bool:
-        """Takes a part of it; False: there is no room."""
+        """Takes a part of the memory; False: there is no room."""
         with self._lock:
             self._left -= size_bytes
             return self._left >= 0
@@ -124,8 +124,8 @@ def read_aligned(
         data_files: Opens the files.
         parts: The runs; the columns of each include those of the key.
         key: Names of the key's columns.
-        held_bytes: About how much of all runs may be in memory at once, however many there are. If whole row groups
-            would be more, they are read in parts, each time decoding the rows before.
+        held_bytes: About how many bytes of all runs together can be in memory at once. If whole row groups would take
+            more, they are read in parts, and each time the rows before are decoded.
         keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than fit
             into memory, so they may come in several steps: those of earlier runs first.
 
@@ -207,7 +207,7 @@ def _count_complete(
 
 
 class _Cursor:
-    """A run's rows, read by row group or less; the file is open only during reads, or while a row group is huge."""
+    """A run's rows, read by row group or less; the file is open only during reads, or within a huge row group."""
 
     def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int) -> None:
         self.part = part
@@ -233,7 +233,7 @@ class _Cursor:
             reading = self._reading
             self._start = reading.first_row + self._row
             rows, is_whole = reading.read()
-            # SUBTLE: a copy, since slices keep everything in memory that was decoded for them.
+            # SUBTLE: it is copied, because a slice keeps everything in memory that was decoded for it.
             self.held = rows if is_whole else rows.take(pa.array(np.arange(rows.num_rows)))
             self._row += rows.num_rows
             if self._row == reading.row_count:
@@ -277,14 +277,14 @@ class _Reading:
         )
 
     def read(self) -> tuple[pa.Table, bool]:
-        """The next rows, and whether they are all that was decoded for them."""
+        """The next rows, and whether they are all the rows that were decoded for them."""
         found: list[pa.RecordBatch] = []
         rows = size_bytes = 0
         for batch in self._batches:
             found.append(batch)
             rows += batch.num_rows
             size_bytes += batch.nbytes
-            # The next one will be about as large.
+            # The next batch is probably as large.
             if rows >= self._most_rows or size_bytes + batch.nbytes > self._share_bytes:
                 break
         is_whole, self._starts_inside = not self._starts_inside, False

@@ -33,7 +33,7 @@ RowIndices = npt.NDArray[np.int64]
 _SECTIONS_KEY: Final = "lakelog.sections"
 
 _MOST_POSITIONS: Final = 1 << 26
-"""Sixteen bytes of memory each. A commit replaces as many rows of a bucket only if that is much too large."""
+"""Each takes sixteen bytes of memory. A commit replaces more rows of a bucket only if the bucket is far too large."""
 
 _SCHEMA: Final = pa.schema(
     [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
@@ -142,7 +142,7 @@ def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVec
 
 
 def _check_sizes(metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
-    """Refuses a file that a small number of bytes makes large: it is read at once."""
+    """Refuses a small file that stands for many positions, because it is read as a whole."""
     if metadata.num_rows > _MOST_POSITIONS:
         raise DataCorrupted(f"it claims {metadata.num_rows} positions, and at most {_MOST_POSITIONS} are read")
     for group in range(metadata.num_row_groups):

@@ -1,4 +1,4 @@
-"""Deletes files of a table that nothing refers to, and passes over those that cannot be deleted."""
+"""Deletes files of a table that nothing refers to, and passes over files that cannot be deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.format.tables.paths import is_path
 from lakelog.storage.objects.store import ObjectStore
 
 MAX_SILENT: Final = 3
-"""After this many files in a row about which a store does not answer, it counts as away."""
+"""If a store does not answer about this many files in a row, it counts as away."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class LeftFile:
 
     Args:
         path: Relative to the table's location.
-        reason: Why, in a sentence.
+        reason: The reason, as a sentence.
     """
 
     path: str
@@ -29,14 +29,14 @@ class LeftFile:
 
 
 def delete_files(store: ObjectStore, paths: Sequence[str]) -> list[LeftFile]:
-    """Deletes files; blocks. One that cannot be deleted does not keep the others. Idempotent.
+    """Deletes files; blocks. A file that cannot be deleted does not stop the others. Idempotent.
 
     Args:
-        store: Where they are.
+        store: The store with the files.
         paths: Relative to the store's location; missing files are no error.
 
     Returns:
-        The files that are left: the store refuses their paths, or to delete them.
+        The files that are left: the store refuses their paths or their deletion.
 
     Raises:
         Unavailable: The store cannot be reached.
@@ -68,7 +68,7 @@ def _delete_one_by_one(store: ObjectStore, paths: Sequence[str]) -> list[LeftFil
             left[path] = LeftFile(path, error.message)
         else:
             silent = 0
-    # Again, for the folders that are empty now.
+    # The second call removes the folders that are empty now.
     with contextlib.suppress(LakelogError):
         store.delete_many([path for path in paths if path not in left])
     return list(left.values())

@@ -87,7 +87,7 @@ class LocalStore:
     def delete_many(self, paths: Sequence[str]) -> None:
         """Removes files, then the folders that are empty after this.
 
-        What cannot be removed does not keep the other files; the first such error is raised at the end.
+        A file that cannot be removed does not stop the others; the first such error is raised at the end.
         """
         by_folder: dict[str, list[str]] = {}
         for path in paths:
@@ -105,12 +105,12 @@ class LocalStore:
             raise refusals[0]
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All files below the folder `prefix`, by path, and the links, which are not followed."""
+        """Returns all files below the folder `prefix`, by path, and the links, which it does not follow."""
         with _translated(self._root / prefix):
             return iter(sorted(list_files(self._root, check_prefix(prefix)), key=lambda object_: object_.path))
 
     def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
-        """All files in pages, folder by folder, and the links, which are not followed."""
+        """Returns all files in pages, folder by folder, and the links, which it does not follow."""
         with _translated(self._root):
             yield from to_pages(list_files(self._root, ""), page_size)
 
@@ -217,7 +217,7 @@ def translate_os_error(error: OSError, name: str) -> LakelogError:
     """Returns the lakelog error for an operating system's error on the file `name`."""
     metadata = {"path": name}
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        # Below a file, as in a missing folder, there is no file.
+        # There is no file below a file, as in a missing folder.
         return NotFound(f"File {name} does not exist.", reason="FILE_NOT_FOUND", metadata=metadata)
     if isinstance(error, IsADirectoryError):
         return DataCorrupted(

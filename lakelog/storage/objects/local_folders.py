@@ -1,10 +1,10 @@
 """Lists and deletes below a folder without following symbolic links.
 
-Whoever may write into a table's folder could put a link there, and have a service with more rights list and delete what
-is behind it. So each folder on the way is opened relative to the one above it, and never through a link; what is opened
-stays the same even if someone puts a link in its place meanwhile. Only the folders above the root may be links.
+A user with access to a table's folder could put a link there, and make a service with more rights list and delete its
+target. So each folder on the way is opened relative to the folder above it, and never through a link. An open folder
+stays the same even if a link replaces it meanwhile. Only the folders above the root can be links.
 
-Reads and new files do follow links: a data file names its own path inside, so what is behind a link is never taken for
+Reads and new files do follow links: a data file contains its own path, so the target of a link is never taken for
 another file, and no existing file is overwritten.
 """
 
@@ -21,16 +21,16 @@ from lakelog.errors import PermissionDenied
 from lakelog.storage.objects.store import StoredObject
 
 LINK_NOT_FOLLOWED: Final = "LINK_NOT_FOLLOWED"
-"""The reason of a `PermissionDenied` about a symbolic link on the way to what is to be listed or deleted."""
+"""The reason of a `PermissionDenied` about a symbolic link on the way to files that are to be listed or deleted."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _refuse(link: str, root: Path) -> PermissionDenied:
-    """The error about a link, which is relative to the root; empty: the root itself."""
+    """The error about a link, whose path is relative to the root; empty: the root itself."""
     where = root / link
     return PermissionDenied(
-        f"{where} is a symbolic link. Nothing behind it is listed or deleted, because that may lie outside the table's "
+        f"{where} is a symbolic link. Its target is not listed or deleted, because it may lie outside the table's "
         f"folder {root}. Remove the link, or put a folder in its place.",
         reason=LINK_NOT_FOLLOWED,
         metadata={"path": str(where), "link": link},
@@ -72,7 +72,7 @@ def _is_link(name: str, above: int | None) -> bool:
 
 
 def remove_files(root: Path, folder: str, names: Sequence[str]) -> list[str]:
-    """Removes files of one folder, or links in it, and returns which of them were there.
+    """Removes files or links of one folder, and returns which of them were there.
 
     Args:
         root: The root.
@@ -85,7 +85,7 @@ def remove_files(root: Path, folder: str, names: Sequence[str]) -> list[str]:
     """
     segments = folder.split("/") if folder else []
     removed = []
-    # Below a file there is nothing to remove either.
+    # There is nothing to remove below a file either.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_folder(root, segments) as descriptor:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
@@ -97,7 +97,7 @@ def remove_files(root: Path, folder: str, names: Sequence[str]) -> list[str]:
 def remove_if_empty(root: Path, folder: str) -> None:
     """Removes a folder if it is empty; never raises errors of the operating system."""
     segments = folder.split("/") if folder else []
-    # Not empty, or gone already: another writer uses or removed it.
+    # The folder is not empty, or is gone: another writer uses it or has removed it.
     with contextlib.suppress(OSError, PermissionDenied):
         if segments:
             with open_folder(root, segments[:-1]) as above:
@@ -107,7 +107,7 @@ def remove_if_empty(root: Path, folder: str) -> None:
 
 
 def remove_empty_folders(root: Path) -> None:
-    """Removes the folders without files, the deepest first and the root last; one that gets a file meanwhile remains.
+    """Removes folders without files, the deepest first and the root last; a folder that gets a file meanwhile stays.
 
     Raises:
         PermissionDenied: The root is a link.
@@ -115,7 +115,7 @@ def remove_empty_folders(root: Path) -> None:
     with contextlib.suppress(FileNotFoundError), open_folder(root, []) as top:
         for _, folders, _, descriptor in os.fwalk(".", topdown=False, onerror=_raise_unless_missing, dir_fd=top):
             for name in folders:
-                # A link is no folder to the operating system.
+                # To the operating system a link is no folder.
                 with contextlib.suppress(OSError):
                     os.rmdir(name, dir_fd=descriptor)
     with contextlib.suppress(OSError):
@@ -123,9 +123,9 @@ def remove_empty_folders(root: Path) -> None:
 
 
 def list_files(root: Path, prefix: str) -> Iterator[StoredObject]:
-    """All files below the folder `prefix` (empty: the root), and the links, which are not followed.
+    """Returns all files below the folder `prefix` (empty: the root), and the links, which it does not follow.
 
-    A prefix that is a link itself is the only one that is found.
+    If the prefix itself is a link, only this link is returned.
 
     Raises:
         PermissionDenied: There is a link on the way to the folder.
@@ -148,7 +148,7 @@ def list_files(root: Path, prefix: str) -> Iterator[StoredObject]:
 
 
 def _find(descriptor: int, folder: str, names: Sequence[str], *, is_folder: bool) -> Iterator[StoredObject]:
-    """The files of these names, or, among those that seem to be folders, the links."""
+    """Returns the files of these names or, if the names seem to be folders, the links among them."""
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)

@@ -26,7 +26,7 @@ class StoredObject:
         path: Relative to the location.
         size_bytes: Its size.
         modified_ms: When it was last written.
-        is_link: It is a symbolic link, to a file or a folder. No listing follows it, and deleting removes it alone.
+        is_link: It is a symbolic link, to a file or a folder. No listing follows it, and a delete removes only it.
     """
 
     path: str

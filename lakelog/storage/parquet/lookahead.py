@@ -21,8 +21,8 @@ def look_ahead(
         work: Applied to each item.
         items: Read on demand, in the reader's thread.
         window: How many results may be running or waiting, at least 1; it bounds their memory.
-        first: How many at the beginning, for a reader that may soon have enough: the number doubles with each result;
-            None: as many as later.
+        first: The window at the beginning, for a reader that may soon have enough: it doubles with each result. None:
+            `window`.
 
     Yields:
         The results in the order of the items. An error is raised in its place. If the reader stops early, work that has

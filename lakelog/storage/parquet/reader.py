@@ -2,8 +2,8 @@
 
 A file can be damaged or malicious. Its size and row count must be those of the commit, and its footer must name its own
 path. Thrift's own limits bound what a footer can claim, every page's checksum is verified, and any error of pyarrow
-becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, and the headers of the pages decide
-how many these are (`pages/decoding.py`), so memory depends neither on what a footer claims nor on what pages unpack to.
+becomes `DataCorrupted` with the file's name. Rows are decoded in batches, and the headers of the pages decide their
+size (`pages/decoding.py`). So memory depends neither on a footer's claims nor on the size that pages unpack to.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping,
 from lakelog.storage.parquet.writer import PATH_KEY
 
 BATCH_ROWS: Final = 65_536
-"""Rows decoded at once, unless they are large."""
+"""Rows that are decoded at once, unless they are large."""
 
 MAX_GROUP_ROWS: Final = 1 << 26
-"""Rows of a row group: readers keep a byte for each. Writers of others make row groups of a million at most."""
+"""The most rows of a row group: readers keep a byte for each. Other programs write row groups of at most a million."""
 
 _MAX_FOOTER_BYTES: Final = 32 << 20
-"""A footer takes some twenty times as much memory; one of 5000 columns in 60 row groups has 30 MB."""
+"""A footer takes some twenty times its size in memory; for 5000 columns in 60 row groups it has 30 MB."""
 
 _FETCHED_BYTES: Final = 64 << 20
-"""What is fetched at once from a store: more is read through a buffer, page by page."""
+"""The most bytes that are fetched at once from a store; more are read through a buffer, page by page."""
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -127,15 +127,15 @@ class DataFileReader:
 
         Args:
             row_groups: Their numbers, rising.
-            mapping: As of `map_columns`.
-            budget_bytes: About what the rows take in memory that are decoded at once; a single row may take more.
+            mapping: The result of `map_columns`.
+            budget_bytes: About how much memory rows that are decoded at once take; a single row can take more.
 
         Yields:
             Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; their total
             is the number of rows in the row groups.
 
         Raises:
-            DataCorrupted: The file is damaged, or a row of it takes more memory than any may; named.
+            DataCorrupted: The file is damaged, or a row of it takes more memory than allowed; named.
         """
         for group in row_groups:
             if self._counts is not None:
@@ -169,15 +169,15 @@ class DataFileReader:
             row_group: Its number.
             start: The first row, counted from the row group's own first.
             end: The end, after the last row.
-            mapping: As of `map_columns`.
-            budget_bytes: As of `read_batches`.
+            mapping: The result of `map_columns`.
+            budget_bytes: As in `read_batches`.
             most_rows: The most rows of a batch.
 
         Yields:
             Batches with the columns of the mapping, together `end - start` rows.
 
         Raises:
-            DataCorrupted: As `read_batches`.
+            DataCorrupted: As in `read_batches`.
         """
         found = 0
         for batch in self._decode(row_group, end, mapping, min(max(end, 1), most_rows), budget_bytes, start):
@@ -192,7 +192,7 @@ class DataFileReader:
     def _decode(
         self, group: int, rows: int, mapping: ColumnMapping, batch_rows: int, budget_bytes: int, start: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Decodes rows from the first on; those before `start` may come without columns."""
+        """Decodes rows from the first on; rows before `start` can come without columns."""
         absent = [field.name for field, source in zip(mapping.fields, mapping.sources, strict=True) if source is None]
         if absent:
             batch_rows = max(1, min(batch_rows, budget_bytes // row_bytes(mapping.schema, absent)))
@@ -213,10 +213,10 @@ class DataFileReader:
     def _decode_dictionaries(
         self, parquet: pq.ParquetFile, group: int, mapping: ColumnMapping, rows: int, budget_bytes: int, start: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decodes rows at first to places in dictionaries, and then as many of them at once as fit into the budget."""
+        """Decodes rows first to places in dictionaries, then to values, as many at once as fit into the budget."""
         done = 0
         for batch in parquet.reader.iter_batches(rows, [group], list(mapping.leaf_columns)):
-            # Values of rows before the first wanted one need not be copied out of the dictionary.
+            # Values of rows before the first wanted row need not be copied out of the dictionary.
             skipped = min(max(start - done, 0), batch.num_rows)
             done += batch.num_rows
             if skipped:
@@ -228,7 +228,7 @@ class DataFileReader:
     def _prepare(
         self, group: int, mapping: ColumnMapping, batch_rows: int, budget_bytes: int
     ) -> tuple[pq.ParquetFile, Decoding]:
-        """Decides how to decode a row group by the headers of its pages, and opens it so."""
+        """Decides by the headers of its pages how to decode a row group, and opens it accordingly."""
         metadata = self.metadata.row_group(group)
         chunks = [metadata.column(place) for place in mapping.leaf_columns]
         stored_bytes = sum(max(0, chunk.total_compressed_size) for chunk in chunks)

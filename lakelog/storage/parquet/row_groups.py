@@ -18,7 +18,7 @@ from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import field_id
 from lakelog.storage.parquet.reader import DataFileReader, translated
 
-# A scan asks for each of its files.
+# A scan calls this for each of its files.
 _prepare = lru_cache(maxsize=16)(PreparedPredicate)
 
 

@@ -25,10 +25,10 @@ from lakelog.storage.parquet.rolling_writer import RollingWriter
 from lakelog.storage.parquet.writer import FileEncoding
 
 _AHEAD: Final = 4
-"""Row groups, or parts of large ones, that are read ahead of the writer, in a thread: encoding takes longer."""
+"""How many row groups, or parts of large ones, a thread reads ahead of the writer: encoding takes longer."""
 
 _READ_BYTES: Final = 32 << 20
-"""Size in memory of what is read at once, as of a row group that we write."""
+"""Bytes of memory that are read at once, as large as a row group that we write."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def rewrite_files(
     writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
     try:
         tables = _read(data_files, schema, rewrite.inputs)
-        # The pool ends first: no thread is at work in the generator when it is closed.
+        # The pool ends first, so that no thread works in the generator when it is closed.
         with contextlib.closing(tables), ThreadPoolExecutor(1, thread_name_prefix="lakelog-rewrite") as pool:
             for rows in look_ahead(pool, lambda _: next(tables, None), itertools.count(), _AHEAD):
                 if rows is None:
@@ -131,7 +131,7 @@ def _order_of(file: LiveFile) -> tuple[int, int, int]:
 
 
 def _read(data_files: DataFiles, schema: TableSchema, files: Sequence[LiveFile]) -> Generator[pa.Table, None, None]:
-    """The rows of files in order, a row group at a time, or less of a large one."""
+    """The rows of files in order, a row group at a time, or a part of a large one."""
     for file in files:
         with data_files.open(file) as reader:
             mapping = reader.map_columns(list(schema.arrow))

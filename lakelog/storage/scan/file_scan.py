@@ -117,17 +117,17 @@ class FileScan:
     ) -> Iterator[pa.RecordBatch]:
         """Reads the rows; memory holds at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
 
-        Portions that unpack to more than 64 MiB are read no further ahead, and by parts (`pages/decoding.py`).
+        Of a portion that unpacks to more than 64 MiB only so much is read ahead, in parts (`pages/decoding.py`).
 
         Args:
             data_files: Has footers that are known already; None: none are.
-            limit: How many rows the caller takes; None: all. Little more is read. Without a filter, no others come.
+            limit: How many rows the caller takes; None: all. Few more are read. Without a filter, no more are returned.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
 
         Raises:
-            DataCorrupted: A file is damaged or missing, or rows of it take too much memory; named.
+            DataCorrupted: A file is damaged or missing, or its rows take too much memory; named.
         """
         data_files = data_files or DataFiles(self.store)
         if self.policy is None and len(self.files) == 1 and self.files[0].size_bytes <= _LITTLE_BYTES:
@@ -197,7 +197,7 @@ class FileScan:
         return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata, reader.row_group_starts)
 
     def _portions(self, opened: Iterable[_OpenedFile], limit: int | None) -> Iterator[_Portion]:
-        """What is read at once, up to the limit; then it begins with one row group, since that may be enough."""
+        """The portions to read at once. With a limit, the first row group of each comes alone: it may be enough."""
         left = limit
         for file in opened:
             for groups in file.portions:
@@ -291,7 +291,7 @@ class FileScan:
             start = end
             size_bytes += batch.nbytes
             if held is not None and size_bytes > DECODED_BYTES:
-                # They are read a second time, with the others.
+                # These columns are read a second time, with the others.
                 held = None
             if held is not None:
                 held.append(batch)
@@ -347,8 +347,8 @@ def _join(left: pa.Table, right: pa.RecordBatch) -> pa.Table:
 
 
 def _end_of(kept: npt.NDArray[np.bool_], first: int, last: int, limit: int) -> int:
-    """The end, after so many kept rows; at most `last`."""
-    # Twice as far each time, since places take eight times as much memory as the mask.
+    """The end of the first `limit` kept rows; at most `last`."""
+    # It looks twice as far each time, because places take eight times as much memory as the mask.
     span = max(1, limit)
     while first + span < last:
         places = np.flatnonzero(kept[first : first + span])
@@ -401,7 +401,7 @@ class _Portion:
 
 @dataclass(frozen=True)
 class _ReadPortion:
-    """The first rows of a portion, and those that are read when they are wanted."""
+    """The first rows of a portion, and the others, which are read on demand."""
 
     batches: list[pa.RecordBatch]
     rest: Iterator[pa.RecordBatch]

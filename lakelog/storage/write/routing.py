@@ -23,7 +23,7 @@ from lakelog.options.declared.tables import BUCKET_KEY
 from lakelog.options.values import TableOptions
 
 _MAX_KEYS: Final = 100_000
-"""Keys that are hashed to find their buckets, in some milliseconds; more keys lie in all buckets anyway."""
+"""The most keys that are hashed to find their buckets, in some milliseconds; more keys lie in all buckets anyway."""
 
 RowIndices = npt.NDArray[np.int64]
 

@@ -242,7 +242,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         return await self.find_writer_owners(list(claims))
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a name from its owner and returns that."""
+        """Takes a name from its owner and returns the owner."""
         owner = self._state.writer_owners.get(writer, "")
         if owner:
             self._journal.pop(self._state.writer_owners, writer)

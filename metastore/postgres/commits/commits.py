@@ -73,7 +73,7 @@ LEFT JOIN LATERAL (
 ) last ON true
 """
 
-# Those that are named, and open ones for the same commits. All in one order, so that groups never deadlock.
+# It locks the named attempts, and open ones for the same commits. All in one order, so that groups never deadlock.
 # SUBTLE: LIMIT keeps the lookup of each commit separate, by the index of open attempts; see _FIND_RESULTS.
 _LOCK_ATTEMPTS: Final = f"""
 SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', ''), writer, identifier,
@@ -172,8 +172,8 @@ UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
     ORDER BY attempt_id FOR UPDATE)
 """
 
-# In one order, so that transactions that claim several never deadlock. One that another transaction claims at this
-# moment is waited for, so that the statement after this one finds its owner. SUBTLE: LIMIT 1 as in _FIND_RESULTS.
+# In one order, so that transactions that claim several never deadlock. If another transaction claims a name at this
+# moment, this one waits, so that the next statement finds the owner. SUBTLE: LIMIT 1 as in _FIND_RESULTS.
 _CLAIM_WRITERS: Final = """
 INSERT INTO writer (writer, epoch, owner)
 SELECT k.writer, 0, k.owner FROM unnest(%s::text[], %s::text[]) AS k(writer, owner)
@@ -304,7 +304,7 @@ class PostgresCommits:
         return RemovedTotals(*rows[0])
 
     async def record_group(self, records: GroupRecords) -> None:
-        """Writes what a group of commits decided: in the round trip of COMMIT, or many files slice by slice before."""
+        """Writes the results of a group of commits, in the round trip of COMMIT; many files slice by slice before."""
         many, rest = split_records(records)
         for part in many:
             statements = await self._session.work.commits.run(count_files(part), file_statements, part)
@@ -316,7 +316,7 @@ class PostgresCommits:
         return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
-        """Records changelogs, in the round trip of COMMIT, or many files slice by slice before."""
+        """Records changelogs, in the round trip of COMMIT; many files slice by slice before."""
         table_id = attachment.head.table_id
         records = GroupRecords(changelog_files=[(table_id, file) for file in attachment.files])
         many, rest = split_records(records)
@@ -364,7 +364,7 @@ class PostgresCommits:
         await self._session.write(_ABORT_FENCED, (writer, str(epoch)))
 
     async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
-        """The owners of those names that have one, and of those jobs that are held."""
+        """Returns the owners of names that have one, and of jobs that are held."""
         return dict([row for each in _owner_statements(writers) for row in await self._session.read(*each)])
 
     async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
@@ -375,7 +375,7 @@ class PostgresCommits:
         return dict([row for each in rows[len(first) :] for row in each])
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a name from its owner and returns that."""
+        """Takes a name from its owner and returns the owner."""
         rows = await self._session.write(_RELEASE_WRITER, (writer,))
         return rows[0][0] if rows else ""
 
@@ -408,7 +408,7 @@ def _result(row: Sequence[Any]) -> RecordedResult:
 
 
 def _files_facts(rows: list[Row]) -> list[FileFacts]:
-    """The facts of rows, which are used up: all of them would take long to be freed."""
+    """The facts of rows. The rows are used up, because freeing all of them at once would take long."""
     found: list[FileFacts] = []
     while rows:
         found += [_file_facts(row) for row in rows[:SLICE]]
@@ -442,7 +442,7 @@ def _attempt(row: Row) -> Attempt:
 
 
 def _attempt_keys(attempt_ids: Sequence[str], commits: Sequence[tuple[str, int]]) -> tuple[str, str, str]:
-    """Attempts by their ids, and by what they are for, as parameters."""
+    """Attempts by their ids, and by the commits that they are for, as parameters."""
     return (
         arrays.words(attempt_ids),
         arrays.texts([writer for writer, _ in commits]),
@@ -451,7 +451,7 @@ def _attempt_keys(attempt_ids: Sequence[str], commits: Sequence[tuple[str, int]]
 
 
 def _owner_statements(writers: Sequence[str]) -> list[tuple[str, tuple[str]]]:
-    """Queries for the owners of names, and, if there are names of jobs, for the owners of those that are held."""
+    """Queries for the owners of names and, if there are names of jobs, for the owners of held jobs."""
     statements = [(_FIND_OWNERS, (arrays.texts(writers),))]
     if any(map(is_of_job, writers)):
         statements.append((_FIND_HOLDERS, (arrays.integers(_job_ids(writers)),)))

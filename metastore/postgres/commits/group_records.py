@@ -154,7 +154,7 @@ def count_files(records: GroupRecords) -> int:
 
 
 def split_records(records: GroupRecords) -> tuple[list[GroupRecords], GroupRecords]:
-    """Splits off the files of a large group: slices with nothing else, and the records without them."""
+    """Splits off the files of a large group: returns slices with files only, and the records without files."""
     if count_files(records) <= SLICE:
         return [], records
     kinds = ("files", "moved_files", "changelog_files")
@@ -180,7 +180,7 @@ def file_statements(records: GroupRecords) -> list[Statement]:
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most ten, and no more than four where all only add data."""
+    """The statements that write a group: at most ten, and at most four if all commits only add data."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     statements += file_statements(records)
     statements += baseline_statements(records.baseline)

@@ -89,7 +89,7 @@ _ENTRY_COLUMNS: Final = """
 _NEVER: Final = 2**63 - 1
 
 _ROWS_AT_ONCE: Final = 4 * SLICE
-"""Rows of some columns: each column is a call of its own."""
+"""How many rows of some columns are converted at once: each column is a call of its own."""
 
 _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
@@ -318,7 +318,7 @@ def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any
 
 
 def _to_entries(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    """Rows, which are used up, as a table; in slices, since each call into C keeps other threads waiting."""
+    """Makes a table of rows and uses them up; in slices, because each call into C keeps other threads waiting."""
     if not rows:
         return schema.empty_table()
     parts = []

@@ -157,7 +157,7 @@ class ConnectionPool:
         self._closed = False
 
     async def acquire(self) -> Connection:
-        """The next free connection, a new one if none is idle; callers are served in turn, each in its order.
+        """Returns the next free connection, a new one if none is idle; callers are served in turn, each in its order.
 
         Raises:
             Unavailable: The database cannot be reached, or the pool is closed.

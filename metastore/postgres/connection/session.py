@@ -57,7 +57,7 @@ class Session:
 
     async def write_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Executes statements in one round trip, and returns the rows of each."""
-        # Others may wait for its locks, so its results wait for none of a reader.
+        # Other sessions may wait for its locks, so its results do not wait for results of readers.
         if not self._begun:
             self._begun = True
             return (await self._execute([_BEGIN, *statements], self.work.commits))[1:]

@@ -305,6 +305,6 @@ def _job(row: Row) -> Job:
     values[5] = JobState(values[5])
     values[7] = values[7] or {}
     values[16] = values[16] or {}
-    # No attempts were aborted by looking.
+    # Reading a job aborts no attempts.
     values.insert(-1, ())
     return Job(*values)

@@ -30,7 +30,7 @@ UPDATE lease SET deadline = {_DEADLINE} WHERE name = %s AND epoch = %s AND holde
 RETURNING epoch, holder, coalesce(owner, '')
 """
 
-# The owner stays until another takes the lease: a second release by it is one by the owner.
+# The owner stays until another principal takes the lease, so that a second release by the owner is allowed.
 _RELEASE: Final = """
 UPDATE lease SET holder = '', deadline = clock_timestamp() WHERE name = %s AND epoch = %s
 RETURNING coalesce(owner, '')

@@ -24,7 +24,7 @@ snapshot_lease = Table(
     Column("holder", NAME, primary_key=True),
     Column("snapshot_id", BigInteger, nullable=False),
     Column("deadline_ms", BigInteger, nullable=False),
-    # The principal that opened it; NULL: everyone may use it.
+    # The principal that opened it; NULL: every principal may use it.
     Column("owner", NAME),
 )
 

@@ -238,7 +238,7 @@ writer = Table(
     "writer",
     metadata,
     Column("writer", NAME, primary_key=True),
-    # 0: it was used and never registered.
+    # 0: the name was used and never registered.
     Column("epoch", BigInteger, nullable=False),
     # The principal that used it first; NULL: it belongs to the next one that uses it.
     Column("owner", NAME),
@@ -252,18 +252,18 @@ attempt = Table(
     Column("table_uuids", ARRAY(HEX_UUID), nullable=False),
     Column("writer", NAME, nullable=False),
     Column("opened_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
-    # The writer's number of the commit that it is for, and the writer's epoch. NULL: the writer did not say.
+    # The writer's number of the commit that it is for, and the writer's epoch. NULL: the writer gave none.
     Column("identifier", BigInteger),
     Column("epoch", BigInteger),
-    # When its writer said that it is alive, if it has sent rows before the commit. NULL: never.
+    # When its writer last reported that it is alive, if it has sent rows before the commit. NULL: never.
     Column("heard_at", TIMESTAMP(timezone=True)),
-    # The principal that opened it; NULL: everyone may use it.
+    # The principal that opened it; NULL: every principal may use it.
     Column("owner", NAME),
     # For the clean-up of attempts that were never committed; the committed ones, which are most, are not in it.
     Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
     # The attempts of jobs, which a new holder of the job aborts.
     Index("attempt_of_job", "writer", postgresql_where=text("state = 'open' AND writer LIKE 'job/%'")),
-    # The attempts for one commit, which it aborts.
+    # Finds the attempts for one commit, which the commit aborts.
     Index(
         "attempt_of_commit",
         "writer",
@@ -325,7 +325,7 @@ job = Table(
     Column("done_epoch", BigInteger),
     # A scope that is too long for an entry of an index; `scope` is a digest of it then.
     Column("long_scope", NAME),
-    # The principal that holds it; NULL: no one does, or it is not known.
+    # The principal that holds it; NULL: none does, or it is not known.
     Column("owner", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
     # Finds the jobs of a table that are being done: there are never more of them than compactors.

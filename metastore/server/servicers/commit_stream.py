@@ -39,7 +39,7 @@ class CommitStream:
     Args:
         gate: Where to commit.
         requests: Reads and translates large commits.
-        by: Whose stream it is.
+        by: The caller.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
@@ -104,7 +104,7 @@ class CommitStream:
         await self._answers.put(None)
 
     async def _translate(self, received: Received) -> CommitRequest | Exception:
-        """The commit of a message, or why it is none: that is the answer to this message, and the stream goes on."""
+        """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on."""
         try:
             if not received.message.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
@@ -131,7 +131,7 @@ class CommitStream:
             outcome = failure.reason
             if isinstance(failure, PermissionDenied):
                 refused = {"message": failure.message}
-            # They hold the request.
+            # The traceback holds the request.
             forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:

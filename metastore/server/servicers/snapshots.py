@@ -25,8 +25,8 @@ from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-# A watch whose client does not read holds one message, and there may be thousands: a message is small, unless a single
-# snapshot is not.
+# A watch whose client does not read holds one message, and there can be thousands. So a message is small, unless a
+# single snapshot is large.
 _BYTES_OF_A_MESSAGE: Final = 32 * 1024
 
 

@@ -46,8 +46,8 @@ class Arrived:
         records: In the order of the log, partition by partition.
         topic: Their topic.
         positions: By partition: how far the log was read when they arrived.
-        begun_at: By partition: where the log ended when it began to be read, or was read again after a break. Records
-            before that were there earlier, perhaps long before they arrived.
+        begun_at: By partition: the log's end when reading began, or began again after a break. Records before it were
+            there earlier, perhaps long before they arrived.
         received_s: When they were received, on the monotonic clock.
     """
 
@@ -133,9 +133,10 @@ class LogTail:
             reader.close()
 
     def _find_start(self, reader: LogReader) -> tuple[dict[int, int], dict[int, int]]:
-        """Where to begin, and the ends now, by partition.
+        """Returns where to begin, and the ends now, by partition.
 
-        It begins at its last place; else after the newest snapshot known to be in the log, since files show those.
+        Reading begins at its last place; else after the newest snapshot known to be in the log, because older rows
+        come from files.
         """
         earliest, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         starts: Mapping[int, int] = self._positions

@@ -1,9 +1,9 @@
-"""The attempts whose rows are shown before their commit: which are open, and which of their rows have arrived.
+"""Keeps the attempts whose rows are shown before their commit: their states, and which of their rows have arrived.
 
 Only rows of attempts that were open when first seen, and whose writers were alive, are shown early. The rows of an
-attempt that was committed by then come with its snapshot; so nothing needs to be known of attempts that are over. An
-attempt whose writer falls silent is forgotten like one that was aborted. If the writer is heard of again, what it sends
-from then on is shown; the rest comes with the commit, if there is one.
+attempt that was committed by then come with its snapshot, so no state of ended attempts is needed. An attempt whose
+writer falls silent is forgotten like an aborted one. If the writer reports again, rows that it sends from then on are
+shown; the rest comes with the commit, if there is one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Attempt:
     Args:
         opened_ms: When it was opened, by the metastore's clock.
         seen: Indexes of its rows that have arrived.
-        is_left: Whether rows that it sends from now on are left to its commit.
+        is_left: Whether rows that it sends from now on come only with its commit.
         committed_by: The table's newest snapshot at a moment when it was committed; None: it was open so far.
     """
 
@@ -120,7 +120,7 @@ class OpenAttempts:
             self._known[attempt_id].is_left = True
 
     def opened_ms(self, attempt_id: str) -> int:
-        """When an attempt was opened whose rows were picked."""
+        """Returns when an attempt was opened; its rows were picked before."""
         return self._known[attempt_id].opened_ms
 
     def has_some(self, attempt_id: str) -> bool:
@@ -142,10 +142,10 @@ class OpenAttempts:
         self._known.pop(attempt_id, None)
 
     def find_given_up(self, baseline_until: int) -> list[str]:
-        """Returns attempts that will not appear in a snapshot, as far as one can tell; blocks on the metastore.
+        """Returns attempts that are not expected in a snapshot; blocks on the metastore.
 
-        They were aborted, or their writers are silent. Rows of append tables cannot be taken back, so there silence
-        makes no difference.
+        They were aborted, or their writers are silent. Rows of append tables cannot be taken back, so silence makes no
+        difference for them.
 
         Args:
             baseline_until: All snapshots up to this one have been shown, and their attempts forgotten.

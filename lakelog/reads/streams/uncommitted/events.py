@@ -49,7 +49,7 @@ class UncommittedEvents:
         self.positions: dict[int, int] = {}
         """How far the log was read after the last records handed out, by partition."""
         self.received_s = 0.0
-        """When the last snapshots handed out were received, on the monotonic clock."""
+        """When the last snapshots that were handed out had been received, on the monotonic clock."""
 
     def __enter__(self) -> UncommittedEvents:
         for run, name in ((self._listen, "lakelog-watch"), (self._follow, "lakelog-log-tail")):

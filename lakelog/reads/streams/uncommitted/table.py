@@ -62,8 +62,8 @@ class UncommittedStreamTable(StreamTable, ABC):
         self._condition: Final = make_parser(view.filter)(table.schema)
         self._store: Final = context.open_store(table)
         self.snapshots_received_s = 0.0
-        """When the last snapshots that are shown were received, on the monotonic clock."""
-        # By partition: records before this offset may have been sent before the last snapshot that was shown.
+        """When the last snapshots that were shown had been received, on the monotonic clock."""
+        # By partition: records before this offset can have been sent before the last snapshot that was shown.
         self._late_until: dict[int, int] = {}
         self._log_begun_at: Mapping[int, int] = {}
 
@@ -99,7 +99,7 @@ class UncommittedStreamTable(StreamTable, ABC):
         yield from self._to_stream(batches)
 
     def look(self, base: int) -> Iterator[StreamBatch]:
-        """Takes back rows of attempts that were aborted or whose writers are silent; blocks. Arguments as of `emit`."""
+        """Takes back rows of attempts that were aborted or whose writers are silent; blocks. Arguments as in `emit`."""
         try:
             over = self._attempts.find_given_up(base)
         except LakelogError as error:
@@ -116,9 +116,9 @@ class UncommittedStreamTable(StreamTable, ABC):
         return False
 
     def _note_begun(self, begun_at: Mapping[int, int]) -> None:
-        """The log began to be read: all that stands before these ends was there at that moment."""
+        """Notes that reading of the log began: all records before these ends were there at that moment."""
         if any(end < self._log_begun_at.get(partition, 0) for partition, end in begun_at.items()):
-            # It is another topic.
+            # The log has another topic now.
             self._late_until = {}
         self._log_begun_at = begun_at
         self._raise_late(begun_at)
@@ -128,11 +128,11 @@ class UncommittedStreamTable(StreamTable, ABC):
             self._late_until[partition] = max(end, self._late_until.get(partition, 0))
 
     def _note_shown(self, snapshot: Snapshot) -> None:
-        """What stands in the log before the end of a snapshot's records was sent before its commit."""
+        """Notes that records before the end of a snapshot's records in the log were sent before its commit."""
         self._raise_late(snapshot.sent_offsets or {})
 
     def _are_late(self, arrived: Arrived, indices: RowIndices) -> npt.NDArray[np.bool_]:
-        """Which of some records may have been sent before the last snapshot that was shown."""
+        """Returns which of some records can have been sent before the last snapshot that was shown."""
         partitions = arrived.records.partitions[indices]
         limits = np.zeros(int(partitions.max(initial=0)) + 1, np.int64)
         for partition, end in self._late_until.items():

@@ -1,1 +1,1 @@
-"""What the pages of a Parquet file hold, and how many rows of it are decoded at once."""
+"""Reads the page headers of a Parquet file, and decides how many of its rows are decoded at once."""

@@ -1,14 +1,14 @@
 """Decides how many rows of a row group are decoded at once, so that any file is read within a budget.
 
-Objectives, which conflict: memory is bounded for every file, whoever wrote it; ordinary files are read at full speed;
+Objectives, which conflict: memory is bounded for every file, from any writer; ordinary files are read at full speed;
 values of tens of megabytes are legal and are read.
 
-1. Only the headers of pages count (`page_headers.py`); what a footer says of sizes is not believed.
-2. A page is unpacked as a whole, so one that is too large is refused.
+1. Only the headers of pages count (`page_headers.py`); sizes in a footer are not trusted.
+2. A page is unpacked as a whole, so a page that is too large is refused.
 3. A few bytes can name a large value of a dictionary thousands of times. Where that could exceed the budget, the column
    is read as a dictionary, so that the size of every row is known before its values are copied.
-4. In nested columns nothing says which row has how many values, short of decoding. They are read with few rows at once
-   if all of their values together are too many, and refused if one row could exceed what is allowed.
+4. Only decoding shows how many values a row of a nested column has. Such columns are read with few rows at once if all
+   of their values together are too large, and refused if one row could exceed the limit.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from pyarrow import types as pt
 from lakelog.storage.parquet.pages.page_headers import ChunkPages, Page
 
 DECODED_BYTES: Final = 64 << 20
-"""What is decoded at once, in bytes of Arrow memory: ordinary row groups have half of it at most."""
+"""Bytes of Arrow memory that are decoded at once: ordinary row groups have at most half of it."""
 
 LARGEST_DECODED_BYTES: Final = 512 << 20
-"""What a single row may take with the pages that it is in, and what nested values of a row group may take."""
+"""The most bytes of a single row with the pages that it is in, and of the nested values of a row group."""
 
 _OFFSET_BYTES: Final = 4
 _LEVEL_BYTES: Final = 8
-"""Of a nested value: how deep it is and where a row begins, in a buffer that grows by doubling."""
+"""Extra bytes of a nested value: its depth and the start of its row, in a buffer that grows by doubling."""
 
 _VIEW_BYTES: Final = 16
-"""Of a text while it is decoded."""
+"""Extra bytes of a text while it is decoded."""
 
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
@@ -51,7 +51,7 @@ class Leaf:
 
     Args:
         column: The column.
-        pages: What its pages unpack to.
+        pages: The sizes that its pages unpack to.
     """
 
     column: pq.ColumnSchema
@@ -64,24 +64,24 @@ class Leaf:
 
     @cached_property
     def is_nested(self) -> bool:
-        """Whether a row may have several values."""
+        """Whether a row can have several values."""
         return bool(self.column.max_repetition_level > 0)
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether values may be of any length."""
+        """Whether values can have any length."""
         return bool(self.column.physical_type == "BYTE_ARRAY")
 
     @cached_property
     def width(self) -> int:
-        """The size of a value whose type defines it."""
+        """The size of a value, if its type defines the size."""
         kind = self.column.physical_type
-        # An Arrow decimal is wider than the number that a file stores for it.
+        # An Arrow decimal is wider than its number in the file.
         return max(16, self.column.length) if kind == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(kind, 16)
 
     @cached_property
     def page_bytes(self) -> int:
-        """What is in memory while its rows are decoded: a page, and the dictionary as stored, as read, as values."""
+        """Bytes in memory while its rows are decoded: a page, and the dictionary as stored, as read, as values."""
         return self.pages.largest_bytes + 3 * self.pages.dictionary_bytes + _VIEW_BYTES * self.pages.dictionary_count
 
 
@@ -99,21 +99,21 @@ class Decoding:
 
 
 class TooLarge(ValueError):
-    """A row cannot be decoded within what is allowed."""
+    """A row cannot be decoded within the limit."""
 
 
 def plan_decoding(leaves: Sequence[Leaf], row_count: int, most_rows: int, budget_bytes: int) -> Decoding:
     """Decides how to decode columns of a row group. Pure.
 
     Args:
-        leaves: What is read of them.
+        leaves: The columns' parts that are read.
         row_count: The rows of the row group, as the footer says.
         most_rows: The most rows to decode at once.
-        budget_bytes: About how much Arrow memory the rows may take that are decoded at once.
+        budget_bytes: About how much Arrow memory rows that are decoded at once can take.
 
     Raises:
         ValueError: The pages contradict the footer or themselves.
-        TooLarge: A row may take more than `LARGEST_DECODED_BYTES`, with what else is in memory for it.
+        TooLarge: A row, with everything else in memory for it, can take more than `LARGEST_DECODED_BYTES`.
     """
     for leaf in leaves:
         _check(leaf, row_count)
@@ -136,7 +136,7 @@ def plan_decoding(leaves: Sequence[Leaf], row_count: int, most_rows: int, budget
     _check_largest("nested values", nested)
     whole = sum(size_bytes for _, size_bytes in nested)
     if whole > budget_bytes:
-        # Rows may differ much, but all of them together take no more than is allowed.
+        # Rows can differ much, but all of them together stay within the limit.
         rows = max(1, min(rows, row_count * budget_bytes // whole))
     flat = [(leaf, number in as_dictionaries) for number, leaf in enumerate(leaves) if not leaf.is_nested]
     per_row = sum(_flat_row_bytes(leaf, is_index) for leaf, is_index in flat)
@@ -174,7 +174,7 @@ def _check_largest(what: str, sizes: Sequence[tuple[Leaf, int]]) -> None:
 
 
 def _dense_bytes(leaf: Leaf, rows: int) -> int:
-    """The most that so many rows take as values."""
+    """The most bytes that this many rows take as values."""
     count = leaf.pages.value_count if leaf.is_nested else rows
     levels = _LEVEL_BYTES * count if leaf.is_nested else 0
     if not leaf.is_text:
@@ -186,7 +186,7 @@ def _dense_bytes(leaf: Leaf, rows: int) -> int:
 
 
 def _nested_bytes(leaf: Leaf, *, as_dictionary: bool) -> int:
-    """The most that the values of all rows take as they are read."""
+    """The most bytes that the values of all rows take as they are read."""
     count, pages = leaf.pages.value_count, leaf.pages
     if not leaf.is_text:
         return count * (_LEVEL_BYTES + leaf.width)
@@ -196,7 +196,7 @@ def _nested_bytes(leaf: Leaf, *, as_dictionary: bool) -> int:
 
 
 def _flat_row_bytes(leaf: Leaf, is_index: bool) -> int:
-    """The most that a row takes as it is read, without texts that are stored as they are."""
+    """The most bytes that a row takes as it is read, without texts that are stored in full."""
     if not leaf.is_text:
         return leaf.width
     longest = leaf.pages.largest_bytes if leaf.pages.shares_prefixes else 0
@@ -206,9 +206,9 @@ def _flat_row_bytes(leaf: Leaf, is_index: bool) -> int:
 
 
 def _fit_rows(columns: Sequence[Sequence[Page]], rows: int, budget_bytes: int) -> int:
-    """How many adjacent rows are in pages of no more than the budget, wherever they begin; at least 1.
+    """How many adjacent rows are in pages within the budget, from any first row on; at least 1.
 
-    Two pages of each column may always be touched: one is in memory in any case.
+    The rows can touch two pages of each column: one is always in memory.
     """
     budget_bytes = max(budget_bytes, 2 * sum(max(page.size_bytes for page in pages) for pages in columns))
     ends = [np.cumsum([page.value_count for page in pages]) for pages in columns]
@@ -231,7 +231,7 @@ def split_decoded(batch: pa.RecordBatch, budget_bytes: int) -> Iterator[pa.Recor
 
     Args:
         batch: Rows as they were read.
-        budget_bytes: The size of the values of a part, unless a single row has more.
+        budget_bytes: The most bytes of the values of a part, unless a single row has more.
 
     Yields:
         The rows in order. Their dictionaries stay.
@@ -250,7 +250,7 @@ def split_decoded(batch: pa.RecordBatch, budget_bytes: int) -> Iterator[pa.Recor
         size_bytes = int(ends[end - 1]) - done
         if size_bytes > LARGEST_DECODED_BYTES:
             raise TooLarge(f"a row takes {size_bytes} bytes of memory, and at most {LARGEST_DECODED_BYTES} are used")
-        # A copy of the places in the dictionary: casts of lists take all that a slice is cut from.
+        # The places in the dictionary are copied, because casts of lists convert everything that a slice is cut from.
         yield batch if end - start == batch.num_rows else batch.take(pa.array(np.arange(start, end)))
         start, done = end, int(ends[end - 1])
 
@@ -262,7 +262,7 @@ def _has_dictionary(data_type: pa.DataType) -> bool:
 
 
 def _most_bytes(values: pa.Array) -> int:
-    """The most that an array takes without its dictionaries."""
+    """The most bytes that an array takes without its dictionaries."""
     if pt.is_dictionary(values.type):
         longest = pc.max(pc.binary_length(values.dictionary)).as_py() if len(values.dictionary) else 0
         return len(values) * int(longest or 0)
@@ -270,7 +270,7 @@ def _most_bytes(values: pa.Array) -> int:
 
 
 def _row_bytes(values: pa.Array) -> RowBytes:
-    """How many bytes the texts of each row take, of those that are in dictionaries."""
+    """How many bytes the texts of each row take that are in dictionaries."""
     if pt.is_dictionary(values.type):
         lengths = np.append(pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy().astype(np.int64), 0)
         return lengths[pc.fill_null(values.indices, len(lengths) - 1).to_numpy()]

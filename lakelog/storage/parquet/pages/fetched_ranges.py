@@ -1,4 +1,4 @@
-"""Ranges of a distant file, fetched at once: the headers of pages and then their rows are read from memory."""
+"""Fetches ranges of a distant file at once; page headers, and then their rows, are read from memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 _HOLE_BYTES: Final = 64 << 10
-"""Bytes between two ranges that are fetched too: another request would take longer."""
+"""If at most this many bytes lie between two ranges, they are fetched too: another request would take longer."""
 
 _REQUESTS: Final = 8
-"""Requests at once for a row group, as many as Arrow's own readers make."""
+"""How many requests are made at once for a row group, as many as by Arrow's own readers."""
 
 
 def is_near(source: pa.NativeFile) -> bool:
@@ -61,7 +61,7 @@ class FetchedRanges(io.RawIOBase):
         self._place = 0
 
     def read_at(self, count: int, place: int) -> bytes:
-        """Some bytes from a place on; fewer at the end of the file."""
+        """Returns some bytes from a place on; fewer at the end of the file."""
         number = int(np.searchsorted(self._starts, place, side="right")) - 1
         if number >= 0:
             offset = place - int(self._starts[number])
@@ -70,7 +70,7 @@ class FetchedRanges(io.RawIOBase):
         return bytes(self._source.read_at(max(0, min(count, self._size - place)), place))
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Returns the next bytes."""
         data = self.read_at(self._size - self._place if size < 0 else size, self._place)
         self._place += len(data)
         return data

@@ -1,7 +1,7 @@
-"""Reads the headers of a column chunk's pages, which tell what decoding it takes before anything is decoded.
+"""Reads the headers of a column chunk's pages, which bound the memory for decoding before anything is decoded.
 
-A footer can claim anything, and readers of Parquet do not compare it with the pages. The sizes in a page's header hold:
-a page that unpacks to another size is refused when it is read. So these headers bound the memory that a file can take.
+A footer can claim anything, and readers of Parquet do not compare it with the pages. The sizes in a page's header are
+reliable: a page that unpacks to another size is refused when it is read. So they bound the memory that a file can take.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ReadAt: TypeAlias = Callable[[int, int], bytes]
 """Reads some bytes, given their number and the place of the first; fewer at the end of the file."""
 
 _WINDOW_BYTES: Final = 192
-"""What is read for a header: those of ours have some 30 bytes, and up to 100 with statistics."""
+"""Bytes that are read for a header: ours have some 30 bytes, and up to 100 with statistics."""
 
 _LONGEST_HEADER_BYTES: Final = 1 << 20
 """Headers can hold the largest and the smallest value of their page."""
@@ -26,22 +26,22 @@ _DATA_PAGE: Final = 0
 _DICTIONARY_PAGE: Final = 2
 _DATA_PAGE_V2: Final = 3
 _DESCRIBED_BY: Final = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
-"""The field of a header that has more about a page of a kind."""
+"""The field of a header with the details of each kind of page."""
 
 _STORED_WHOLE: Final = frozenset({0, 3, 4, 5, 9})
-"""PLAIN, RLE, BIT_PACKED, DELTA_BINARY_PACKED, BYTE_STREAM_SPLIT: no text is longer than what is stored of it."""
+"""PLAIN, RLE, BIT_PACKED, DELTA_BINARY_PACKED, BYTE_STREAM_SPLIT: no text is longer than its stored bytes."""
 
 _STORED_AS_INDEX: Final = frozenset({2, 8})
 """PLAIN_DICTIONARY, RLE_DICTIONARY."""
 
 _MOST_EXPANSION: Final = {"UNCOMPRESSED": 1, "SNAPPY": 64, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1100}
-"""How many bytes a codec can make of one at most."""
+"""The most bytes that a codec can make of one byte."""
 
 _ANY_EXPANSION: Final = 1 << 16
 """The same for zstd, whose blocks of one repeated byte make some 33,000 of one, and for other codecs."""
 
 _ROOM_BYTES: Final = 4096
-"""By how much tiny pages may miss these factors, which leave the frames of the codecs out."""
+"""By how many bytes tiny pages can exceed these factors, which ignore the frames of the codecs."""
 
 
 class Page(NamedTuple):
@@ -58,14 +58,14 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True)
 class ChunkPages:
-    """What the pages of a column chunk unpack to.
+    """The sizes that the pages of a column chunk unpack to.
 
     Args:
         pages: The data pages in order.
         dictionary_bytes: The size of the dictionary page when unpacked; 0: there is none.
         dictionary_count: The values of the dictionary.
         has_indices: Whether values are stored as places in the dictionary, so that few bytes can name a large one.
-        shares_prefixes: Whether values may be stored as what follows their prefix in the value before.
+        shares_prefixes: Whether values can be stored without the prefix that they share with the value before.
     """
 
     pages: tuple[Page, ...]
@@ -106,7 +106,7 @@ def read_chunk_pages(read_at: ReadAt, chunk: pq.ColumnChunkMetaData) -> ChunkPag
         chunk: The chunk's entry in the footer.
 
     Raises:
-        ValueError: A header is damaged, or claims what cannot be.
+        ValueError: A header is damaged, or claims something impossible.
     """
     claimed = chunk_range(chunk)
     place, end = claimed.start, claimed.stop
@@ -124,7 +124,7 @@ def read_chunk_pages(read_at: ReadAt, chunk: pq.ColumnChunkMetaData) -> ChunkPag
             )
         place += header.length + stored_bytes
         if header.kind == _DICTIONARY_PAGE:
-            # A second one is refused by every reader.
+            # Every reader refuses a second one.
             dictionary_bytes = max(dictionary_bytes, size_bytes)
             dictionary_count = max(dictionary_count, header.value_count)
         elif header.kind in _DESCRIBED_BY:
@@ -182,7 +182,7 @@ _DEEPEST: Final = 4
 
 
 def _read_struct(data: bytes, place: int, depth: int) -> tuple[_Struct, int]:
-    """Reads a struct of Thrift's compact protocol, without what is no number; also returns where it ends.
+    """Reads the numbers of a struct of Thrift's compact protocol; also returns where the struct ends.
 
     A field that comes twice has its last value, as in other readers. Raises IndexError if the data ends before.
     """

@@ -1,4 +1,4 @@
-"""Which commit an attempt is for, and when its writer was last heard of."""
+"""Stores which commit an attempt is for, and when its writer last reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which principal owns an attempt, a writer's name, a lease, a job, a consumer or a snapshot lease.
+"""Stores which principal owns an attempt, a writer's name, a lease, a job, a consumer or a snapshot lease.
 
-What is there already has no owner: everyone with the role may act on it, and the next user of a name owns the name.
+Existing things have no owner: everyone with the role may act on them, and the next user of a name owns the name.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def upgrade() -> None:
     """Forward only; there is no way back but a restored backup."""
     for table in _OWNED:
         op.add_column(table, sa.Column("owner", sa.Text(collation="C"), nullable=True))
-    # Commits of jobs are fenced by the epoch of the job. Whoever registered such a name fenced all holders of the job.
+    # The epoch of a job fences its commits. A caller that registered such a name fenced all holders of the job.
     op.execute("DELETE FROM writer WHERE writer LIKE 'job/%'")
