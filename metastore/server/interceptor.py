@@ -75,6 +75,16 @@ _WITHOUT_TURNS: Final = LONG | {
     "/lakelog.rpc.v1.SnapshotService/StageAttempt",
     "/grpc.health.v1.Health/Watch",
 }
+# A caller that does not renew in time loses what it holds, so these do not wait behind other calls of the caller.
+_RENEWING: Final = frozenset(
+    {
+        "/lakelog.rpc.v1.JobService/RenewLease",
+        "/lakelog.rpc.v1.JobService/HeartbeatJob",
+        "/lakelog.rpc.v1.ConsumerService/RenewConsumer",
+        "/lakelog.rpc.v1.PublishService/RenewAttempts",
+        "/lakelog.rpc.v1.RetentionService/LeaseSnapshot",
+    }
+)
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Each service calls it every few seconds: it would flood the log of mutations.
@@ -288,7 +298,9 @@ class _Call:
 
     @property
     def _turns(self) -> str:
-        """Whose turns it takes: plans have some of their own, since they are sent for as long as a caller reads."""
+        """Whose turns it takes. Plans have some of their own, since they are sent for as long as a caller reads."""
+        if self._method in _RENEWING:
+            return f"{self._origin} renewals"
         return self._origin if self._handler.unary_stream is None else f"{self._origin} plans"
 
     @property
@@ -324,8 +336,10 @@ class _Call:
         limit_s = owner._limits.call_s if is_large else owner._limits.receive_s
         try:
             async with asyncio.timeout(owner._limits.call_s):
-                # A caller's small calls do not wait behind its large ones.
-                async with owner._receiving.turn(f"{self._origin} {is_large}"):
+                # A caller's small calls do not wait behind its large ones, nor those that need no turn to be worked on
+                # behind others that wait for theirs.
+                needs_turn = self._method not in _WITHOUT_TURNS
+                async with owner._receiving.turn(f"{self._turns} {is_large} {needs_turn}"):
                     async with asyncio.timeout(limit_s):
                         data = await context.read()
                     if data is grpc.aio.EOF:
