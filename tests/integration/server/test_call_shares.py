@@ -20,7 +20,7 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
-from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
+from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
 from lakelog.serving.access import Access, parse_token_file
 from metastore.server.call_limits import CallLimits
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
@@ -248,6 +248,24 @@ def test_calls_beyond_those_that_are_worked_on_wait_and_one_given_up_meanwhile_i
         assert use_cases.calls.count("list_tables") <= 8
         commit(server)
         assert server.server._interceptor._working.is_empty
+
+
+def test_a_caller_that_does_not_read_its_large_plans_delays_no_large_commit(start_server: Start) -> None:
+    use_cases, release = holding("plan")
+    server = start_server(use_cases, access=ACCESS, large_request_bytes=100_000)
+    plan = snapshots_pb2.PlanRequest(table_uuid="a" * 32, buckets=range(50_000)).SerializeToString()
+    change = snapshots_pb2.Change(
+        table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND, properties={"p": "x" * 20_000}
+    )
+    large = snapshots_pb2.CommitRequest(writer="w", identifier=1, changes=[change]).SerializeToString()
+    with channels(server, 2) as (first, other):
+        made: Any = first.unary_stream("/lakelog.rpc.v1.SnapshotService/Plan")
+        held = made(plan, timeout=60, metadata=metadata("eve"))
+        wait_until(lambda: "plan" in use_cases.calls)
+        assert call(other, "SnapshotService/Commit", "bob", large) is None
+        assert not held.done()
+        server.loop.call_soon_threadsafe(release.set)
+        list(held)
 
 
 @pytest.mark.parametrize("held", [3, 40], ids=["all-turns", "also-those-of-receiving"])
