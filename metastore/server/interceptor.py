@@ -294,7 +294,10 @@ class _Call:
         if self._handler.unary_unary is None:
             await self._send_all(self._received.message, context)
         else:
-            await context.write(await self._answer(self._received.message, context))
+            response = await self._answer(self._received.message, context)
+            # Whoever does not read the answer keeps no room that others wait for.
+            self._received.release()
+            await context.write(response)
 
     @property
     def _turns(self) -> str:
