@@ -20,7 +20,7 @@ from lakelog.format.commit.request import CommitRequest
 from lakelog.format.jobs.job import CLEAN, EXPIRE, PURGE, Job, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.storage.objects import local
+from lakelog.storage.objects import local, local_folders
 from lakelog.storage.objects.local import LocalStore
 from lakelog.storage.objects.store import ObjectStore
 from metastore.jobs.due_work import WorkPlanner
@@ -80,7 +80,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
         return remove_files(root, folder, names)
 
-    remove_files = local.remove_files
+    remove_files = local_folders.remove_files
     monkeypatch.setattr(local, "remove_files", refusing)
 
 
