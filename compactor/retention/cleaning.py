@@ -8,7 +8,8 @@ Why each step may be repeated, and what a crash leaves:
 2. Its files are deleted. A crash leaves the rest of them, and the attempt, to the next holder of the job.
 3. An attempt is forgotten only when no files are left below it. An unknown attempt cannot be committed.
 
-A file that cannot be deleted stops no other delete. It is tried again whenever the metastore looks for such attempts.
+A file that cannot be deleted, or a folder that cannot be read, stops no other delete. It is tried again whenever the
+metastore looks for such attempts.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.jobs.job import CLEAN, Job
 from lakelog.format.retention.table_files import ABANDONED_MS, MAX_FILES_A_CALL, SETTLED_MS, AttemptAge
 from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.deleting import LeftFile
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 
@@ -94,12 +97,20 @@ class CleaningJobExecutor:
             control.check()
             if control.is_stopping:
                 break
-            found = list(store.list_objects(f"data/{attempt_id}"))
+            folder = f"data/{attempt_id}"
+            try:
+                found = list(store.list_objects(folder))
+            except Unavailable:
+                raise
+            except LakelogError as error:
+                # Whatever is in it keeps no other attempt.
+                deletions.leave(LeftFile(folder, error.message))
+                continue
             links = [each.path for each in found if each.is_link]
             if links:
                 self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
             gone = set(deletions.delete([each.path for each in found]))
             self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found if each.path in gone))
-            if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:
+            if not found or next(store.list_objects(folder), None) is None:
                 empty.append(attempt_id)
         return empty

@@ -8,7 +8,7 @@ from typing import Final
 from lakelog.errors import LakelogError
 from lakelog.format.jobs.job import Job
 from lakelog.serving.logging_setup import Logger
-from lakelog.storage.objects.deleting import delete_files
+from lakelog.storage.objects.deleting import LeftFile, delete_files
 from lakelog.storage.objects.store import ObjectStore
 
 from ..metrics import Metrics
@@ -54,21 +54,25 @@ class Deletions:
         wanted = [path for path in paths if path not in self.left] if self.left else paths
         left = delete_files(self._store, wanted)
         for file in left:
-            if len(self.left) < _LOGGED:
-                self._log.warning(
-                    "file cannot be deleted",
-                    job_id=self._job.job_id,
-                    table=self._job.table,
-                    path=file.path[:1000],
-                    reason=file.reason,
-                )
-            self._example = self._example or f"{file.path[:200]} ({file.reason[:500]})"
-            self.left.add(file.path)
+            self.leave(file)
         gone = [path for path in wanted if path not in self.left] if left else list(wanted)
         self.count += len(gone)
         self._metrics.deleted_files.labels(self._job.kind).inc(len(gone))
-        self._metrics.left_files.labels(self._job.kind).inc(len(left))
         return gone
+
+    def leave(self, file: LeftFile) -> None:
+        """Notes a file, or a folder of files, that cannot be deleted."""
+        if len(self.left) < _LOGGED:
+            self._log.warning(
+                "file cannot be deleted",
+                job_id=self._job.job_id,
+                table=self._job.table,
+                path=file.path[:1000],
+                reason=file.reason,
+            )
+        self._example = self._example or f"{file.path[:200]} ({file.reason[:500]})"
+        self.left.add(file.path)
+        self._metrics.left_files.labels(self._job.kind).inc()
 
     def describe_left(self) -> str:
         """Describes the files that are left, for people; empty: none is left."""

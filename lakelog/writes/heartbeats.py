@@ -80,6 +80,9 @@ class Heartbeats:
 
     def close(self) -> None:
         """Ends the use of all attempts; does not wait."""
+        if self._pid != os.getpid():
+            # Those of its parent, whose thread may have held the lock at the fork: it would stay locked here.
+            self._begin_empty()
         with self._lock:
             for each in list(self._in_use):
                 each.end()

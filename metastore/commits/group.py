@@ -167,6 +167,9 @@ def _check_owners(asked: Asked, facts: GroupFacts) -> None:
     if attempt is not None:
         # This holds for a repeat too, because its attempt is aborted.
         check_attempt_owner(attempt, asked.by)
+    if any(fence.lease == request.writer and fence.epoch != facts.leases.get(fence.lease) for fence in request.fences):
+        # Its holder has lost the job, perhaps to another principal. It is told so: `check_commit` refuses the fence.
+        return
     keys = [ResultKey(change.table_uuid, request.writer, request.identifier) for change in request.changes]
     if not all(key in facts.results for key in keys):
         # A repeat gets its result, even if the name has another owner by now.

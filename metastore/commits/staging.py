@@ -1,4 +1,8 @@
-"""Opening attempts: requests that come while others are being opened share the next transaction."""
+"""Opening attempts: requests that come while others are being opened share the next transaction.
+
+The first use of a writer's name makes its user the owner, and that waits for others who use it at this moment, perhaps
+for a large commit. So such requests share transactions with those of their own principal only.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from lakelog.format.commit.request import StagedAttempt
 from lakelog.format.tables.table import TableInfo
 from lakelog.serving.edge.origin import COMMITS, origin
 
-from ..ownership import Principal, check_attempt_owner, check_writer_owner, is_checked
+from ..ownership import Principal, check_attempt_owner, check_writer_owner, is_checked, is_claimed
 from ..store.limits import MAX_INT64, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_uuid, check_writer, invalid
@@ -30,6 +34,9 @@ from ..tables.dropped import explain_gone
 
 _MAX_SHARED: Final = 256
 """Callers that share one transaction; beyond this sharing saves nothing more."""
+
+_NO_CLAIMS: Final = ""
+"""Stands for no principal: the requests that wait for no one."""
 
 _MAX_COUNT: Final = 16
 """Attempts of one call: more save hardly anything, and unused ones wait for the clean-up."""
@@ -60,8 +67,9 @@ class Staging:
         self._store = store
         self._ids = ids
         self._limits = limits
-        self._waiting: list[_Waiting] = []
-        self._running: asyncio.Task[None] | None = None
+        # By the principal that claims names, or `_NO_CLAIMS`. Each of these takes one connection at most.
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     async def stage_attempt(
         self,
@@ -105,9 +113,10 @@ class Staging:
             if count > 1:
                 raise invalid("count", count, "Leave it out where tables join an attempt that is open.")
             return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids, by))
-        if len(self._waiting) >= self._limits.max_waiting_commits:
+        waiting_count = sum(map(len, self._waiting.values()))
+        if waiting_count >= self._limits.max_waiting_commits:
             raise ResourceExhausted(
-                f"{len(self._waiting)} attempts wait to be opened, which is the limit. Send less at once, and try "
+                f"{waiting_count} attempts wait to be opened, which is the limit. Send less at once, and try "
                 "again after a moment.",
                 reason="TOO_MANY_ATTEMPTS",
                 metadata={"limit": str(self._limits.max_waiting_commits)},
@@ -121,10 +130,13 @@ class Staging:
             ]
         )
         waiting = _Waiting(attempts, by)
-        self._waiting.append(waiting)
-        if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._run(), name="staging")
+        self._add(_NO_CLAIMS, [waiting])
         return await waiting.opened
+
+    def _add(self, claimant: str, added: Sequence[_Waiting]) -> None:
+        self._waiting.setdefault(claimant, []).extend(added)
+        if claimant not in self._running:
+            self._running[claimant] = asyncio.create_task(self._run(claimant), name="staging")
 
     async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str], by: Principal) -> StagedAttempt:
         tables = await _find_tables(tx, table_uuids)
@@ -147,32 +159,49 @@ class Staging:
         await tx.set_attempt_tables(attempt_id, joined)
         return StagedAttempt(attempt_id, tuple(tables[table_uuid] for table_uuid in table_uuids))
 
-    async def _run(self) -> None:
+    async def _run(self, claimant: str) -> None:
         origin.set(COMMITS)
-        while self._waiting:
-            shared, self._waiting = self._waiting[:_MAX_SHARED], self._waiting[_MAX_SHARED:]
-            answers: Sequence[StagedAttempt | LakelogError]
-            try:
-                answers = await run_transaction(self._store, partial(_open, shared))
-            except LakelogError as error:
-                answers = [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
-            except Exception as error:
-                message = f"Opening an attempt failed: {type(error).__name__}: {error}"
-                answers = [InternalError(message) for _ in shared]
-            for waiting, answer in zip(shared, answers, strict=True):
-                if waiting.opened.done():
-                    continue
-                if isinstance(answer, StagedAttempt):
-                    waiting.opened.set_result(answer)
-                else:
-                    waiting.opened.set_exception(answer)
+        claims = claimant != _NO_CLAIMS
+        try:
+            while waiting := self._waiting.pop(claimant, []):
+                shared, rest = waiting[:_MAX_SHARED], waiting[_MAX_SHARED:]
+                if rest:
+                    self._waiting[claimant] = rest
+                self._answer(shared, await self._open_shared(shared, claims=claims))
+        finally:
+            del self._running[claimant]
+
+    async def _open_shared(
+        self, shared: Sequence[_Waiting], *, claims: bool
+    ) -> Sequence[StagedAttempt | LakelogError | None]:
+        try:
+            return await run_transaction(self._store, partial(_open, shared, claims))
+        except LakelogError as error:
+            return [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
+        except Exception as error:
+            message = f"Opening an attempt failed: {type(error).__name__}: {error}"
+            return [InternalError(message) for _ in shared]
+
+    def _answer(self, shared: Sequence[_Waiting], answers: Sequence[StagedAttempt | LakelogError | None]) -> None:
+        for waiting, answer in zip(shared, answers, strict=True):
+            if waiting.opened.done():
+                continue
+            if answer is None:
+                self._add(waiting.by.name, [waiting])
+            elif isinstance(answer, StagedAttempt):
+                waiting.opened.set_result(answer)
+            else:
+                waiting.opened.set_exception(answer)
 
 
-async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
-    """Opens attempts for calls whose tables exist; returns each call's answer, at its place."""
+async def _open(shared: Sequence[_Waiting], claims: bool, tx: Transaction) -> list[StagedAttempt | LakelogError | None]:
+    """Opens attempts for calls whose tables exist; returns each call's answer, at its place.
+
+    None: the name has no owner yet. With `claims` its user becomes the owner.
+    """
     tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
-    owners = await _claim_names(tx, shared)
-    answers: list[StagedAttempt | LakelogError] = []
+    owners = await (_claim_names(tx, shared) if claims else _find_owners(tx, shared))
+    answers: list[StagedAttempt | LakelogError | None] = []
     opened: list[_Waiting] = []
     for waiting in shared:
         first, *further = waiting.attempts
@@ -183,6 +212,8 @@ async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttem
             answers.append(await explain_gone(tx, missing[0]))
         elif refused is not None:
             answers.append(refused)
+        elif is_claimed(waiting.writer, waiting.by) and waiting.writer not in owners:
+            answers.append(None)
         else:
             infos = tuple([tables[table] for table in named])
             answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))
@@ -201,6 +232,12 @@ async def _is_answered(tx: Transaction, attempt: Attempt) -> bool:
         if any(each.is_over for each in found.values()):
             return True
     return False
+
+
+async def _find_owners(tx: Transaction, shared: Sequence[_Waiting]) -> dict[str, str]:
+    """The owners of those names that have one."""
+    checked = {waiting.writer: None for waiting in shared if is_checked(waiting.writer, waiting.by)}
+    return await tx.find_writer_owners(list(checked)) if checked else {}
 
 
 async def _claim_names(tx: Transaction, shared: Sequence[_Waiting]) -> dict[str, str]:

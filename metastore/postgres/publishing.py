@@ -79,13 +79,19 @@ LEFT JOIN LATERAL (
 WHERE a.attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(a.table_uuids)
 """
 
-# In one order, so that transactions that lock several never deadlock.
+# One that a commit has locked is passed over, however long the commit takes: all others of the writer's process would
+# seem dead. It is open as far as one can tell. So nothing is waited for, and the order makes no deadlock.
 _RENEW: Final = """
-UPDATE attempt SET heard_at = clock_timestamp() WHERE attempt_id IN (
+WITH own AS (
     SELECT attempt_id FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'open'
         AND (%s::text IS NULL OR owner IS NULL OR owner = %s::text)
-    ORDER BY attempt_id FOR UPDATE)
-RETURNING replace(attempt_id::text, '-', '')
+), free AS (
+    SELECT attempt_id FROM attempt WHERE attempt_id = ANY(ARRAY(SELECT attempt_id FROM own)) AND state = 'open'
+    FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE attempt SET heard_at = clock_timestamp() WHERE attempt_id = ANY(ARRAY(SELECT attempt_id FROM free))
+)
+SELECT replace(attempt_id::text, '-', '') FROM own
 """
 
 

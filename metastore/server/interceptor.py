@@ -75,6 +75,16 @@ _WITHOUT_TURNS: Final = LONG | {
     "/lakelog.rpc.v1.SnapshotService/StageAttempt",
     "/grpc.health.v1.Health/Watch",
 }
+# A caller that does not renew in time loses what it holds, so these do not wait behind other calls of the caller.
+_RENEWING: Final = frozenset(
+    {
+        "/lakelog.rpc.v1.JobService/RenewLease",
+        "/lakelog.rpc.v1.JobService/HeartbeatJob",
+        "/lakelog.rpc.v1.ConsumerService/RenewConsumer",
+        "/lakelog.rpc.v1.PublishService/RenewAttempts",
+        "/lakelog.rpc.v1.RetentionService/LeaseSnapshot",
+    }
+)
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Each service calls it every few seconds: it would flood the log of mutations.
@@ -283,11 +293,16 @@ class _Call:
         if self._handler.unary_unary is None:
             await self._send_all(self._received.message, context)
         else:
-            await context.write(await self._answer(self._received.message, context))
+            response = await self._answer(self._received.message, context)
+            # Whoever does not read the answer keeps no room that others wait for.
+            self._received.release()
+            await context.write(response)
 
     @property
     def _turns(self) -> str:
         """The key of its turns: plans have turns of their own, because they are sent for as long as a caller reads."""
+        if self._method in _RENEWING:
+            return f"{self._origin} renewals"
         return self._origin if self._handler.unary_stream is None else f"{self._origin} plans"
 
     @property
@@ -323,8 +338,10 @@ class _Call:
         limit_s = owner._limits.call_s if is_large else owner._limits.receive_s
         try:
             async with asyncio.timeout(owner._limits.call_s):
-                # A caller's small calls do not wait for its large ones.
-                async with owner._receiving.turn(f"{self._origin} {is_large}"):
+                # A caller's small calls do not wait for its large ones. Calls that need no turn to be processed do not
+                # wait for calls that do.
+                needs_turn = self._method not in _WITHOUT_TURNS
+                async with owner._receiving.turn(f"{self._turns} {is_large} {needs_turn}"):
                     async with asyncio.timeout(limit_s):
                         data = await context.read()
                     if data is grpc.aio.EOF:

@@ -26,6 +26,10 @@ V = TypeVar("V")
 SMALL_BYTES: Final = 8 * 1024
 """The event loop processes a request up to this size: at worst 4,000 empty entries, some 20 ms."""
 
+_SENT_FOR_LONG: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Plan"})
+"""Methods whose answers are sent for as long as their callers read. They have room of their own: a caller that does not
+read would keep the large requests of others waiting, commits among them."""
+
 _THREADS: Final = 2
 """They share one interpreter: more threads would only leave more requests half done."""
 
@@ -66,12 +70,14 @@ class Requests:
 
     Args:
         bounds: The bounds of each method, by its full name.
-        in_work_bytes: The most bytes of all large requests that are processed at once.
+        in_work_bytes: The most bytes of all large requests that are processed at once; a quarter of it is for plans.
     """
 
     def __init__(self, bounds: Mapping[str, RequestBounds], in_work_bytes: int) -> None:
         self.bounds: Final = bounds
-        self._room = Room(in_work_bytes)
+        of_plans = in_work_bytes // 4
+        self._room = Room(in_work_bytes - of_plans)
+        self._room_of_plans = Room(of_plans)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="requests")
 
     def close(self) -> None:
@@ -89,13 +95,14 @@ class Requests:
         bounds.check_size(data)
         if len(data) <= SMALL_BYTES:
             return Received(_read(bounds, data, parse))
-        await self._room.take(len(data))
+        room = self._room_of_plans if method in _SENT_FOR_LONG else self._room
+        await room.take(len(data))
         try:
             message = await self._in_thread(lambda: _read(bounds, data, parse))
         except BaseException:
-            self._room.give_back(len(data))
+            room.give_back(len(data))
             raise
-        return Received(message, self._room, len(data))
+        return Received(message, room, len(data))
 
     def reader_of_stream(self, method: str, parse: Callable[[bytes], Message]) -> Callable[[bytes], Any]:
         """Returns a reader of a stream: it makes small messages, `Unread` large ones, or errors of refused ones.

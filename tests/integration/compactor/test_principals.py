@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from compactor.retention import cleaning
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced
+from lakelog.format.commit.request import Fence
 from lakelog.format.jobs.job import CLEAN, COMPACT, PURGE, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
@@ -19,6 +21,7 @@ from metastore.ownership import Principal
 from metastore.tables import table_files
 from metastore.testing import InProcessMetastore
 from tests.integration.compactor.requesting import request, write_some
+from tests.support.metastore.making import empty
 from tests.support.tables.attaching import attach_all
 from tests.support.tables.keyed import emitted, make, replayed, shown
 
@@ -69,6 +72,10 @@ def test_a_job_is_taken_from_a_compactor_of_another_name(
     assert (job.state, job.reason) == (JobState.DONE, "")
     with pytest.raises(Fenced):
         compactor.heartbeat_job(lost.job_id, lost.epoch, 1000)
+    # It has lost the job, and is told so, though the job belongs to another principal by now, or to no one.
+    late = empty(metastore.get_table_by_uuid(lost.table_uuid), lost.epoch, writer=lost.lease)
+    with pytest.raises(Fenced):
+        compactor.commit(replace(late, fences=(Fence(lost.lease, lost.epoch),)))
     assert metastore.find_attempts(lost.table_uuid, [attempt])[attempt].state.value == "aborted"
 
 

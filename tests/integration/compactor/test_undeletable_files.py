@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import shutil
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from lakelog.format.commit.request import CommitRequest
 from lakelog.format.jobs.job import CLEAN, EXPIRE, PURGE, Job, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from lakelog.storage.objects import local, local_folders
 from lakelog.storage.objects.local import LocalStore
 from lakelog.storage.objects.store import ObjectStore
 from metastore.jobs.due_work import WorkPlanner
@@ -73,13 +75,13 @@ def make_folder_of(warehouse: Path, table: Table, path: str) -> Path:
 def refuse(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
     """Makes local stores refuse to delete the file of this path, as for a folder without the right to write."""
 
-    def refusing(self: LocalStore, path: str) -> bool:
-        if path == refused:
-            raise PermissionDenied(f"This user may not delete {path}.")
-        return delete(self, path)
+    def refusing(root: Path, folder: str, names: Sequence[str]) -> list[str]:
+        if refused in [f"{folder}/{name}" for name in names]:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return remove_files(root, folder, names)
 
-    delete = LocalStore.delete
-    monkeypatch.setattr(LocalStore, "delete", refusing)
+    remove_files = local_folders.remove_files
+    monkeypatch.setattr(local, "remove_files", refusing)
 
 
 def delete_all_or_fail(store: ObjectStore, paths: Sequence[str]) -> list[Any]:
@@ -192,6 +194,38 @@ def test_cleaning_passes_over_what_cannot_be_deleted(
     metastore.run(metastore.use_cases.cleaning.step())
     attach_all(metastore)
     assert job_of(metastore, orders, CLEAN).state is JobState.FAILED
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_cleaning_passes_over_a_folder_that_cannot_be_read(
+    catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("metastore.jobs.cleaning", "compactor.retention.cleaning"):
+        monkeypatch.setattr(f"{module}.ABANDONED_MS", 0)
+        monkeypatch.setattr(f"{module}.SETTLED_MS", 0)
+    orders = catalog.create_table("shop.orders", SCHEMA)
+    attempts = [metastore.stage_attempt([orders.uuid], "dead").attempt_id for _ in range(3)]
+    for attempt in attempts:
+        file = warehouse / orders.uuid / "data" / attempt / "a.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+
+    def refusing(self: LocalStore, prefix: str = "") -> Any:
+        if prefix == f"data/{attempts[0]}":
+            raise PermissionDenied(f"This user may not read {prefix}.")
+        return list_objects(self, prefix)
+
+    list_objects = LocalStore.list_objects
+    monkeypatch.setattr(LocalStore, "list_objects", refusing)
+    metastore.run(metastore.use_cases.cleaning.step())
+    attach_all(metastore)
+    assert [Path(path).parent.name for path in data_files(warehouse)] == attempts[:1]
+    job = job_of(metastore, orders, CLEAN)
+    assert job.state is JobState.DONE
+    assert "deleted 2 files of 2 attempts" in job.outcome
+    assert f"left 1 file that cannot be deleted and will be tried again later, for instance data/{attempts[0]}" in (
+        job.outcome
+    )
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)

@@ -20,7 +20,7 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
-from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
 from lakelog.serving.access import Access, parse_token_file
 from metastore.server.call_limits import CallLimits
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
@@ -248,6 +248,44 @@ def test_calls_beyond_those_that_are_worked_on_wait_and_one_given_up_meanwhile_i
         assert use_cases.calls.count("list_tables") <= 8
         commit(server)
         assert server.server._interceptor._working.is_empty
+
+
+def test_a_caller_that_does_not_read_its_large_plans_delays_no_large_commit(start_server: Start) -> None:
+    use_cases, release = holding("plan")
+    server = start_server(use_cases, access=ACCESS, large_request_bytes=100_000)
+    plan = snapshots_pb2.PlanRequest(table_uuid="a" * 32, buckets=range(50_000)).SerializeToString()
+    change = snapshots_pb2.Change(
+        table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND, properties={"p": "x" * 20_000}
+    )
+    large = snapshots_pb2.CommitRequest(writer="w", identifier=1, changes=[change]).SerializeToString()
+    with channels(server, 2) as (first, other):
+        made: Any = first.unary_stream("/lakelog.rpc.v1.SnapshotService/Plan")
+        held = made(plan, timeout=60, metadata=metadata("eve"))
+        wait_until(lambda: "plan" in use_cases.calls)
+        assert call(other, "SnapshotService/Commit", "bob", large) is None
+        assert not held.done()
+        server.loop.call_soon_threadsafe(release.set)
+        list(held)
+
+
+@pytest.mark.parametrize("held", [3, 40], ids=["all-turns", "also-those-of-receiving"])
+def test_renewals_and_commits_of_a_caller_do_not_wait_behind_its_other_calls(start_server: Start, held: int) -> None:
+    """Else it would lose its leases and jobs while the metastore is slow for it."""
+    use_cases, release = holding("list_tables")
+    server = start_server(use_cases, access=ACCESS, limits=CallLimits(working=3, call_s=5))
+    with channels(server, 1) as (channel,):
+        made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
+        waiting = [made.future(b"", timeout=60, metadata=metadata("bob")) for _ in range(held)]
+        wait_until(lambda: server.server._interceptor._calls.open_count == held)
+        wait_until(lambda: use_cases.calls.count("list_tables") == 3)
+        renewal = jobs_pb2.RenewLeaseRequest(name="l", epoch=1, duration_ms=1000).SerializeToString()
+        assert call(channel, "JobService/RenewLease", "bob", renewal) is None
+        staged = snapshots_pb2.StageAttemptRequest(table_uuids=["a" * 32], writer="w").SerializeToString()
+        assert call(channel, "SnapshotService/StageAttempt", "bob", staged) is None
+        server.loop.call_soon_threadsafe(release.set)
+        for each in waiting:
+            each.result()
+    assert server.server._interceptor._working.is_empty
 
 
 def test_health_is_answered_over_other_connections_whatever_one_holds_open(start_server: Start) -> None:

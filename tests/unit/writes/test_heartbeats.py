@@ -73,6 +73,23 @@ def test_once_closed_none_is_renewed(heartbeats: Heartbeats, metastore: _Metasto
     assert kept.is_over
 
 
+def test_a_forked_child_closes_though_its_parent_held_the_lock(
+    heartbeats: Heartbeats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = heartbeats.begin("a")
+    lock, pid, in_use = heartbeats._lock, heartbeats._pid, heartbeats._in_use
+    thread = heartbeats._thread
+    with lock:
+        monkeypatch.setattr(os, "getpid", lambda: pid + 1)
+        closing = threading.Thread(target=heartbeats.close, daemon=True)
+        closing.start()
+        closing.join(SOON_S / 5)
+        assert not closing.is_alive()
+    monkeypatch.undo()
+    assert not kept.is_over, "it is its parent's"
+    heartbeats._lock, heartbeats._pid, heartbeats._in_use, heartbeats._thread = lock, pid, in_use, thread
+
+
 def test_what_no_one_holds_is_not_renewed(heartbeats: Heartbeats, metastore: _Metastore) -> None:
     kept, forgotten = heartbeats.begin("kept"), heartbeats.begin("forgotten")
     until(lambda: ["forgotten", "kept"] in metastore.calls)

@@ -1,0 +1,35 @@
+"""Who does not read an answer keeps no room of large requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lakelog.serving.edge.turns import Room
+from metastore.server.interceptor import _Call
+from metastore.server.requests import Received
+
+
+def test_who_does_not_read_an_answer_keeps_no_room() -> None:
+    async def run() -> None:
+        room = Room(100)
+        await room.take(60)
+        call = _Call.__new__(_Call)
+        used: list[int] = []
+
+        class Context:
+            async def write(self, response: Any) -> None:
+                used.append(room.used)
+
+        async def receive(_: Any) -> Received:
+            return Received(None, room, 60)  # type: ignore[arg-type]
+
+        async def answer(*_: Any) -> str:
+            return "answer"
+
+        call._receive, call._answer, call._is_arriving = receive, answer, False  # type: ignore[method-assign,assignment]
+        call._handler = type("H", (), {"unary_unary": 1})()
+        await call._receive_and_answer(None, Context())  # type: ignore[arg-type]
+        assert used == [0]
+
+    asyncio.run(run())
