@@ -40,8 +40,8 @@ from .logs.brokers import Brokers
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
 from .server.audit import log
-from .server.call_limits import CallLimits
 from .server.database_probe import DatabaseProbe
+from .server.edge.call_limits import CallLimits
 from .server.grpc_server import MetastoreServer, ServerSettings
 from .server.lifecycle import run_until_signal
 from .server.own_presence import make_presence

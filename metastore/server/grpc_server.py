@@ -46,11 +46,11 @@ from lakelog.serving.listening import ServerTls, listen
 from ..store.limits import Limits
 from ..use_cases import UseCases
 from .audit import log
-from .call_limits import CallLimits
+from .edge.call_limits import CallLimits
+from .edge.request_limits import request_bounds
+from .edge.requests import Requests
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor
-from .request_limits import request_bounds
-from .requests import Requests
 from .rpc_metrics import RpcMetrics
 from .servicers.catalog import CatalogServicer
 from .servicers.consumers import ConsumerServicer

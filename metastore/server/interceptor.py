@@ -52,9 +52,9 @@ from lakelog.serving.edge.turns import Turns
 
 from .access import NEEDED_ROLES, check_allowed
 from .audit import caller_name, describe_request, log
-from .call_limits import COMMITTING, LONG, CallLimits
 from .callers import admit
-from .requests import Received, Requests
+from .edge.call_limits import COMMITTING, LONG, CallLimits
+from .edge.requests import Received, Requests
 from .rpc_metrics import RpcMetrics
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]

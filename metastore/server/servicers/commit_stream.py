@@ -26,8 +26,8 @@ from lakelog.rpc.v1 import snapshots_pb2
 from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
+from ..edge.requests import Received, Requests
 from ..interceptor import draining
-from ..requests import Received, Requests
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]

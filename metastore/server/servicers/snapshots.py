@@ -20,7 +20,7 @@ from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 
 from ...use_cases import UseCases
 from ..callers import principal
-from ..requests import Requests
+from ..edge.requests import Requests
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -19,8 +19,8 @@ from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres.store import PostgresStore, PostgresTransaction
-from metastore.store.records import GroupFacts, GroupKeys
 from metastore.testing import InProcessMetastore
+from tests.contract.metastore.pausing import paused_store
 from tests.support.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
 from tests.support.metastore.opening import open_in_process
 
@@ -106,27 +106,6 @@ def test_two_that_remove_one_file(pair: tuple[InProcessMetastore, InProcessMetas
     """C5, C6."""
     for _ in range(20):
         assert [type(result) for result in race_for_a_file(*pair)].count(CommitConflict) == 1
-
-
-class Paused(PostgresTransaction):
-    """Waits between looking and writing, until it is told to go on."""
-
-    looked: ClassVar[threading.Event]
-    go_on: ClassVar[threading.Event]
-
-    async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        facts = await super().lock_group(keys)
-        self.looked.set()
-        while not self.go_on.is_set():
-            await asyncio.sleep(0.005)
-        return facts
-
-
-def paused_store(transaction: type[PostgresTransaction] = Paused, **attributes: Any) -> type[PostgresStore]:
-    events = {"looked": threading.Event(), "go_on": threading.Event()}
-    return type(
-        "PausedStore", (PostgresStore,), {"transaction_type": type("T", (transaction,), {**events, **attributes})}
-    )
 
 
 def commit_and_meanwhile(

@@ -12,7 +12,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.request import CommitRequest
 from metastore.ownership import Principal
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.test_postgres_concurrency import paused_store
+from tests.contract.metastore.pausing import paused_store
 from tests.support.metastore.making import empty, make_change, make_file, make_table
 from tests.support.metastore.opening import open_in_process
 

@@ -29,7 +29,7 @@ from lakelog.serving.access import Access
 from metastore.heavy_work import HeavyWork
 from metastore.memory.store import MemoryStore
 from metastore.ownership import Principal
-from metastore.server.call_limits import CallLimits
+from metastore.server.edge.call_limits import CallLimits
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
 from metastore.use_cases import UseCases

@@ -22,7 +22,7 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
 from lakelog.serving.access import Access, parse_token_file
-from metastore.server.call_limits import CallLimits
+from metastore.server.edge.call_limits import CallLimits
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 Start = Callable[..., RunningServer]

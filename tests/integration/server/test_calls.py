@@ -35,7 +35,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 from lakelog.serving.http_endpoint import HttpEndpoint
-from metastore.server.call_limits import CallLimits
+from metastore.server.edge.call_limits import CallLimits
 from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
 
 Start = Callable[..., RunningServer]

@@ -16,8 +16,8 @@ import pytest
 
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 from lakelog.serving.edge.request_bounds import RequestBounds
-from metastore.server import requests
-from metastore.server.requests import Requests
+from metastore.server.edge import requests
+from metastore.server.edge.requests import Requests
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, failure_of
 
 Start = Callable[..., RunningServer]

@@ -12,7 +12,7 @@ from lakelog.serving.access import Role
 from lakelog.serving.edge.request_bounds import entry_name, reachable_messages
 from metastore.retention.expiry import MAX_EXPIRED
 from metastore.server.access import NEEDED_ROLES
-from metastore.server.request_limits import max_entries, request_bounds, served_methods, with_slack
+from metastore.server.edge.request_limits import max_entries, request_bounds, served_methods, with_slack
 from metastore.store.limits import Limits
 
 LIMITS = Limits()

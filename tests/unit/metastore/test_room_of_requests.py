@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from lakelog.serving.edge.turns import Room
+from metastore.server.edge.requests import Received
 from metastore.server.interceptor import _Call
-from metastore.server.requests import Received
 
 
 def test_who_does_not_read_an_answer_keeps_no_room() -> None:

@@ -19,7 +19,7 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.edge.turns import Room
 
-from ..heavy_work import run_paused
+from ...heavy_work import run_paused
 
 V = TypeVar("V")
 

@@ -35,12 +35,12 @@ from lakelog.rpc.v1 import (
 )
 from lakelog.serving.edge.request_bounds import RequestBounds
 
-from ..logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
-from ..logs.validation import MAX_LOG_PARTITIONS
-from ..retention.expiry import MAX_EXPIRED
-from ..snapshots.consumers import MAX_TABLES
-from ..store.limits import Limits
-from ..store.validation import MAX_PROPERTIES
+from ...logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
+from ...logs.validation import MAX_LOG_PARTITIONS
+from ...retention.expiry import MAX_EXPIRED
+from ...snapshots.consumers import MAX_TABLES
+from ...store.limits import Limits
+from ...store.validation import MAX_PROPERTIES
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
