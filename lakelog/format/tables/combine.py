@@ -43,6 +43,8 @@ def combine(predicate: Predicate) -> Predicate:
             columns.setdefault((operand.field_id, operand.operator), []).append(operand)
         else:
             others[operand] = None
+    if is_all:
+        _join_sets(columns)
     joined: list[Predicate] = []
     for (field_id, operator), comparisons in columns.items():
         join = _all_of_column if is_all else _any_of_column
@@ -80,9 +82,20 @@ def _all_of_column(field_id: int, operator: Operator, comparisons: Sequence[Comp
     values = tuple(dict.fromkeys(value for comparison in comparisons for value in comparison.values))
     if operator in _STRICTEST:
         return [Comparison(field_id, operator, (_STRICTEST[operator](values),))]
-    if operator is Operator.IN:
-        return _all_of_sets(field_id, comparisons)
-    return [Comparison(field_id, operator, values)]
+    # Sets are joined already.
+    return [*comparisons] if operator is Operator.IN else [Comparison(field_id, operator, values)]
+
+
+def _join_sets(columns: dict[tuple[int, Operator], list[Comparison]]) -> None:
+    """Joins the sets of values of each column, before its bounds are joined: some sets become bounds."""
+    for field_id, operator in [key for key, comparisons in columns.items() if len(comparisons) > 1]:
+        if operator is not Operator.IN:
+            continue
+        joined = _all_of_sets(field_id, columns[field_id, operator])
+        columns[field_id, operator] = [each for each in joined if each.operator is operator]
+        for each in joined:
+            if each.operator is not operator:
+                columns.setdefault((field_id, each.operator), []).append(each)
 
 
 def _all_of_sets(field_id: int, comparisons: Sequence[Comparison]) -> list[Comparison]:
