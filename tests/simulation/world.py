@@ -14,7 +14,8 @@ from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
-from metastore.testing import collect_plan, find_methods
+from metastore.ownership import EVERYONE
+from metastore.testing import collect_plan, find_asking, find_methods
 from metastore.use_cases import UseCases
 from tests.simulation.scheduler import Scheduler
 
@@ -102,15 +103,17 @@ class SimulatedCalls:
     ) -> None:
         self._use_cases = use_cases
         self._methods = find_methods(use_cases)
+        self._asking = find_asking(self._methods)
         self._loop = loop
         self._scheduler = scheduler
         self._faults = faults
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = self._methods[name]
+        who = {"by": EVERYONE} if name in self._asking else {}
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._call(name, lambda: method(*args, **kwargs))
+            return self._call(name, lambda: method(*args, **kwargs, **who))
 
         return call
 
