@@ -42,7 +42,7 @@ def test_overwrites_that_are_not_shown_are_counted_and_logged(
     with table.subscribe(options={"scan.snapshot-id": 4}) as stream:
         assert rows(stream, 1) == [(11, "+I", 9, "m")]
         assert stream.metrics.snapshots_skipped == 7
-    reported = " ".join(record.message for record in caplog.records)
+    reported = " ".join(record.getMessage() for record in caplog.records)
     assert f"{table.name}: snapshot" in reported
     assert (
         "overwrote rows; what was replaced, and by what, is not shown. 'streaming-read-overwrite' = 'true'" in reported

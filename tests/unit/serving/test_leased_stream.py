@@ -278,7 +278,7 @@ def test_the_bridge_reports_no_failure_of_a_batch_a_second_time(caplog: pytest.L
         except Exception:
             bridge.exception("There was an exception while executing the Python Proxy on the Python Side.")
     bridge.error("the connection is lost")
-    assert [record.message for record in caplog.records] == ["the connection is lost"]
+    assert [record.getMessage() for record in caplog.records] == ["the connection is lost"]
 
 
 @pytest.mark.parametrize("failure", [StreamingQueryException(JAVA_TEXT), PySparkException(JAVA_TEXT)])
