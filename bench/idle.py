@@ -67,10 +67,11 @@ def _figures(bench: Bench, folder: Path, state: str) -> Iterator[Figure]:
 
 def _cpu_s(folder: Path) -> dict[str, float]:
     """CPU seconds so far, by the name of the service."""
-    return {name: _of_tree(process) for name, process in _find_processes(folder).items()}
+    return {name: _of_tree(process) for name, process in find_processes(folder).items()}
 
 
-def _find_processes(folder: Path) -> dict[str, psutil.Process]:
+def find_processes(folder: Path) -> dict[str, psutil.Process]:
+    """The processes of Postgres and the services of a stack in this folder, by name."""
     found = {}
     for process in psutil.Process().children():
         words = process.cmdline()

@@ -13,9 +13,10 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import psycopg
+from psycopg import generators, pq
 
 from lakelog.errors import LakelogError
 
@@ -53,7 +54,7 @@ CHANNEL: Final = "lakelog_heads"
 _MAX_ANNOUNCED: Final = 100
 """Tables of one notification: Postgres takes 8000 bytes."""
 
-_LISTEN_TIMEOUT_S: Final = 30.0
+_WAKE_INTERVAL_S: Final = 30.0
 
 
 class PostgresTransaction(
@@ -165,8 +166,8 @@ class PostgresStore(Store):
                 await connection.execute(f"LISTEN {CHANNEL}")
                 yield frozenset()
                 while not self._closing.is_set():
-                    async for notification in connection.notifies(timeout=_LISTEN_TIMEOUT_S):
-                        sender, *tables = json.loads(notification.payload)
+                    for notification in await _receive(connection):
+                        sender, *tables = json.loads(notification.extra)
                         if sender != self._name:
                             yield frozenset(tables)
             except psycopg.Error as error:
@@ -177,6 +178,11 @@ class PostgresStore(Store):
     async def close(self) -> None:
         self._closing.set()
         await self._pool.close()
+
+
+async def _receive(connection: psycopg.AsyncConnection[Any]) -> list[pq.PGnotify]:
+    """Waits for notifications. The connection's own `notifies` does the same, but wakes up ten times a second."""
+    return await connection.wait(generators.notifies(connection.pgconn), interval=_WAKE_INTERVAL_S)
 
 
 async def _rolled_back(session: Session) -> bool:
