@@ -1,0 +1,1 @@
+"""STEADY: the same work for an hour, and whether anything grows meanwhile."""
