@@ -53,7 +53,7 @@ from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
 from ..heavy_work import WorkThreads
 from ..logs.publishing import resolve_sent
-from ..ownership import Principal, check_attempt_owner, check_writer_owner
+from ..ownership import Principal, check_attempt_owner, check_writer_owner, is_claimed
 from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from ..store.transaction import Transaction
 from ..tables.dropped import explain
@@ -153,6 +153,7 @@ async def decide(
                 state.verdicts.append(_answer_again(request, facts, state))
             else:
                 state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions, threads))
+                _claim_name(asked, state)
     records = state.records
     if records.results or records.attempts:
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
@@ -174,6 +175,13 @@ def _check_owners(asked: Asked, facts: GroupFacts) -> None:
     if not all(key in facts.results for key in keys):
         # A repeat gets its result, even if the name has another owner by now.
         check_writer_owner(request.writer, facts.owners, asked.by)
+
+
+def _claim_name(asked: Asked, state: GroupState) -> None:
+    """Makes the caller the owner of a name without one, together with the effect: a refused commit claims no name."""
+    writer = asked.request.writer
+    if is_claimed(writer, asked.by) and writer not in state.facts.owners:
+        state.facts.owners[writer] = state.records.claims[writer] = asked.by.name
 
 
 async def _load_facts(

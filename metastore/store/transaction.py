@@ -165,7 +165,13 @@ class CommitTransaction(Protocol):
         ...
 
     async def record_group(self, records: GroupRecords) -> None:
-        """Writes what a group of commits decided. The last call of a transaction: it may be sent with the commit."""
+        """Writes what a group of commits decided. The last call of a transaction: it may be sent with the commit.
+
+        Names are claimed last, because others who use them at this moment wait until this transaction ends.
+
+        Raises:
+            TransactionAborted: A name has got another owner since the group was decided.
+        """
         ...
 
     async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:

@@ -41,7 +41,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         """All that is known of the keys."""
         state = self._state
         heads = await self.lock_heads(keys.table_uuids)
-        await self.claim_writers(keys.claims)
         results, last_identifiers = {}, {}
         for key in keys.results:
             head = heads.get(key.table_uuid)
@@ -183,6 +182,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
             await self.set_attempt(attempt_id, state)
         for due in records.jobs.values():
             self._make_due_by_commit(due)
+        await self.claim_writers(records.claims)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         found = (each for each in self._table(table_id).snapshots if each.changelog is ChangelogState.PENDING)

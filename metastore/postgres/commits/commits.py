@@ -29,6 +29,7 @@ from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 from ...heavy_work import SLICE
 from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
@@ -173,7 +174,8 @@ UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
 """
 
 # In one order, so that transactions that claim several never deadlock. If another transaction claims a name at this
-# moment, this one waits, so that the next statement finds the owner. SUBTLE: LIMIT 1 as in _FIND_RESULTS.
+# moment, this one waits, so that the next statement finds the owner. So a claim comes last in its transaction.
+# SUBTLE: LIMIT 1 as in _FIND_RESULTS.
 _CLAIM_WRITERS: Final = """
 INSERT INTO writer (writer, epoch, owner)
 SELECT k.writer, 0, k.owner FROM unnest(%s::text[], %s::text[]) AS k(writer, owner)
@@ -225,7 +227,6 @@ class PostgresCommits:
         statements = [
             Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
             Statement(self.share_writers_sql, (arrays.integers(map(_writer_key, keys.writers)),)),
-            *_claims(keys.claims),
             Statement(
                 _FIND_RESULTS,
                 (
@@ -242,8 +243,6 @@ class PostgresCommits:
         commits = list(dict.fromkeys((key.writer, key.identifier) for key in results))
         statements.append(Statement(self.lock_attempts_sql, _attempt_keys(keys.attempts, commits)))
         head_rows, _, *rest = await self._session.write_all(statements)
-        if keys.claims:
-            del rest[0]
         result_rows = rest.pop(0)
         leases: dict[str, int] = dict(rest.pop(0)) if keys.leases else {}
         job_rows = rest.pop(0) if keys.leases else []
@@ -309,7 +308,9 @@ class PostgresCommits:
         for part in many:
             statements = await self._session.work.commits.run(count_files(part), file_statements, part)
             await self._session.write_all(statements)
-        self._session.put_off(await self._session.work.commits.run(count_files(rest), group_statements, rest))
+        statements = await self._session.work.commits.run(count_files(rest), group_statements, rest)
+        await self.take_names(records.claims)
+        self._session.put_off(statements)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         """The lowest snapshots with pending changelogs, of a table whose head is locked."""
@@ -373,6 +374,15 @@ class PostgresCommits:
         found = [Statement(*each) for each in _owner_statements(list(claims))]
         rows = await self._session.write_all([*first, *found])
         return dict([row for each in rows[len(first) :] for row in each])
+
+    async def take_names(self, claims: Mapping[str, str]) -> None:
+        """Claims names, and aborts the transaction if one has got another owner meanwhile."""
+        if not claims:
+            return
+        owners = await self.claim_writers(claims)
+        lost = [writer for writer, owner in claims.items() if owners.get(writer) != owner]
+        if lost:
+            raise TransactionAborted(f"Another caller has begun to use the writer's name '{lost[0]}' at this moment.")
 
     async def release_writer(self, writer: str) -> str:
         """Takes a name from its owner and returns the owner."""
