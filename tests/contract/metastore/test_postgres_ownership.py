@@ -19,6 +19,7 @@ from metastore.ownership import Principal
 from metastore.postgres.commits.commits import PostgresCommits
 from metastore.postgres.schema import migration
 from metastore.postgres.store import PostgresTransaction
+from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import empty, make_table
 from tests.support.metastore.opening import open_in_process
 
