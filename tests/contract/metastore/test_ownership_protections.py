@@ -187,6 +187,20 @@ def test_control_with_a_claim_before_the_decision(
     assert found == ("NOT_OWNER" if seen else "")
 
 
+def test_who_has_given_a_job_back_is_fenced(parties: Parties) -> None:
+    """It is no refusal of rights: nothing about the caller has changed."""
+    table = make_table(parties.root)
+    parties.root.request_jobs(table.table_uuid, "compact", ["/0"], {"strategy": "full"})
+    job = parties.alice.lease_job(["compact"], [table.table_uuid], "a", duration_ms=60_000)
+    assert job is not None
+    late = empty(table, 1, writer=job.lease, fences=(Fence(job.lease, job.epoch),))
+    parties.alice.finish_job(job.job_id, job.epoch, work_left=True)
+    assert failure_of(lambda: parties.alice.commit(late)) == "JOB_FENCED"
+    assert failure_of(lambda: parties.bob.commit(empty(table, 1, writer=job.lease))) == "NOT_OWNER"
+    assert parties.bob.lease_job(["compact"], [table.table_uuid], "b", duration_ms=60_000) is not None
+    assert failure_of(lambda: parties.alice.commit(late)) == "LEASE_FENCED"
+
+
 def a_compactor_is_fenced(parties: Parties) -> str:
     """By one registration of its job's name, for ever: its commits are fenced by the epoch of the job alone."""
     table = make_table(parties.root)
