@@ -213,6 +213,21 @@ class CommitTransaction(Protocol):
         """Takes a name from its owner and returns the owner; empty: it had none."""
         ...
 
+    async def forget_unused_writers(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes names without a commit and without an unfinished attempt, last registered or claimed long ago.
+
+        Names that a commit or a registration uses at this moment stay.
+
+        Args:
+            after: It looks at the names after this one.
+            unused_ms: How long ago that must be at least.
+            limit: How many names it looks at.
+
+        Returns:
+            The last name that it looked at, empty if there is none after it; and the names that it has removed.
+        """
+        ...
+
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """The last commit of a writer to a table."""
         ...

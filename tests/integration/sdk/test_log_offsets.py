@@ -98,7 +98,7 @@ def test_the_next_publisher_fills_in_the_ends_that_a_dead_one_did_not_report(
             assert max(mine, default=-1) < ends[snapshot_id][partition] <= min(later, default=1 << 60)
     options = {"scan.snapshot-id": "3", "streaming-read-mode": "log"}
     with table.subscribe("from-snapshot", options=options) as stream:
-        assert sorted(row[0] for row in to_rows(read_all(stream, 5))) == [3, 4, 4, 4]
+        assert sorted(str(row[0]) for row in to_rows(read_all(stream, 5))) == list("3444")
 
 
 def test_the_ends_of_rows_that_were_sent_early_are_filled_in_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
