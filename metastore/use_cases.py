@@ -11,6 +11,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from .commits.gate import CommitGate
 from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
+from .commits.unused_writers import UnusedWriters
 from .commits.writers import Writers
 from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
@@ -113,6 +114,7 @@ class UseCases:
         )
         self.staging = Staging(store, ids, limits)
         self.writers = Writers(store)
+        self.unused_writers = UnusedWriters(store)
         self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions, work)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self.log_lags = LogLags(store, metrics)

@@ -61,7 +61,9 @@ class Deletions:
         return gone
 
     def leave(self, file: LeftFile) -> None:
-        """Notes a file, or a folder of files, that cannot be deleted."""
+        """Notes a file, or a folder of files, that cannot be deleted; idempotent."""
+        if file.path in self.left:
+            return
         if len(self.left) < _LOGGED:
             self._log.warning(
                 "file cannot be deleted",

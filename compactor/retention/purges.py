@@ -9,7 +9,8 @@ Why each step may be repeated, and what a crash leaves:
 2. Files are deleted before rows, so that a crash between them leaves a table that is still known, with its job.
 3. A writer that did not know of the drop may have written in between: hence the second deletion. It cannot commit.
 4. The end of the job forgets the table; a job that is gone is done.
-5. While a file that cannot be deleted is left, the table stays known, and the job is tried again after growing pauses.
+5. While a file that cannot be deleted is left, or a folder that cannot be read, the table stays known, and the job is
+   tried again after growing pauses.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.jobs.job import PURGE, Job
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.deleting import LeftFile
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 
@@ -72,7 +74,7 @@ class PurgeJobExecutor:
         return said
 
     def _delete_files(self, store: ObjectStore, control: Control, deletions: Deletions) -> None:
-        for page in store.list_pages(_PAGE):
+        for page in store.list_pages(_PAGE, lambda folder, error: deletions.leave(LeftFile(folder, error.message))):
             control.check()
             if control.is_stopping:
                 return

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from lakelog.errors import Unavailable
-from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
+from lakelog.storage.objects.store import ObjectStore, ObjectWriter, PassOver, StoredObject
 
 Operation = Literal["create", "commit", "open_input", "delete"]
 
@@ -67,9 +67,9 @@ class FaultyStore:
         """All objects in a folder; never fails."""
         return self.inner.list_objects(prefix)
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         """All objects in pages; never fails."""
-        return self.inner.list_pages(page_size)
+        return self.inner.list_pages(page_size, pass_over)
 
     def delete_empty_folders(self) -> None:
         """Removes the folders without objects; never fails."""

@@ -26,7 +26,7 @@ from lakelog.serving.edge.origin import COMMITS, origin
 from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
 from ..metrics import Metrics
-from ..ownership import Principal, is_claimed
+from ..ownership import Principal
 from ..store.limits import Limits
 from ..store.records import GroupKeys, ResultKey
 from ..store.transaction import Store, run_transaction
@@ -285,10 +285,6 @@ class CommitGate:
 
 def _group_keys(group: Sequence[Asked]) -> GroupKeys:
     requests = [asked.request for asked in group]
-    claims: dict[str, str] = {}
-    for asked in group:
-        if is_claimed(asked.request.writer, asked.by):
-            claims.setdefault(asked.request.writer, asked.by.name)
     leases = {fence.lease: None for request in requests for fence in request.fences}
     leases |= {request.writer: None for request in requests if is_of_job(request.writer)}
     return GroupKeys(
@@ -303,7 +299,6 @@ def _group_keys(group: Sequence[Asked]) -> GroupKeys:
         writers=tuple({request.writer: None for request in requests}),
         attempts=tuple({request.attempt_id: None for request in requests if request.attempt_id}),
         leases=tuple(leases),
-        claims=claims,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from lakelog.clock import Ids
-from lakelog.errors import LakelogError
+from lakelog.errors import Fenced, LakelogError
 from lakelog.format.commit.deletion_vectors import rebase_deletion_vectors
 from lakelog.format.commit.effects import (
     apply_change,
@@ -39,6 +39,7 @@ from lakelog.format.commit.request import (
     ChangeResult,
     CommitRequest,
     CommitResult,
+    Fence,
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
@@ -48,12 +49,13 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.commit.rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.commit.totals import check_totals
+from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
 from ..heavy_work import WorkThreads
 from ..logs.publishing import resolve_sent
-from ..ownership import Principal, check_attempt_owner, check_writer_owner
+from ..ownership import Principal, check_attempt_owner, check_writer_owner, is_claimed
 from ..store.records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from ..store.transaction import Transaction
 from ..tables.dropped import explain
@@ -153,6 +155,7 @@ async def decide(
                 state.verdicts.append(_answer_again(request, facts, state))
             else:
                 state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions, threads))
+                _claim_name(asked, state)
     records = state.records
     if records.results or records.attempts:
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
@@ -167,13 +170,32 @@ def _check_owners(asked: Asked, facts: GroupFacts) -> None:
     if attempt is not None:
         # This holds for a repeat too, because its attempt is aborted.
         check_attempt_owner(attempt, asked.by)
-    if any(fence.lease == request.writer and fence.epoch != facts.leases.get(fence.lease) for fence in request.fences):
-        # Its holder has lost the job, perhaps to another principal. It is told so: `check_commit` refuses the fence.
+    own = [fence for fence in request.fences if fence.lease == request.writer]
+    if any(fence.epoch != facts.leases.get(fence.lease) for fence in own):
+        # Its holder has lost the job, perhaps to another principal. `check_commit` refuses the fence.
         return
     keys = [ResultKey(change.table_uuid, request.writer, request.identifier) for change in request.changes]
     if not all(key in facts.results for key in keys):
+        if own and is_of_job(request.writer) and request.writer not in facts.owners:
+            raise _given_back(own[0])
         # A repeat gets its result, even if the name has another owner by now.
         check_writer_owner(request.writer, facts.owners, asked.by)
+
+
+def _given_back(fence: Fence) -> Fenced:
+    return Fenced(
+        f"The commit depends on '{fence.lease}' with epoch {fence.epoch}, and that job was given back meanwhile. Stop "
+        "this work; what it wrote is of no use.",
+        reason="JOB_FENCED",
+        metadata={"lease": fence.lease, "epoch": str(fence.epoch)},
+    )
+
+
+def _claim_name(asked: Asked, state: GroupState) -> None:
+    """Makes the caller the owner of a name without one, together with the effect: a refused commit claims no name."""
+    writer = asked.request.writer
+    if is_claimed(writer, asked.by) and writer not in state.facts.owners:
+        state.facts.owners[writer] = state.records.claims[writer] = asked.by.name
 
 
 async def _load_facts(

@@ -200,7 +200,11 @@ async def _open(shared: Sequence[_Waiting], claims: bool, tx: Transaction) -> li
     None: the name has no owner yet. With `claims` its user becomes the owner.
     """
     tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
-    owners = await (_claim_names(tx, shared) if claims else _find_owners(tx, shared))
+    owners = await _find_owners(tx, shared)
+    if claims:
+        # Only with the effect: an attempt at a table that is gone claims nothing.
+        opening = [each for each in shared if all(table in tables for table in each.attempts[0].table_uuids)]
+        owners |= await _claim_names(tx, [each for each in opening if each.writer not in owners])
     answers: list[StagedAttempt | LakelogError | None] = []
     opened: list[_Waiting] = []
     for waiting in shared:

@@ -181,7 +181,12 @@ class Publishing:
             if table_uuid not in await tx.find_heads([table_uuid]):
                 raise await explain_gone(tx, table_uuid)
             found = await tx.find_sent_attempts(table_uuid, attempt_ids)
-            return {each: _judge(found[each]) if each in found else _GIVEN_UP for each in attempt_ids}
+            states = {each: _judge(found[each]) if each in found else _GIVEN_UP for each in attempt_ids}
+            silent = [each for each, state in states.items() if state.is_silent]
+            # While a commit is decided no renewal is noted, and the commit itself is a sign of life.
+            for each in await tx.find_busy_attempts(silent) if silent else ():
+                states[each] = replace(states[each], is_silent=False)
+            return states
 
         return await run_transaction(self._store, find)
 

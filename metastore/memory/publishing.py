@@ -31,6 +31,10 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
             found[attempt_id] = AttemptSeen(attempt.state, opened_ms, quiet_ms, is_applied or is_fenced)
         return found
 
+    async def find_busy_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Returns none: there is one transaction at a time."""
+        return []
+
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
         """Notes that writers have reported."""
         known = [self._state.attempts[each] for each in attempt_ids if each in self._state.attempts]

@@ -137,6 +137,7 @@ class State:
     tables: list[StoredTable] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
     writer_owners: dict[str, str] = field(default_factory=dict)
+    writer_times: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     attempt_times: dict[str, int] = field(default_factory=dict)
     attempt_renewals: dict[str, int] = field(default_factory=dict)

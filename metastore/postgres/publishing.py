@@ -94,6 +94,12 @@ WITH own AS (
 SELECT replace(attempt_id::text, '-', '') FROM own
 """
 
+# A commit has its attempt locked until it ends. SUBTLE: this lock is for no longer than the statement's transaction,
+# and hinders neither renewals nor reads.
+_FIND_FREE: Final = """
+SELECT replace(attempt_id::text, '-', '') FROM attempt WHERE attempt_id = ANY(%s::uuid[]) FOR KEY SHARE SKIP LOCKED
+"""
+
 
 class PostgresPublishing(PublishTransaction):
     """See `metastore.store.publishing.PublishTransaction`."""
@@ -161,6 +167,11 @@ class PostgresPublishing(PublishTransaction):
     async def find_sent_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptSeen]:
         rows = await self._session.read(_FIND_ATTEMPTS, (table_uuid, arrays.words(attempt_ids), table_uuid))
         return {attempt_id: AttemptSeen(AttemptState(state), *rest) for attempt_id, state, *rest in rows}
+
+    async def find_busy_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Returns those attempts that a transaction has locked."""
+        free = {row[0] for row in await self._session.write(_FIND_FREE, (arrays.words(attempt_ids),))}
+        return [each for each in attempt_ids if each not in free]
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
         """Notes that writers have reported."""

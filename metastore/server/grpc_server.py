@@ -251,7 +251,7 @@ class MetastoreServer:
         await self._server.stop(self._settings.grace_s)
         try:
             async with asyncio.timeout(_LAST_MUTATIONS_S):
-                await self._interceptor.wait_for_mutations()
+                await self._interceptor.running.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
         self._requests.close()

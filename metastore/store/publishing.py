@@ -59,6 +59,13 @@ class PublishTransaction(Protocol):
         """Returns those attempts that were opened for the table, by their ids."""
         ...
 
+    async def find_busy_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
+        """Returns those attempts whose commits are being decided at this moment, by any metastore; waits for nothing.
+
+        An attempt that is just being aborted can be among them.
+        """
+        ...
+
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
         """Notes that the writers of the attempts that are open have reported now; returns these attempts.
 

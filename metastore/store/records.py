@@ -80,7 +80,6 @@ class GroupKeys:
         writers: The writers' names.
         attempts: The attempts.
         leases: Leases that fence commits, and those of jobs under whose names commits are made.
-        claims: By writer: the principal that owns the name from now on, if it has no owner.
     """
 
     table_uuids: Sequence[str]
@@ -88,7 +87,6 @@ class GroupKeys:
     writers: Sequence[str]
     attempts: Sequence[str] = ()
     leases: Sequence[str] = ()
-    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class GroupFacts:
         attempts: By attempt id: the attempts of the keys, and open ones for the same writers' identifiers, at most
             `MAX_RIVALS` for each.
         leases: Epochs by lease name.
-        owners: The owners of writers' names, after the claims, and of held jobs; empty: the holder is not known.
+        owners: The owners of writers' names, and of held jobs; empty: the holder is not known.
     """
 
     now_ms: int
@@ -142,6 +140,8 @@ class GroupRecords:
     attempts: dict[str, AttemptState] = field(default_factory=dict)
     jobs: dict[tuple[int, str, str], DueJob] = field(default_factory=dict)
     """By table, kind and scope."""
+    claims: dict[str, str] = field(default_factory=dict)
+    """By writer: the principal that owns the name from now on; it had no owner when the group was decided."""
 
 
 @dataclass(frozen=True)

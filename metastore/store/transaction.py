@@ -165,7 +165,13 @@ class CommitTransaction(Protocol):
         ...
 
     async def record_group(self, records: GroupRecords) -> None:
-        """Writes what a group of commits decided. The last call of a transaction: it may be sent with the commit."""
+        """Writes what a group of commits decided. The last call of a transaction: it may be sent with the commit.
+
+        Names are claimed last, because others who use them at this moment wait until this transaction ends.
+
+        Raises:
+            TransactionAborted: A name has got another owner since the group was decided.
+        """
         ...
 
     async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
@@ -205,6 +211,21 @@ class CommitTransaction(Protocol):
 
     async def release_writer(self, writer: str) -> str:
         """Takes a name from its owner and returns the owner; empty: it had none."""
+        ...
+
+    async def forget_unused_writers(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes names without a commit and without an unfinished attempt, last registered or claimed long ago.
+
+        Names that a commit or a registration uses at this moment stay.
+
+        Args:
+            after: It looks at the names after this one.
+            unused_ms: How long ago that must be at least.
+            limit: How many names it looks at.
+
+        Returns:
+            The last name that it looked at, empty if there is none after it; and the names that it has removed.
+        """
         ...
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:

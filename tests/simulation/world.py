@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.storage.objects.memory import MemoryStore
-from lakelog.storage.objects.store import ObjectStore, ObjectWriter, StoredObject
+from lakelog.storage.objects.store import ObjectStore, ObjectWriter, PassOver, StoredObject
 from metastore.ownership import EVERYONE
 from metastore.testing import collect_plan, find_asking, find_methods
 from metastore.use_cases import UseCases
@@ -246,9 +246,9 @@ class SimulatedStore:
         self._scheduler.pause(f"lists {prefix}")
         return self._inner.list_objects(prefix)
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         self._scheduler.pause("lists all files")
-        return self._inner.list_pages(page_size)
+        return self._inner.list_pages(page_size, pass_over)
 
     def delete_empty_folders(self) -> None:
         self._inner.delete_empty_folders()

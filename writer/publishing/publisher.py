@@ -37,6 +37,7 @@ from .reading.snapshot_log import SnapshotLog, SnapshotLogs, to_owner
 from .recovery import RecoveryFacts, find_resume, topic_gone
 from .session import Session
 from .topics.beginning import find_beginning, may_begin_later
+from .topics.ends import find_ends
 from .topics.monitor import TopicMonitor
 from .topics.watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
@@ -174,7 +175,7 @@ class TablePublisher:
                 else LogSnapshot(resume.snapshot_id - 1, "" if parent is None else parent.parent_uuid)
             )
             offsets = list(known.ends)
-            self._report_to_metastore(info, mirror, resume, behind, offsets, begins)
+            self._report_to_metastore(info, log, known, resume, behind, begins)
             seen = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
             feed = self._context.open_feed(seen, info)
         except BaseException:
@@ -219,16 +220,18 @@ class TablePublisher:
     def _report_to_metastore(
         self,
         info: LogInfo,
-        mirror: PublishState,
+        log: Log,
+        known: RecoveryFacts,
         resume: LogPosition,
         behind: LogSnapshot,
-        ends: list[int],
         begins: tuple[int, ...],
     ) -> None:
         """Reports where the log begins, and what was published but never reported, for example because of a crash."""
-        reported = []
+        reported: list[SnapshotOffsets] = []
+        context, mirror = self._context, known.mirror
         if behind.snapshot_id > mirror.snapshot_id:
-            reported = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
+            with contextlib.closing(log.open_reader(info.topic)) as reader:
+                reported = find_ends(info, known, behind, begins, context.metastore, reader, context.clock)
         elif (
             not begins
             and (resume.next_index or 0) == mirror.next_index

@@ -27,7 +27,7 @@ from lakelog.storage.objects.local_folders import (
     remove_files,
     remove_if_empty,
 )
-from lakelog.storage.objects.store import StoredObject, check_path, check_prefix, to_pages
+from lakelog.storage.objects.store import PassOver, StoredObject, check_path, check_prefix, to_pages
 
 
 class LocalStore:
@@ -96,10 +96,11 @@ class LocalStore:
         refusals: list[LakelogError] = []
         for folder, names in by_folder.items():
             try:
-                with _translated(self._root / folder / names[0]):
-                    remove_files(self._root, folder, names)
+                remove_files(self._root, folder, names)
             except LakelogError as error:
                 refusals.append(error)
+            except OSError as error:
+                refusals.append(translate_os_error(error, str(self._root / folder / (error.filename or names[0]))))
             remove_if_empty(self._root, folder)
         if refusals:
             raise refusals[0]
@@ -109,10 +110,15 @@ class LocalStore:
         with _translated(self._root / prefix):
             return iter(sorted(list_files(self._root, check_prefix(prefix)), key=lambda object_: object_.path))
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         """Returns all files in pages, folder by folder, and the links, which it does not follow."""
+
+        def leave(folder: str, error: OSError) -> None:
+            assert pass_over is not None
+            pass_over(folder, translate_os_error(error, str(self._root / folder)))
+
         with _translated(self._root):
-            yield from to_pages(list_files(self._root, ""), page_size)
+            yield from to_pages(list_files(self._root, "", None if pass_over is None else leave), page_size)
 
     def delete_empty_folders(self) -> None:
         """Removes the folders without files, the deepest first; one that gets a file meanwhile remains."""

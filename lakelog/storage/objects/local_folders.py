@@ -11,17 +11,21 @@ another file, and no existing file is overwritten.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from lakelog.errors import PermissionDenied
 from lakelog.storage.objects.store import StoredObject
 
 LINK_NOT_FOLLOWED: Final = "LINK_NOT_FOLLOWED"
 """The reason of a `PermissionDenied` about a symbolic link on the way to files that are to be listed or deleted."""
+
+PassOver: TypeAlias = Callable[[str, OSError], None]
+"""Gets a folder that cannot be read, relative to the root, and the reason."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -81,16 +85,23 @@ def remove_files(root: Path, folder: str, names: Sequence[str]) -> list[str]:
 
     Raises:
         PermissionDenied: There is a link on the way to the folder.
-        OSError: A file cannot be removed.
+        OSError: A file cannot be removed; all others are. It names the first such file.
     """
     segments = folder.split("/") if folder else []
     removed = []
+    refused: list[OSError] = []
     # There is nothing to remove below a file either.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_folder(root, segments) as descriptor:
         for name in names:
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.unlink(name, dir_fd=descriptor)
                 removed.append(name)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                refused.append(error)
+    if refused:
+        raise refused[0]
     return removed
 
 
@@ -109,11 +120,13 @@ def remove_if_empty(root: Path, folder: str) -> None:
 def remove_empty_folders(root: Path) -> None:
     """Removes folders without files, the deepest first and the root last; a folder that gets a file meanwhile stays.
 
+    A folder that cannot be read stays too.
+
     Raises:
         PermissionDenied: The root is a link.
     """
     with contextlib.suppress(FileNotFoundError), open_folder(root, []) as top:
-        for _, folders, _, descriptor in os.fwalk(".", topdown=False, onerror=_raise_unless_missing, dir_fd=top):
+        for _, folders, _, descriptor in os.fwalk(".", topdown=False, dir_fd=top):
             for name in folders:
                 # To the operating system a link is no folder.
                 with contextlib.suppress(OSError):
@@ -122,10 +135,15 @@ def remove_empty_folders(root: Path) -> None:
         os.rmdir(root)
 
 
-def list_files(root: Path, prefix: str) -> Iterator[StoredObject]:
+def list_files(root: Path, prefix: str, pass_over: PassOver | None = None) -> Iterator[StoredObject]:
     """Returns all files below the folder `prefix` (empty: the root), and the links, which it does not follow.
 
     If the prefix itself is a link, only this link is returned.
+
+    Args:
+        root: The root.
+        prefix: The folder, relative to it.
+        pass_over: Called with each folder that cannot be read, and the reason; None: the listing ends there.
 
     Raises:
         PermissionDenied: There is a link on the way to the folder.
@@ -134,30 +152,44 @@ def list_files(root: Path, prefix: str) -> Iterator[StoredObject]:
     segments = prefix.split("/") if prefix else []
     try:
         with open_folder(root, segments) as top:
-            for folder, folders, names, descriptor in os.fwalk(".", onerror=_raise_unless_missing, dir_fd=top):
-                above = "/".join([*segments, *folder.split("/")[1:]])
-                yield from _find(descriptor, above, names, is_folder=False)
-                yield from _find(descriptor, above, folders, is_folder=True)
+            yield from _walk(top, prefix, pass_over)
     except PermissionDenied as error:
         if error.reason != LINK_NOT_FOLLOWED or not prefix or error.metadata["link"] != prefix:
             raise
         with open_folder(root, segments[:-1]) as above_it:
-            yield from _find(above_it, "/".join(segments[:-1]), segments[-1:], is_folder=True)
+            yield _to_object(os.stat(segments[-1], dir_fd=above_it, follow_symlinks=False), prefix)
     except FileNotFoundError:
         return
 
 
-def _find(descriptor: int, folder: str, names: Sequence[str], *, is_folder: bool) -> Iterator[StoredObject]:
-    """Returns the files of these names or, if the names seem to be folders, the links among them."""
-    for name in names:
-        with contextlib.suppress(FileNotFoundError):
+def _walk(descriptor: int, folder: str, pass_over: PassOver | None) -> Iterator[StoredObject]:
+    folders = []
+    for name in os.listdir(descriptor):
+        path = f"{folder}/{name}" if folder else name
+        try:
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            is_link = stat.S_ISLNK(status.st_mode)
-            if is_link or not is_folder:
-                path = f"{folder}/{name}" if folder else name
-                yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000, is_link)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            folders.append((name, path))
+        else:
+            yield _to_object(status, path)
+    for name, path in folders:
+        try:
+            below = os.open(name, _FOLDER, dir_fd=descriptor)
+        except OSError as error:
+            # It is gone, or something else is in its place by now.
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                continue
+            if pass_over is None:
+                raise
+            pass_over(path, error)
+            continue
+        try:
+            yield from _walk(below, path, pass_over)
+        finally:
+            os.close(below)
 
 
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _to_object(status: os.stat_result, path: str) -> StoredObject:
+    return StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000, stat.S_ISLNK(status.st_mode))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, NotFound
-from lakelog.storage.objects.store import StoredObject, check_path, check_prefix, to_pages
+from lakelog.storage.objects.store import PassOver, StoredObject, check_path, check_prefix, to_pages
 
 
 class MemoryStore:
@@ -73,7 +73,7 @@ class MemoryStore:
             ]
         return iter(sorted(found, key=lambda object_: object_.path))
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         """All objects in pages."""
         return to_pages(self.list_objects(), page_size)
 

@@ -28,7 +28,7 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.privacy.redaction import blot_out_forms
-from lakelog.storage.objects.store import S3Settings, StoredObject, check_path, check_prefix, to_pages
+from lakelog.storage.objects.store import PassOver, S3Settings, StoredObject, check_path, check_prefix, to_pages
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _REQUEST_TIMEOUT_S: Final = 30.0
@@ -136,7 +136,7 @@ class S3Store:
         ]
         return iter(sorted(found, key=lambda object_: object_.path))
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         """All objects in pages. A listing of Arrow takes some 200 bytes per object until the last page."""
         folder = "/".join(part for part in (self._bucket, self._prefix) if part)
         skipped = len(self.location) - len("s3://")

@@ -8,13 +8,13 @@ over all of them. They translate foreign errors, so callers see only those of `l
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from lakelog.errors import INVALID_PATH, InvalidArgument
+from lakelog.errors import INVALID_PATH, InvalidArgument, LakelogError
 from lakelog.format.tables.paths import PATH_RULE, is_path
 
 
@@ -33,6 +33,9 @@ class StoredObject:
     size_bytes: int
     modified_ms: int
     is_link: bool = False
+
+
+PassOver: TypeAlias = Callable[[str, LakelogError], None]
 
 
 class ObjectWriter(Protocol):
@@ -85,11 +88,15 @@ class ObjectStore(Protocol):
         """All objects in the folder `prefix` and below it, by path; none if there is no such folder."""
         ...
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
         """All objects of the location in pages, in no order, so that millions need little memory.
 
         Objects that are made or deleted meanwhile may or may not be included. Objects whose names `check_path` refuses,
         which other programs have put there, are left out.
+
+        Args:
+            page_size: The most objects of a page.
+            pass_over: Called with each folder that cannot be read, and the reason; None: the listing fails there.
         """
         ...
 

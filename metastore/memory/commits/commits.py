@@ -41,7 +41,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         """All that is known of the keys."""
         state = self._state
         heads = await self.lock_heads(keys.table_uuids)
-        await self.claim_writers(keys.claims)
         results, last_identifiers = {}, {}
         for key in keys.results:
             head = heads.get(key.table_uuid)
@@ -183,6 +182,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
             await self.set_attempt(attempt_id, state)
         for due in records.jobs.values():
             self._make_due_by_commit(due)
+        await self.claim_writers(records.claims)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         found = (each for each in self._table(table_id).snapshots if each.changelog is ChangelogState.PENDING)
@@ -220,6 +220,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
     async def raise_writer_epoch(self, writer: str) -> int:
         epoch = self._make_epoch(self._state.epochs.get(writer, 0))
         self._journal.put(self._state.epochs, writer, epoch)
+        self._journal.put(self._state.writer_times, writer, self._clock.now_ms())
         return epoch
 
     async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
@@ -239,6 +240,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         for writer, owner in claims.items():
             if not is_of_job(writer) and not owners.get(writer):
                 self._journal.put(owners, writer, owner)
+                self._journal.put(self._state.writer_times, writer, self._clock.now_ms())
         return await self.find_writer_owners(list(claims))
 
     async def release_writer(self, writer: str) -> str:
@@ -247,6 +249,20 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         if owner:
             self._journal.pop(self._state.writer_owners, writer)
         return owner
+
+    async def forget_unused_writers(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes names without a commit that no one uses."""
+        state = self._state
+        used = {each.writer for each in state.attempts.values() if each.state is not AttemptState.COMMITTED}
+        used |= {writer for table in state.tables for writer in table.last_identifiers}
+        names = sorted(writer for writer in state.writer_times if writer > after)[:limit]
+        old_ms = self._clock.now_ms() - unused_ms
+        removed = [each for each in names if each not in used and state.writer_times[each] < old_ms]
+        for writer in removed:
+            for mapping in (state.epochs, state.writer_owners, state.writer_times):
+                if writer in mapping:
+                    self._journal.pop(mapping, writer)  # type: ignore[arg-type, misc]
+        return names[-1] if len(names) == limit else "", removed
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         table = self._table(table_id)

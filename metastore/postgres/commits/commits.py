@@ -29,6 +29,7 @@ from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 from ...heavy_work import SLICE
 from ...store.records import MAX_RIVALS, Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
@@ -160,7 +161,7 @@ _SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
 
 _RAISE_EPOCH: Final = f"""
 INSERT INTO writer (writer, epoch) VALUES (%s, {epoch_after("0")})
-ON CONFLICT (writer) DO UPDATE SET epoch = {epoch_after("writer.epoch")}
+ON CONFLICT (writer) DO UPDATE SET epoch = {epoch_after("writer.epoch")}, used_at = clock_timestamp()
 RETURNING epoch
 """
 
@@ -173,13 +174,14 @@ UPDATE attempt SET state = 'aborted' WHERE attempt_id IN (
 """
 
 # In one order, so that transactions that claim several never deadlock. If another transaction claims a name at this
-# moment, this one waits, so that the next statement finds the owner. SUBTLE: LIMIT 1 as in _FIND_RESULTS.
+# moment, this one waits, so that the next statement finds the owner. So a claim comes last in its transaction.
+# SUBTLE: LIMIT 1 as in _FIND_RESULTS.
 _CLAIM_WRITERS: Final = """
 INSERT INTO writer (writer, epoch, owner)
 SELECT k.writer, 0, k.owner FROM unnest(%s::text[], %s::text[]) AS k(writer, owner)
 LEFT JOIN LATERAL (SELECT owner FROM writer WHERE writer = k.writer COLLATE "C" LIMIT 1) w ON true
 WHERE w.owner IS NULL ORDER BY k.writer COLLATE "C"
-ON CONFLICT (writer) DO UPDATE SET owner = excluded.owner WHERE writer.owner IS NULL
+ON CONFLICT (writer) DO UPDATE SET owner = excluded.owner, used_at = clock_timestamp() WHERE writer.owner IS NULL
 """
 
 _FIND_OWNERS: Final = "SELECT writer, owner FROM writer WHERE writer = ANY(%s::text[]) AND owner IS NOT NULL"
@@ -192,6 +194,31 @@ _RELEASE_WRITER: Final = """
 UPDATE writer SET owner = NULL FROM (SELECT writer, owner FROM writer WHERE writer = %s FOR UPDATE) former
 WHERE writer.writer = former.writer RETURNING coalesce(former.owner, '')
 """
+
+# A dropped table keeps its results until it is purged, and its entry in the catalog as long.
+_IS_UNUSED: Final = """
+CASE WHEN w.used_at < clock_timestamp() - %s::bigint * interval '1 ms' THEN
+    NOT EXISTS (SELECT 1 FROM attempt a WHERE a.writer = w.writer AND a.state <> 'committed')
+    AND NOT EXISTS (
+        SELECT 1 FROM catalog_table t CROSS JOIN LATERAL (
+            SELECT 1 FROM commit_result r WHERE r.table_id = t.table_id AND r.writer = w.writer LIMIT 1
+        ) x
+    )
+ELSE false END
+"""
+
+_LIST_WRITERS: Final = f"""
+SELECT w.writer, {_IS_UNUSED} FROM (SELECT * FROM writer WHERE writer > %s COLLATE "C" ORDER BY writer LIMIT %s) w
+ORDER BY w.writer
+"""
+
+# It does not wait: a name that someone uses at this moment is not unused.
+_TRY_LOCK_WRITERS: Final = """
+SELECT writer FROM unnest(%s::text[], %s::bigint[]) AS k(writer, key) WHERE pg_try_advisory_xact_lock(key)
+"""
+
+# Looks again, because the lock was taken after the list was made.
+_FORGET_WRITERS: Final = f"DELETE FROM writer w WHERE w.writer = ANY(%s::text[]) AND {_IS_UNUSED} RETURNING w.writer"
 
 _FIND_PROGRESS: Final = """
 SELECT r.identifier, r.snapshot_id, r.properties, coalesce(w.epoch, 0)
@@ -225,7 +252,6 @@ class PostgresCommits:
         statements = [
             Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
             Statement(self.share_writers_sql, (arrays.integers(map(_writer_key, keys.writers)),)),
-            *_claims(keys.claims),
             Statement(
                 _FIND_RESULTS,
                 (
@@ -242,8 +268,6 @@ class PostgresCommits:
         commits = list(dict.fromkeys((key.writer, key.identifier) for key in results))
         statements.append(Statement(self.lock_attempts_sql, _attempt_keys(keys.attempts, commits)))
         head_rows, _, *rest = await self._session.write_all(statements)
-        if keys.claims:
-            del rest[0]
         result_rows = rest.pop(0)
         leases: dict[str, int] = dict(rest.pop(0)) if keys.leases else {}
         job_rows = rest.pop(0) if keys.leases else []
@@ -309,7 +333,9 @@ class PostgresCommits:
         for part in many:
             statements = await self._session.work.commits.run(count_files(part), file_statements, part)
             await self._session.write_all(statements)
-        self._session.put_off(await self._session.work.commits.run(count_files(rest), group_statements, rest))
+        statements = await self._session.work.commits.run(count_files(rest), group_statements, rest)
+        await self.take_names(records.claims)
+        self._session.put_off(statements)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         """The lowest snapshots with pending changelogs, of a table whose head is locked."""
@@ -374,10 +400,31 @@ class PostgresCommits:
         rows = await self._session.write_all([*first, *found])
         return dict([row for each in rows[len(first) :] for row in each])
 
+    async def take_names(self, claims: Mapping[str, str]) -> None:
+        """Claims names, and aborts the transaction if one has got another owner meanwhile."""
+        if not claims:
+            return
+        owners = await self.claim_writers(claims)
+        lost = [writer for writer, owner in claims.items() if owners.get(writer) != owner]
+        if lost:
+            raise TransactionAborted(f"Another caller has begun to use the writer's name '{lost[0]}' at this moment.")
+
     async def release_writer(self, writer: str) -> str:
         """Takes a name from its owner and returns the owner."""
         rows = await self._session.write(_RELEASE_WRITER, (writer,))
         return rows[0][0] if rows else ""
+
+    async def forget_unused_writers(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes names without a commit that no one uses."""
+        listed = await self._session.read(_LIST_WRITERS, (str(unused_ms), after, str(limit)))
+        unused = [writer for writer, is_unused in listed if is_unused]
+        last: str = listed[-1][0] if len(listed) == limit else ""
+        if not unused:
+            return last, []
+        keys = arrays.integers(map(_writer_key, unused))
+        locked = [row[0] for row in await self._session.write(_TRY_LOCK_WRITERS, (arrays.texts(unused), keys))]
+        removed = await self._session.write(_FORGET_WRITERS, (arrays.texts(locked), str(unused_ms)))
+        return last, sorted([row[0] for row in removed])
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """The last commit of a writer to a table."""

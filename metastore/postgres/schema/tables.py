@@ -242,6 +242,8 @@ writer = Table(
     Column("epoch", BigInteger, nullable=False),
     # The principal that used it first; NULL: it belongs to the next one that uses it.
     Column("owner", NAME),
+    # When it was last registered or got its owner.
+    Column("used_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
 )
 
 attempt = Table(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -134,13 +135,31 @@ class Requests:
         return Received(arrived)
 
     async def translate(self, message: Message, translate: Callable[[Any], V]) -> V:
-        """Translates a message, a large one beside the event loop."""
+        """Translates a message, a large one beside the event loop.
+
+        If it is cancelled meanwhile, it waits for the thread, so that the caller gives no room back too early.
+        """
         if message.ByteSize() <= SMALL_BYTES:
             return translate(message)
         return await self._in_thread(lambda: translate(message))
 
     async def _in_thread(self, work: Callable[[], V]) -> V:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run_paused, work)
+        working = self._threads.submit(run_paused, work)
+        done = asyncio.wrap_future(working)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped, and until its end it takes the memory that its caller has room for.
+            if not working.cancel():
+                await _until_done(done)
+            raise
+
+
+async def _until_done(work: asyncio.Future[Any]) -> None:
+    """Waits for work to end, however often the waiting task is cancelled meanwhile."""
+    while not work.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({work})
 
 
 def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], Message]) -> Message:

@@ -27,7 +27,7 @@ from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
 from ..edge.requests import Received, Requests
-from ..interceptor import draining
+from ..edge.running import draining
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]

@@ -15,6 +15,8 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import LakelogError, PermissionDenied
 from lakelog.format.commit.request import CommitRequest, Fence
 from lakelog.format.tables.table import TableInfo
+from metastore.memory.commits.commits import MemoryCommits
+from metastore.postgres.commits.commits import PostgresCommits
 from tests.contract.metastore.owned_calls import fresh
 from tests.support.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
 from tests.support.metastore.parties import Parties, open_parties
@@ -154,6 +156,49 @@ def test_control_without_the_check_of_owners(
 ) -> None:
     monkeypatch.setattr("metastore.ownership._check", lambda *_: None)
     assert story(parties) == STORIES[story]
+
+
+def name_is_taken_by_a_refused_commit(parties: Parties) -> str:
+    table, name = make_table(parties.root), fresh("w")
+    missing = CommitRequest(name, 1, (make_change(table, [make_file("f" * 32)]),), "f" * 32)
+    assert failure_of(lambda: parties.bob.commit(missing)) == "ATTEMPT_NOT_FOUND"
+    assert failure_of(lambda: parties.bob.stage_attempt(["e" * 32], name)) == "TABLE_NOT_FOUND"
+    return rows_are_written(parties.alice, table, name, 1)
+
+
+def test_a_refused_commit_takes_no_name(parties: Parties) -> None:
+    assert name_is_taken_by_a_refused_commit(parties) == ""
+
+
+@pytest.mark.parametrize("transaction", [MemoryCommits, PostgresCommits])
+def test_control_with_a_claim_before_the_decision(
+    parties: Parties, transaction: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock: Any = transaction.lock_group  # type: ignore[attr-defined]
+    seen = []
+
+    async def lock_group(self: Any, keys: Any) -> Any:
+        seen.append(keys)
+        await self.claim_writers(dict.fromkeys(keys.writers, "bob"))
+        return await lock(self, keys)
+
+    monkeypatch.setattr(transaction, "lock_group", lock_group)
+    found = name_is_taken_by_a_refused_commit(parties)
+    assert found == ("NOT_OWNER" if seen else "")
+
+
+def test_who_has_given_a_job_back_is_fenced(parties: Parties) -> None:
+    """It is no refusal of rights: nothing about the caller has changed."""
+    table = make_table(parties.root)
+    parties.root.request_jobs(table.table_uuid, "compact", ["/0"], {"strategy": "full"})
+    job = parties.alice.lease_job(["compact"], [table.table_uuid], "a", duration_ms=60_000)
+    assert job is not None
+    late = empty(table, 1, writer=job.lease, fences=(Fence(job.lease, job.epoch),))
+    parties.alice.finish_job(job.job_id, job.epoch, work_left=True)
+    assert failure_of(lambda: parties.alice.commit(late)) == "JOB_FENCED"
+    assert failure_of(lambda: parties.bob.commit(empty(table, 1, writer=job.lease))) == "NOT_OWNER"
+    assert parties.bob.lease_job(["compact"], [table.table_uuid], "b", duration_ms=60_000) is not None
+    assert failure_of(lambda: parties.alice.commit(late)) == "LEASE_FENCED"
 
 
 def a_compactor_is_fenced(parties: Parties) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+import psycopg
 import pytest
 from alembic import command
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import PermissionDenied
 from metastore.ownership import Principal
-from metastore.postgres.commits import commits
+from metastore.postgres.commits.commits import PostgresCommits
 from metastore.postgres.schema import migration
 from metastore.postgres.store import PostgresTransaction
+from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import empty, make_table
 from tests.support.metastore.opening import open_in_process
 
@@ -72,15 +76,71 @@ def test_control_without_waiting_for_the_rival(
     rivals: tuple[Metastore, Metastore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is only looked up is free for both."""
-    monkeypatch.setattr(commits, "_claims", lambda claims: [])
+
+    async def look_only(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(PostgresCommits, "take_names", look_only)
+    assert [winners(rivals, commit, commit) for _ in range(3)] == [2, 2, 2]
+
+
+def others_at_the_gate(on: InProcessMetastore, database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What becomes of another writer's commit while one of six commits under a new name takes long: answered, waits.
+
+    The six are for tables of their own, as many as the gate has groups.
+    """
+    write = PostgresCommits.record_group
+    tables = [make_table(on) for _ in range(7)]
+    begun, release = threading.Event(), threading.Event()
+
+    async def record_group(self: PostgresCommits, records: Any) -> None:
+        if not begun.is_set() and records.results[0].identifier == 1:
+            begun.set()
+            while not release.is_set():
+                await asyncio.sleep(0.01)
+        await write(self, records)
+
+    monkeypatch.setattr(PostgresCommits, "record_group", record_group)
+    name = f"six-{next(_names)}"
+    alice, bob = (on.acting_as(Principal(each)) for each in ("alice", "bob"))
+    with ThreadPoolExecutor(7) as pool:
+        first = pool.submit(commit, alice, name, tables[0].table_uuid)
+        assert begun.wait(30)
+        same = [pool.submit(commit, alice, name, table.table_uuid) for table in tables[1:6]]
+        waiting = 0
+        with psycopg.connect(database, autocommit=True) as connection:
+            while waiting < 5 and not all(each.done() for each in same):
+                rows = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+                waiting = rows.fetchall()[0][0]
+        other = pool.submit(commit, bob, f"other-{next(_names)}", tables[6].table_uuid)
+        if waiting < 5:
+            other.result(30)
+        outcome = "answered" if other.done() else "waits"
+        release.set()
+        for each in (first, *same, other):
+            each.result(30)
+    return outcome
+
+
+def test_six_commits_under_a_new_name_leave_the_gate_to_others(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_in_process(migrated_url)
+    assert others_at_the_gate(opened, migrated_url.replace("+psycopg", ""), monkeypatch) == "answered"
+    opened.close()
+
+
+def test_control_with_a_claim_at_the_beginning(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_in_process(migrated_url)
+    lock = PostgresTransaction.lock_group
 
     async def lock_group(self: PostgresTransaction, keys: Any) -> Any:
-        keys.claims.clear()
-        return await looked_up(self, keys)
+        await self.claim_writers({keys.writers[0]: "bob" if keys.writers[0].startswith("other") else "alice"})
+        return await lock(self, keys)
 
-    looked_up = PostgresTransaction.lock_group
     monkeypatch.setattr(PostgresTransaction, "lock_group", lock_group)
-    assert [winners(rivals, commit, commit) for _ in range(3)] == [2, 2, 2]
+    assert others_at_the_gate(opened, migrated_url.replace("+psycopg", ""), monkeypatch) == "waits"
+    opened.close()
 
 
 def test_a_name_of_before_owners_belongs_to_its_next_user(migrated_url: str) -> None:

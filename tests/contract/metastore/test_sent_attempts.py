@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from metastore.memory.store import MemoryTransaction
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import append, empty, make_change, make_file, make_table
+from tests.support.metastore.opening import open_in_process
 
 UNKNOWN = "f" * 32
 OPEN, COMMITTED, ABORTED = AttemptState.OPEN, AttemptState.COMMITTED, AttemptState.ABORTED
@@ -224,6 +229,43 @@ def test_who_renews_is_not_silent(log_metastore: InProcessMetastore) -> None:
 
     found = log_metastore.run(ask())
     assert found[quiet] >= found[renewed] + 150
+
+
+@pytest.mark.parametrize("sees_locks", [True, False], ids=["protected", "control"])
+def test_a_commit_that_takes_long_is_a_sign_of_life(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch, sees_locks: bool
+) -> None:
+    """Also for readers at another metastore. No renewal is noted meanwhile: the commit has locked its attempt."""
+    record, begun, release = PostgresTransaction.record_group, threading.Event(), threading.Event()
+
+    async def record_group(self: PostgresTransaction, records: Any) -> None:
+        begun.set()
+        while not release.is_set():
+            await asyncio.sleep(0.01)
+        await record(self, records)
+
+    metastore, other = open_in_process(migrated_url), open_in_process(migrated_url)
+    table = make_table(metastore)
+    monkeypatch.setattr(PostgresTransaction, "record_group", record_group)
+    monkeypatch.setattr(publishing, "SILENT_MS", -1)
+    if not sees_locks:
+        monkeypatch.setattr(PostgresTransaction, "find_busy_attempts", MemoryTransaction.find_busy_attempts)
+    try:
+        attempt, quiet = stage(metastore, table), stage(metastore, table, identifier=6)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(commit, metastore, attempt, table)
+            assert begun.wait(30)
+            assert sorted(other.renew_attempts([attempt, quiet])) == sorted([attempt, quiet])
+            found = other.find_attempts(table.table_uuid, [attempt, quiet])
+            release.set()
+            running.result(30)
+        assert (found[attempt].state, found[attempt].is_silent) == (OPEN, not sees_locks)
+        assert found[quiet].is_silent
+        assert reported(other, table, attempt) == [COMMITTED]
+    finally:
+        release.set()
+        metastore.close()
+        other.close()
 
 
 def test_attempts_say_when_they_were_opened(metastore: Metastore) -> None:

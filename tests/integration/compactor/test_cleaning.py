@@ -22,7 +22,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.file_check import check_files
 from lakelog.sdk.maintenance.file_check_result import FileCheck
 from lakelog.sdk.tables.table import Table
-from lakelog.storage.objects.store import StoredObject
+from lakelog.storage.objects.store import PassOver, StoredObject
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing.faulty_store import FaultyStore
 from metastore.jobs.due_work import WorkPlanner
@@ -153,8 +153,8 @@ def test_files_that_are_missing_or_cut_are_reported(
 class _ListedEarly(FaultyStore):
     """A store that lists files as they were while they were written, as folders do."""
 
-    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
-        for page in super().list_pages(page_size):
+    def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
+        for page in super().list_pages(page_size, pass_over):
             yield [replace(each, size_bytes=4) for each in page]
 
 

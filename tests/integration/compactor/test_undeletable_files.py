@@ -250,6 +250,62 @@ def test_a_dropped_table_stays_known_until_its_last_file_is_gone(
     assert metastore.list_jobs([orders.uuid]) == []
 
 
+def make_unreadable(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """Makes local stores fail to open a folder of this name, as without the right to read it."""
+
+    def refusing(path: Any, *args: Any, **named: Any) -> int:
+        if path == folder:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return open_(path, *args, **named)
+
+    open_ = local_folders.os.open
+    monkeypatch.setattr(local_folders.os, "open", refusing)
+
+
+def purge_with_an_unreadable_folder(
+    catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Job, list[str]]:
+    """The job after its first try, and the files that it has left; with the right to read, all are purged."""
+    orders = overwritten(catalog)
+    unread = orders.files()["path"][0].as_py().split("/")[1]
+    catalog.drop_table("shop.orders")
+    (job,) = metastore.list_jobs([orders.uuid])
+    metastore.retry_job(job.job_id)
+    with monkeypatch.context() as refusing:
+        make_unreadable(refusing, unread)
+        assert make_service(metastore).run() == 0
+    (job,) = metastore.list_jobs([orders.uuid])
+    left = data_files(warehouse)
+    assert any(unread in path for path in left)
+    metastore.retry_job(job.job_id)
+    attach_all(metastore)
+    assert data_files(warehouse) == []
+    assert metastore.list_jobs([orders.uuid]) == []
+    return job, [path for path in left if unread not in path]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_a_purge_passes_over_a_folder_that_cannot_be_read(
+    catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, others = purge_with_an_unreadable_folder(catalog, metastore, warehouse, monkeypatch)
+    assert (job.kind, job.state) == (PURGE, JobState.DUE)
+    assert "left 1 file that cannot be deleted" in job.reason
+    assert "This user may not read or write" in job.reason
+    assert others == []
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_control_without_it_a_purge_ends_at_a_folder_that_cannot_be_read(
+    catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_pages = LocalStore.list_pages
+    monkeypatch.setattr(LocalStore, "list_pages", lambda self, page_size, _=None: list_pages(self, page_size))
+    job, others = purge_with_an_unreadable_folder(catalog, metastore, warehouse, monkeypatch)
+    assert "left" not in job.reason
+    assert others
+
+
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_a_repair_passes_over_what_cannot_be_deleted(
     catalog: Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch

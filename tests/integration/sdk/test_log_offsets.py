@@ -9,12 +9,12 @@ import pytest
 import structlog
 
 from lakelog.clock import SystemClock
-from lakelog.errors import LakelogError
-from lakelog.format.log.state import LogInfo, to_publisher_lease
+from lakelog.errors import LakelogError, Unavailable
+from lakelog.format.log.state import LogInfo, PublishReport, to_publisher_lease
 from lakelog.sdk.tables.table import Table
 from lakelog.serving.lease import LeaseRenewer
 from tests.support.log.log_world import World, read_log, rows
-from tests.support.log.logging_tables import read_all, to_rows
+from tests.support.log.logging_tables import HandPublisher, read_all, to_rows
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.publisher import TablePublisher
 from writer.publishing.runner import TableRunner
@@ -60,6 +60,63 @@ def test_an_end_is_the_next_offset_and_stays_where_nothing_came(world: World) ->
     assert ends[5] == ends[4], "an overwrite brings nothing"
     # Records and, behind each transaction, its end: 2|.|2|.|4|5|. and 0|1|.|1|.|3|. and so on.
     assert ends == {1: (1, 2), 2: (3, 2), 3: (3, 4), 4: (6, 6), 5: (6, 6), 6: (8, 6)}
+
+
+def publish_and_die(world: World, table: Table, publisher: HandPublisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishes several snapshots in one transaction, and is dead before it reports them; another one takes over."""
+    seen = len(world.metastore.list_log_offsets(table.uuid))
+
+    def die(report: PublishReport) -> None:
+        if report.snapshots:
+            raise Unavailable("It is dead.")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(world.metastore, "report_published", die)
+        with pytest.raises(Unavailable, match="It is dead"):
+            publisher.publish()
+        publisher.close()
+    assert len(world.metastore.list_log_offsets(table.uuid)) == seen, "nothing was reported"
+    world.publish(table).publish()
+
+
+def test_the_next_publisher_fills_in_the_ends_that_a_dead_one_did_not_report(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, publisher = world.make(bucket="2")
+    table.upsert(rows((0, 1), (2, 1)))
+    publisher.publish()
+    for keys in ((2,), (1,), (3, 4, 5)):
+        table.upsert(rows(*((key, 2) for key in keys)))
+    table.overwrite(rows((9, 9)))
+    publish_and_die(world, table, publisher, monkeypatch)
+    places, ends = find_places(world, table), dict(list_ends(world, table))
+    assert sorted(ends) == [1, 2, 3, 4, 5]
+    for snapshot_id in (2, 3, 4, 5):
+        for partition in (0, 1):
+            mine = [o for number, each, o in places if number and number <= snapshot_id and each == partition]
+            later = [o for number, each, o in places if number and number > snapshot_id and each == partition]
+            assert max(mine, default=-1) < ends[snapshot_id][partition] <= min(later, default=1 << 60)
+    options = {"scan.snapshot-id": "3", "streaming-read-mode": "log"}
+    with table.subscribe("from-snapshot", options=options) as stream:
+        assert sorted(str(row[0]) for row in to_rows(read_all(stream, 5))) == list("3444")
+
+
+def test_the_ends_of_rows_that_were_sent_early_are_filled_in_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, publisher = world.make("shop.orders", True, **{"log.consistency": "eventual"})
+    for value in (1, 2, 3):
+        table.upsert(rows((1, value)))
+    sent = [each.sent_offsets for each in world.metastore.list_snapshots(table.uuid).snapshots]
+    publish_and_die(world, table, publisher, monkeypatch)
+    assert list_ends(world, table) == [(number, (each[0],)) for number, each in enumerate(sent, 1) if each]
+
+
+def test_control_without_it_only_the_last_end_is_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, publisher = world.make(bucket="2")
+    for key in (1, 2, 3):
+        table.upsert(rows((key, 1)))
+    monkeypatch.setattr("writer.publishing.topics.ends._MAX_SNAPSHOTS", 0)
+    publish_and_die(world, table, publisher, monkeypatch)
+    assert [number for number, _ in list_ends(world, table)] == [3]
 
 
 def test_ends_never_go_back_no_matter_who_of_several_writers_is_first(world: World) -> None:

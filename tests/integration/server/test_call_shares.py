@@ -187,7 +187,13 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
         never.wait(60)
         yield from ()
 
-    arriving = server.server._interceptor._arriving
+    def arriving() -> dict[str | None, int]:
+        async def count() -> dict[str | None, int]:
+            return dict(server.server._interceptor.admission.arrivals.counts)
+
+        counts: dict[str | None, int] = server.run(count())
+        return counts
+
     with channels(server, 2) as (first, other):
         made: Any = first.stream_stream("/lakelog.rpc.v1.CatalogService/ListTables")
         held = [made(silent(), metadata=metadata("ann")) for _ in range(30)]
@@ -198,11 +204,11 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
         assert call(other, "CatalogService/ListTables", "eve") is None
         wait_until(lambda: sum(each.done() for each in held) == 22)
         assert any("did not arrive in time: within 1 s" in error.message for error in refused(held))
-        assert dict(arriving) == {"ann": 8}
+        assert arriving() == {"ann": 8}
         assert call(first, "CatalogService/ListTables", "ann") is None, "also beyond the eight"
         for each in held:
             each.cancel()
-        wait_until(lambda: not arriving)
+        wait_until(lambda: not arriving())
         never.set()
     assert server.use_cases.finished.count("list_tables") == 2
 
@@ -235,19 +241,19 @@ def test_calls_beyond_those_that_are_worked_on_wait_and_one_given_up_meanwhile_i
     with channels(server, 2) as (first, other):
         made: Any = first.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
         held = [made.future(b"", timeout=60, metadata=metadata("ann")) for _ in range(10)]
-        wait_until(lambda: server.server._interceptor._calls.open_count == 10)
+        wait_until(lambda: server.server._interceptor.admission.calls.open_count == 10)
         assert use_cases.calls.count("list_tables") == 3
         assert call(other, "CatalogService/ListDatabases", "eve") is None, "each caller has its own turns"
         begun = [each for each in held if not each.done()]
         for each in begun[:5]:
             each.cancel()
-        wait_until(lambda: server.server._interceptor._calls.open_count == 5)
+        wait_until(lambda: server.server._interceptor.admission.calls.open_count == 5)
         server.loop.call_soon_threadsafe(release.set)
         for each in begun[5:]:
             each.result()
         assert use_cases.calls.count("list_tables") <= 8
         commit(server)
-        assert server.server._interceptor._working.is_empty
+        assert server.server._interceptor.admission.working.is_empty
 
 
 def test_a_caller_that_does_not_read_its_large_plans_delays_no_large_commit(start_server: Start) -> None:
@@ -276,7 +282,7 @@ def test_renewals_and_commits_of_a_caller_do_not_wait_behind_its_other_calls(sta
     with channels(server, 1) as (channel,):
         made: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
         waiting = [made.future(b"", timeout=60, metadata=metadata("bob")) for _ in range(held)]
-        wait_until(lambda: server.server._interceptor._calls.open_count == held)
+        wait_until(lambda: server.server._interceptor.admission.calls.open_count == held)
         wait_until(lambda: use_cases.calls.count("list_tables") == 3)
         renewal = jobs_pb2.RenewLeaseRequest(name="l", epoch=1, duration_ms=1000).SerializeToString()
         assert call(channel, "JobService/RenewLease", "bob", renewal) is None
@@ -285,7 +291,7 @@ def test_renewals_and_commits_of_a_caller_do_not_wait_behind_its_other_calls(sta
         server.loop.call_soon_threadsafe(release.set)
         for each in waiting:
             each.result()
-    assert server.server._interceptor._working.is_empty
+    assert server.server._interceptor.admission.working.is_empty
 
 
 def test_health_is_answered_over_other_connections_whatever_one_holds_open(start_server: Start) -> None:

@@ -69,6 +69,18 @@ def test_a_store_that_goes_away_meanwhile_ends_it() -> None:
         delete_files(store, PATHS)
 
 
+def test_the_first_refusal_of_a_folder_keeps_none_of_its_other_files(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    (tmp_path / "data" / "b").mkdir(parents=True)
+    for name in ("data/a", "data/c", "other/d"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(DataCorrupted, match="data/b is a folder, where a file was expected"):
+        store.delete_many(["data/a", "data/b", "data/c", "other/d"])
+    assert [each.path for each in store.list_objects()] == []
+    assert (tmp_path / "data" / "b").is_dir()
+
+
 def test_a_folder_in_a_files_place_is_named_and_below_a_file_there_is_none(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     (tmp_path / "data" / "folder").mkdir(parents=True)

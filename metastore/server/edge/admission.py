@@ -1,0 +1,162 @@
+"""Admits calls: who calls, whether it may, whether there is a place, and when it is its turn.
+
+Invariants:
+
+1. A caller without the role, or with too many open calls, is refused before a byte of its request is received.
+2. A call counts among the open ones from its headers to its end; only the few whose request gRPC receives count from
+   the request on.
+3. What a caller waits for are its own earlier calls, never those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from lakelog.errors import PermissionDenied
+from lakelog.serving.access import Access, Caller, Role
+from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.shares import Shares
+from lakelog.serving.edge.turns import Turns
+
+from ..access import NEEDED_ROLES, check_allowed
+from ..audit import caller_name
+from ..callers import admit
+from .arrivals import Arrival, Arrivals
+from .call_limits import COMMITTING, LONG, CallLimits
+
+# They have an order of their own: at the gate, commits to a table wait for each other and share transactions.
+_WITHOUT_TURNS: Final = LONG | {
+    "/lakelog.rpc.v1.SnapshotService/Commit",
+    "/lakelog.rpc.v1.SnapshotService/StageAttempt",
+    "/grpc.health.v1.Health/Watch",
+}
+# A caller that does not renew in time loses what it holds, so these do not wait behind other calls of the caller.
+_RENEWING: Final = frozenset(
+    {
+        "/lakelog.rpc.v1.JobService/RenewLease",
+        "/lakelog.rpc.v1.JobService/HeartbeatJob",
+        "/lakelog.rpc.v1.ConsumerService/RenewConsumer",
+        "/lakelog.rpc.v1.PublishService/RenewAttempts",
+        "/lakelog.rpc.v1.RetentionService/LeaseSnapshot",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A call that was admitted.
+
+    Args:
+        caller: Who calls; None: this call is open to everyone.
+        origin: The name by which its turns are counted: the caller, or the connection if callers are not identified.
+        give_back: Gives its place back; to be called once.
+    """
+
+    caller: Caller | None
+    origin: str
+    give_back: Callable[[], None]
+
+
+class Admission:
+    """The door of the server. Runs on one event loop.
+
+    Args:
+        access: How callers are authenticated.
+        limits: Bounds of calls.
+    """
+
+    def __init__(self, access: Access, limits: CallLimits) -> None:
+        self.limits: Final = limits
+        self.calls: Final = Shares(limits.of_calls())
+        self.streams: Final = Shares(limits.of_streams())
+        self.receiving: Final = Turns(limits.receiving)
+        self.working: Final = Turns(limits.working)
+        self.arrivals: Final = Arrivals()
+        self._access = access
+        self._probes = Shares(limits.of_probes())
+
+    def expect(self, method: str, details: grpc.HandlerCallDetails) -> tuple[Arrival | None, Caller | None]:
+        """Decides from the headers whether gRPC may receive the request by itself.
+
+        Returns:
+            The place of the request, if few of this caller are on their way; and the caller, if the headers identify
+            it and it may call.
+        """
+        authorization = None
+        if NEEDED_ROLES.get(method, Role.ADMIN) is not None and not self._access.open:
+            authorization = _authorization(details.invocation_metadata)
+        caller = None
+        if authorization is not None:
+            try:
+                caller = self._access.recognize(authorization, None)
+                check_allowed(method, caller)
+            except PermissionDenied:
+                # `admit` refuses before anything is received.
+                return None, None
+        return self.arrivals.begin(None if caller is None else caller.name, self.limits.receiving), caller
+
+    def admit(self, method: str, caller: Caller | None, context: grpc.aio.ServicerContext[Any, Any]) -> Admitted:
+        """Takes a place for a call, and notes the caller for what runs in this task.
+
+        Args:
+            method: The full name.
+            caller: The caller, if `expect` has checked it.
+            context: gRPC's handle of the call.
+
+        Raises:
+            PermissionDenied: Nobody may call this without a token, or the caller's role is too low.
+            Unavailable: There is no place.
+        """
+        connection = context.peer()
+        if NEEDED_ROLES.get(method, Role.ADMIN) is None:
+            return Admitted(None, connection, self._probes.take(None, connection))
+        access = self._access
+        if caller is None:
+            authorization = _authorization(context.invocation_metadata())
+            common_name = None if access.open or authorization is not None else _common_name(context)
+            caller = access.recognize(authorization, common_name)
+            check_allowed(method, caller)
+        caller_name.set(caller.name)
+        admit(caller, identified=not access.open)
+        # If the server does not identify callers, only the connection is known.
+        name = None if access.open else caller.name
+        of = name or connection
+        origin.set(of)
+        shares = self.streams if method in LONG else self.calls
+        is_commit = method in COMMITTING and caller.role >= Role.WRITER
+        return Admitted(caller, of, shares.take(name, connection, is_commit=is_commit))
+
+
+def needs_turn(method: str) -> bool:
+    """Whether only some calls of this method are processed at once, of one caller. Pure."""
+    return method not in _WITHOUT_TURNS
+
+
+def key_of_turns(method: str, origin: str, *, sends_many: bool) -> str:
+    """The key of a call's turns. Pure.
+
+    Args:
+        method: The full name.
+        origin: See `Admitted`.
+        sends_many: Whether the answer is a stream, as that of a plan. These have turns of their own, because they are
+            sent for as long as a caller reads.
+    """
+    if method in _RENEWING:
+        return f"{origin} renewals"
+    return f"{origin} plans" if sends_many else origin
+
+
+def _authorization(metadata: Any) -> str | None:
+    for key, value in metadata or ():
+        if key == "authorization":
+            return value if isinstance(value, str) else ""
+    return None
+
+
+def _common_name(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
+    names = context.auth_context().get("x509_common_name") or ()
+    return next((bytes(name).decode("utf-8", "replace") for name in names), None)
