@@ -31,7 +31,7 @@ from lakelog.log.protocol import TopicAdmin
 from lakelog.log.records import TopicState
 from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.topic_rules import make_topic_name
-from lakelog.options import LOG_RETENTION
+from lakelog.options.declared.log import LOG_RETENTION
 
 from ..store.logs import LogStart, LogTopic, TopicLife
 from ..store.records import NewTable

@@ -16,7 +16,9 @@ from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.format.types.types import canonical_schema, check_key_type
-from lakelog.options import KAFKA_SERVERS, TableOptions, check_alter, validate_table_options
+from lakelog.options.declared.kafka import KAFKA_SERVERS
+from lakelog.options.validate import check_alter, validate_table_options
+from lakelog.options.values import TableOptions
 
 from ..logs.topic_life import finish_log, follow_log, has_log, leave_log, of_log
 from ..logs.topics import LogTopics
