@@ -52,7 +52,7 @@ class Logs(TopicLogs, Protocol):
 
         Returns:
             OPEN: it can still be committed. COMMITTED: the snapshot with this `Snapshot.attempt_id` is its commit,
-            while that snapshot is retained. ABORTED: it was given up, or is no longer known, and will never be committed.
+            while that snapshot is retained. ABORTED: it was given up or is not known, and will never be committed.
 
         Raises:
             NotFound: The table was dropped.
