@@ -15,7 +15,9 @@ PAGE: Final = ROOT / "docs" / "options.md"
 sys.path.insert(0, str(ROOT))
 
 from dev.pages import write_or_check  # noqa: E402
-from lakelog.options import REFUSED_OPTIONS, Option, Scope, list_options  # noqa: E402
+from lakelog.options.declared.refused import REFUSED_OPTIONS  # noqa: E402
+from lakelog.options.option import Option, Scope  # noqa: E402
+from lakelog.options.registry import list_options  # noqa: E402
 
 _INTRODUCTION: Final = """\
 # Options

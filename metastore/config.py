@@ -10,7 +10,7 @@ from typing import Final, get_args
 from lakelog.client.connection.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument
 from lakelog.log.secrets import SECRET_VARIABLE, SECRETS_FOLDER_VARIABLE, Secrets
-from lakelog.options import KAFKA_SERVERS
+from lakelog.options.declared.kafka import KAFKA_SERVERS
 from lakelog.serving.access import Access
 from lakelog.serving.arguments import Argument, OneLineParser, Values, refusal
 from lakelog.serving.listening import ServerTls

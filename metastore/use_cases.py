@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.tables.snapshot import Snapshot
@@ -173,3 +173,10 @@ class UseCases:
         self.log_topics.wake()
         self.due_work.touch(table_uuid)
         self.jobs.due()
+
+
+def find_use_case(use_cases: UseCases, name: str) -> Callable[..., Any]:
+    """The only method of all use cases that has this name of `lakelog.client.metastore.metastore.Metastore`."""
+    (method,) = [getattr(each, name) for each in vars(use_cases).values() if hasattr(each, name)]
+    found: Callable[..., Any] = method
+    return found

@@ -19,11 +19,10 @@ import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final
 from urllib.parse import quote
 
-from lakelog.embedded.folder_lock import acquire_lock
+from lakelog.embedded.folder_server import FolderServer
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
 from lakelog.embedded.processes import ManagedProcess
@@ -44,7 +43,7 @@ may be private, and others, such as pytest, keep making them private again.
 _ORPHAN_ENDS_WITHIN_S: Final = 20.0
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(FolderServer):
     """One Postgres server with its data, socket and log in a folder.
 
     Args:
@@ -55,61 +54,15 @@ class EmbeddedPostgres:
         ready_within_s: The limit for a start, crash recovery included.
     """
 
+    name = "postgres"
+
     def __init__(
         self, folder: Path, port: int | None = None, *, log: Path | None = None, ready_within_s: float = 60.0
     ) -> None:
-        self.name = "postgres"
-        self.folder = folder.absolute()
-        self.log = log or self.folder / "postgres.log"
+        super().__init__(folder, log, ready_within_s)
         self._port = free_port() if port == 0 else port
-        self._ready_within_s = ready_within_s
-        self._data = self.folder / "data"
         self._socket_port = self._port or _SOCKET_PORT
-        self._lock: IO[str] | None = None
         self._socket_folder: Path | None = None
-        self._process: ManagedProcess | None = None
-
-    def __repr__(self) -> str:
-        return f"EmbeddedPostgres({str(self.folder)!r}, {'running' if self.is_running else 'stopped'})"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the server was started by this object and has not ended."""
-        return self._process is not None and self._process.is_running
-
-    @property
-    def final_words(self) -> str | None:
-        """None: after any end of the server, another start may help."""
-        return None
-
-    @property
-    def waiting_words(self) -> str | None:
-        """None: no one has to do anything first."""
-        return None
-
-    @property
-    def was_killed(self) -> bool:
-        """Whether a signal ended it."""
-        return self._process is not None and self._process.was_killed
-
-    @property
-    def exit_reason(self) -> str:
-        """How the server ended, for messages."""
-        return self._process.exit_reason if self._process else "was not started"
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the server; None before the first start."""
-        return self._process.pid if self._process else None
 
     @property
     def database_url(self) -> str:
@@ -190,40 +143,9 @@ class EmbeddedPostgres:
         """Lets a paused server go on."""
         self._signal_all(signal.SIGCONT)
 
-    def restart(self) -> None:
-        """Stops it, if it runs, and starts it again at the same addresses; raises as `start`."""
-        self.stop()
-        self.start()
-
-    def last_log_lines(self, count: int = 20) -> list[str]:
-        """The last lines of its log, oldest first."""
-        return self._process.last_log_lines(count) if self._process else []
-
     @property
     def _password_file(self) -> Path:
         return self.folder / "password"
-
-    def _acquire_lock(self) -> None:
-        if self._lock is not None:
-            return
-        lock = (self.folder / "owner.lock").open("a+")
-        acquire_lock(
-            lock,
-            folder=self.folder,
-            say=lambda holder: (
-                f"The folder {self.folder} is in use by the running process {holder}: "
-                "stop that one first, or choose another folder."
-            ),
-        )
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock
-
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
     def _server_pids(self) -> list[int]:
         """The server and its backends, whatever started them: each works in the data folder."""

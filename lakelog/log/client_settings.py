@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakelog.log.secrets import Secrets
-from lakelog.options import (
+from lakelog.options.declared.kafka import (
     KAFKA_ADDRESS_FAMILY,
     KAFKA_CLIENT_ID,
     KAFKA_CLIENT_RACK,
@@ -21,9 +21,9 @@ from lakelog.options import (
     KAFKA_SSL_CERTIFICATE,
     KAFKA_SSL_KEY,
     KAFKA_SSL_KEY_PASSWORD,
-    Option,
 )
 from lakelog.options.declared.kafka_values import SecretReference
+from lakelog.options.option import Option
 
 _CLIENT: Final[Mapping[str, Option[Any]]] = {
     "bootstrap.servers": KAFKA_SERVERS,

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from lakelog.errors import InvalidArgument
 from lakelog.log.records import TopicSpec
-from lakelog.options import (
-    KAFKA_TOPIC,
+from lakelog.options.declared.kafka import KAFKA_TOPIC
+from lakelog.options.declared.log import (
+    CHANGELOG_CONTENT,
+    DEFAULT_RETENTION_MS,
+    EVENTUAL,
+    KAFKA,
     LOG_CHANGELOG_MODE,
     LOG_CONSISTENCY,
     LOG_CONTENT,
@@ -19,22 +23,14 @@ from lakelog.options import (
     LOG_REPLICATION,
     LOG_RETENTION,
     LOG_SYSTEM,
-    MERGE_ENGINE,
-    STREAM_READ_MODE,
-    STREAMING_READ_MODE,
-    StreamOptions,
-    TableOptions,
-)
-from lakelog.options.declared.log import (
-    CHANGELOG_CONTENT,
-    DEFAULT_RETENTION_MS,
-    EVENTUAL,
-    KAFKA,
     READ_FILES,
     READ_LOG,
+    STREAM_READ_MODE,
+    STREAMING_READ_MODE,
     UPSERT,
 )
-from lakelog.options.declared.tables import FIRST_ROW
+from lakelog.options.declared.tables import FIRST_ROW, MERGE_ENGINE
+from lakelog.options.values import StreamOptions, TableOptions
 
 
 @dataclass(frozen=True)

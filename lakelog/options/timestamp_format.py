@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
+
+from lakelog.options.value_types import ValueType
 
 _PARTS: Final = {"y": "year", "u": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second",
                  "S": "fraction"}  # fmt: skip
@@ -66,18 +68,13 @@ class TimestampFormat:
 
 
 @dataclass(frozen=True)
-class TimestampFormatType:
+class TimestampFormatType(ValueType[str]):
     """The type of an option whose value is such a pattern, stored as text."""
 
     description: str = "pattern, as `yyyy-MM-dd HH:mm:ss`"
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         return TimestampFormat(text).pattern
-
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
 
 
 def find_columns(pattern: str) -> list[str]:

@@ -50,11 +50,11 @@ class ValueType(Protocol[T_co]):
 
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""
-        ...
+        return str(value)
 
 
 @dataclass(frozen=True)
-class Time:
+class Time(ValueType[int]):
     """A point in time, in milliseconds since 1970-01-01 UTC.
 
     Args:
@@ -65,11 +65,9 @@ class Time:
 
     @property
     def description(self) -> str:
-        """What values look like."""
         return "milliseconds, or ISO 8601"
 
     def parse(self, text: str) -> int:
-        """Reads a value; ValueError says what to give instead."""
         if _MILLISECONDS.fullmatch(text.strip()):
             time_ms = int(text)
         else:
@@ -83,13 +81,9 @@ class Time:
             raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds after it.")
         return time_ms
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(ValueType[int]):
     """A whole number between two inclusive bounds.
 
     Args:
@@ -104,42 +98,34 @@ class Whole:
 
     @property
     def description(self) -> str:
-        """What values look like."""
         return "whole number"
 
     def parse(self, text: str) -> int:
-        """Reads a value; ValueError says what to give instead."""
         number = int(text) if _WHOLE.fullmatch(text.strip()) else None
         if number is None or not (self.first <= number <= self.last or number in self.special):
             special = "".join(f", or {value}" for value in self.special)
             raise ValueError(f"Give a whole number from {self.first} to {self.last}{special}")
         return number
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(ValueType[bool]):
     """True or false."""
 
     description: str = "`true` or `false`"
 
     def parse(self, text: str) -> bool:
-        """Reads a value; ValueError says what to give instead."""
         word = text.strip().lower()
         if word not in ("true", "false"):
             raise ValueError("Give true or false")
         return word == "true"
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return "true" if value else "false"
 
 
 @dataclass(frozen=True)
-class MemorySize:
+class MemorySize(ValueType[int]):
     """A number of bytes, written as in Flink and Paimon: `128 mb`; powers of 1024, bytes if there is no unit."""
 
     first: int = 0
@@ -156,12 +142,11 @@ class MemorySize:
         return size
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return _format_quantity(value, (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)), "b")
 
 
 @dataclass(frozen=True)
-class Duration:
+class Duration(ValueType[int]):
     """A span of time in milliseconds, written as in Flink and Paimon: `1 h`."""
 
     description: str = "duration with a unit, as `1 h`"
@@ -190,12 +175,11 @@ class Duration:
         return self.parse(text)
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return _format_quantity(value, (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)), "ms")
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(ValueType[str]):
     """One of several words.
 
     Args:
@@ -210,7 +194,6 @@ class Choice:
 
     @property
     def description(self) -> str:
-        """What values look like."""
         return ", ".join(f"`{value}`" for value in self.values)
 
     @property
@@ -220,7 +203,6 @@ class Choice:
         return f"Give one of {quoted}" if len(self.values) > 1 else f"Give {quoted}"
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         word = text.strip().lower()
         word = self.synonyms.get(word, word)
         if word in self.refused:
@@ -229,19 +211,14 @@ class Choice:
             raise ValueError(self.remedy)
         return word
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class ColumnNames:
+class ColumnNames(ValueType[tuple[str, ...]]):
     """Names of columns, separated by commas; each once, in an order that matters."""
 
     description: str = "column names, separated by commas"
 
     def parse(self, text: str) -> tuple[str, ...]:
-        """Reads a value; ValueError says what to give instead."""
         names = tuple(name.strip() for name in text.split(","))
         if "" in names:
             raise ValueError("Give names of columns, separated by commas, none of them empty")
@@ -250,54 +227,42 @@ class ColumnNames:
         return names
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return ",".join(value)
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(ValueType[str]):
     """Any text that is not empty."""
 
     description: str = "text"
     last_length: int = 1024
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         if not text.strip() or len(text) > self.last_length or "\0" in text:
             raise ValueError(f"Give a text of 1 to {self.last_length} characters")
         return text
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class TagName:
+class TagName(ValueType[str]):
     """The name of a tag."""
 
     description: str = "the name of a tag"
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         problem = find_tag_problem(text)
         if problem is not None:
             raise ValueError(problem.removesuffix("."))
         return text
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class SnapshotRange:
+class SnapshotRange(ValueType[tuple[int | str, int | str]]):
     """Two snapshots `a,b`, by their ids or tags: what the snapshots after a, up to and with b, added."""
 
     description: str = "two snapshot ids or tags, as `3,7`"
 
     def parse(self, text: str) -> tuple[int | str, int | str]:
-        """Reads a value; ValueError says what to give instead."""
         parts = [part.strip() for part in text.split(",")]
         if len(parts) != 2 or not all(
             re.fullmatch(r"[0-9]{1,18}", part) or not find_tag_problem(part) for part in parts
@@ -312,7 +277,6 @@ class SnapshotRange:
         return after, until
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return f"{value[0]},{value[1]}"
 
 

@@ -8,31 +8,19 @@ from lakelog.format.commit.attachment import AttachRequest, AttachResult, Snapsh
 from lakelog.format.jobs.job import Job, JobState
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
-from lakelog.rpc.messages import refusal
-from lakelog.rpc.translation import Translation
+from lakelog.rpc.translation import Translation, translate_enum
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
 
-_STATE_TO_PROTO: Final[dict[JobState, jobs_pb2.JobState.ValueType]] = {
-    JobState.DUE: jobs_pb2.JOB_STATE_DUE,
-    JobState.LEASED: jobs_pb2.JOB_STATE_LEASED,
-    JobState.DONE: jobs_pb2.JOB_STATE_DONE,
-    JobState.FAILED: jobs_pb2.JOB_STATE_FAILED,
-}
-_STATE_FROM_PROTO: Final = {int(number): state for state, number in _STATE_TO_PROTO.items()}
-
-
-def to_proto_job_state(state: JobState) -> jobs_pb2.JobState.ValueType:
-    """Translates the state of a job."""
-    return _STATE_TO_PROTO[state]
-
-
-def from_proto_job_state(number: int) -> JobState:
-    """Translates the state of a job back; InvalidArgument for an unknown number."""
-    state = _STATE_FROM_PROTO.get(number)
-    if state is None:
-        raise refusal("job.state", f"has the unknown value {number}", "Use one of due (1) to failed (4)")
-    return state
-
+to_proto_job_state, from_proto_job_state = translate_enum(
+    {
+        JobState.DUE: jobs_pb2.JOB_STATE_DUE,
+        JobState.LEASED: jobs_pb2.JOB_STATE_LEASED,
+        JobState.DONE: jobs_pb2.JOB_STATE_DONE,
+        JobState.FAILED: jobs_pb2.JOB_STATE_FAILED,
+    },
+    "job.state",
+    "Use one of due (1) to failed (4)",
+)
 
 _JOB: Final = Translation(
     Job,

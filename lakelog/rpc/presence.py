@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
 from lakelog.rpc.messages import build, refusal
-from lakelog.rpc.translation import Translation
+from lakelog.rpc.translation import Translation, translate_enum
 from lakelog.rpc.v1 import presence_pb2
 
-_STATE_TO_PROTO: Final[dict[ServiceState, presence_pb2.ServiceState.ValueType]] = {
-    ServiceState.STARTING: presence_pb2.SERVICE_STATE_STARTING,
-    ServiceState.RUNNING: presence_pb2.SERVICE_STATE_RUNNING,
-    ServiceState.DRAINING: presence_pb2.SERVICE_STATE_DRAINING,
-    ServiceState.STOPPED: presence_pb2.SERVICE_STATE_STOPPED,
-}
-_STATE_FROM_PROTO: Final = {int(number): state for state, number in _STATE_TO_PROTO.items()}
+_to_proto_state, _from_proto_state = translate_enum(
+    {
+        ServiceState.STARTING: presence_pb2.SERVICE_STATE_STARTING,
+        ServiceState.RUNNING: presence_pb2.SERVICE_STATE_RUNNING,
+        ServiceState.DRAINING: presence_pb2.SERVICE_STATE_DRAINING,
+        ServiceState.STOPPED: presence_pb2.SERVICE_STATE_STOPPED,
+    },
+    "service.state",
+    "Use one of starting (1) to stopped (4)",
+)
 
 
 def to_proto_service_report(report: ServiceReport) -> presence_pb2.ReportPresenceRequest:
@@ -27,7 +28,7 @@ def to_proto_service_report(report: ServiceReport) -> presence_pb2.ReportPresenc
         host=report.host,
         pid=report.pid,
         version=report.version,
-        state=_STATE_TO_PROTO[report.state],
+        state=_to_proto_state(report.state),
         work=report.work,
         metrics=report.metrics,
         ttl_ms=report.ttl_ms,
@@ -54,13 +55,6 @@ def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> Se
     )
 
 
-def _from_proto_state(number: int) -> ServiceState:
-    state = _STATE_FROM_PROTO.get(number)
-    if state is None:
-        raise refusal("service.state", f"has the unknown value {number}", "Use one of starting (1) to stopped (4)")
-    return state
-
-
 to_proto_service, from_proto_service = Translation(
-    Service, presence_pb2.Service, fields={"state": (_STATE_TO_PROTO.__getitem__, _from_proto_state)}
+    Service, presence_pb2.Service, fields={"state": (_to_proto_state, _from_proto_state)}
 ).both

@@ -8,15 +8,17 @@ translated by hand.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
-from lakelog.rpc.messages import M, build
+from lakelog.rpc.messages import M, build, refusal
 
 V = TypeVar("V")
+E = TypeVar("E", bound=enum.Enum)
 Translate = Callable[[Any], Any]
 
 
@@ -74,6 +76,32 @@ class Translation(Generic[V, M]):
     def both(self) -> tuple[Callable[[V], M], Callable[[M], V]]:
         """Both directions, for `fields` of another translation."""
         return self.to_proto, self.from_proto
+
+
+def translate_enum(
+    numbers: Mapping[E, int], field: str, remedy: str, *, zero: str = "has the unknown value 0"
+) -> tuple[Callable[[E], Any], Callable[..., E]]:
+    """The translations of an enum to the wire and back.
+
+    Args:
+        numbers: The number of each member.
+        field: The field for the error; `from_proto` takes another one as its second argument.
+        remedy: What to send instead of an unknown number; a sentence without its full stop.
+        zero: What is wrong with 0, if it is no member's number.
+
+    Returns:
+        `to_proto`, whose result fits the enum of the message; and `from_proto`, which raises InvalidArgument for a
+            number that this version does not know.
+    """
+    members = {int(number): member for member, number in numbers.items()}
+
+    def from_proto(number: int, field: str = field) -> E:
+        member = members.get(number)
+        if member is None:
+            raise refusal(field, zero if number == 0 else f"has the unknown value {number}", remedy)
+        return member
+
+    return numbers.__getitem__, from_proto
 
 
 def _translate_field(

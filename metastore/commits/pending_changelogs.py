@@ -49,11 +49,6 @@ class PendingChangelogs:
         self._partitions = partitions
 
     async def attach_changelogs(self, request: AttachRequest, *, by: Principal) -> AttachResult:
-        """Attaches the lowest pending changelogs, all or none; see `lakelog.format.commit.attachment`.
-
-        Raises:
-            PermissionDenied: Another principal owns the attempt or holds the job.
-        """
         size = sum(len(changelog.files) for changelog in request.changelogs)
         await self._threads.run(size, self._check, request)
 

@@ -82,24 +82,6 @@ class Staging:
         epoch: int = 0,
         by: Principal,
     ) -> StagedAttempt:
-        """Opens an attempt. This is not idempotent: an attempt that is never committed costs a clean-up.
-
-        Args:
-            table_uuids: The tables it will write to.
-            writer: The writer's name.
-            attempt_id: An open attempt that the tables join instead, which is idempotent.
-            count: How many attempts to open, each of them for a commit of its own.
-            identifier: The writer's number of the commit that the attempt is for. With several attempts it is the
-                number of the first, and the others are for the numbers after it. None: not known yet.
-            epoch: With `identifier`: the writer's epoch.
-            by: The caller; it owns the attempts that it opens.
-
-        Raises:
-            PermissionDenied: The attempt or the writer's name belongs to another principal.
-            NotFound: A table or the attempt does not exist.
-            CommitConflict: The attempt has ended, but not because its commit was applied by another one.
-            ResourceExhausted: Too many wait.
-        """
         check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
         check_writer(writer)
         check_number("count", count, 1, _MAX_COUNT)

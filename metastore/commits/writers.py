@@ -20,13 +20,6 @@ class Writers:
         self._store = store
 
     async def abandon_attempt(self, attempt_id: str, *, by: Principal) -> None:
-        """Gives up an open attempt for good. Idempotent.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-            CommitConflict: It is committed: its files are in use.
-            NotFound: There is none.
-        """
         check_uuid("attempt_id", attempt_id)
 
         async def abandon(tx: Transaction) -> None:
@@ -46,12 +39,6 @@ class Writers:
         await run_transaction(self._store, abandon)
 
     async def register_writer(self, writer: str, *, by: Principal) -> int:
-        """Takes a writer's identity and returns its new epoch; attempts with a lower one are aborted.
-
-        Raises:
-            PermissionDenied: The name belongs to another principal.
-            InvalidArgument: It is the name of a job.
-        """
         check_writer(writer)
         check_registrable(writer)
 
@@ -67,16 +54,10 @@ class Writers:
         return await run_transaction(self._store, register)
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a writer's name from its owner: the next principal that uses it owns it. Epoch and commits stay.
-
-        Returns:
-            The former owner; empty: the name had none. Idempotent.
-        """
         check_writer(writer)
         return await run_transaction(self._store, lambda tx: tx.release_writer(writer))
 
     async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
-        """The last commit of a writer to a table."""
         check_writer(writer)
         check_uuid("table_uuid", table_uuid)
 

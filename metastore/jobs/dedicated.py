@@ -36,12 +36,6 @@ class DedicatedPlanning:
         self._jobs_due = jobs_due
 
     async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
-        """Makes the compactions due that the snapshots after `after` made necessary; idempotent.
-
-        Raises:
-            NotFound: There is no such table (any more).
-            InvalidArgument: The request is malformed.
-        """
         check_uuid("table_uuid", table_uuid)
         check_number("after", after, 0)
         for _ in range(_TRIES):

@@ -156,13 +156,6 @@ class Jobs:
         return None
 
     async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int, *, by: Principal) -> int:
-        """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
         _check_holder_fields(job_id, epoch)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
 
@@ -176,20 +169,6 @@ class Jobs:
     async def finish_job(
         self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False, by: Principal
     ) -> bool:
-        """Ends a job with success, or gives it back; returns whether it is due again because work for it is left.
-
-        Args:
-            job_id: The job.
-            epoch: The caller's.
-            outcome: What was done, for people.
-            work_left: It is given back before its end: what was requested is still to be done.
-            by: The caller.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
         _check_holder_fields(job_id, epoch)
         check_text("outcome", outcome, 0, MAX_TEXT)
 
@@ -233,21 +212,6 @@ class Jobs:
     async def fail_job(
         self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False, by: Principal
     ) -> JobState:
-        """Ends a job with failure: it is due after a pause that grows, or, after too many tries or `final`, failed.
-
-        Args:
-            job_id: The job.
-            epoch: The caller's.
-            reason: For people.
-            final: Another try would fail in the same way.
-            passing: The cause may pass by itself, so that the number of tries is not limited.
-            by: The caller.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
         _check_holder_fields(job_id, epoch)
         check_text("reason", reason, 1, MAX_TEXT)
 
@@ -271,22 +235,14 @@ class Jobs:
         return state
 
     async def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        """All jobs, or those of some tables, by table, kind and scope."""
         if table_uuids:
             check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
         return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs are not done, by kind."""
         return await run_transaction(self._store, lambda tx: tx.describe_queue())
 
     async def retry_job(self, job_id: int) -> None:
-        """Makes a job that failed or rests due at once.
-
-        Raises:
-            NotFound: There is none.
-            InvalidArgument: It is being done, or has nothing to do.
-        """
         check_number("job_id", job_id, 1)
         await run_transaction(self._store, lambda tx: retry_job(tx, job_id))
         self.due()
@@ -294,24 +250,6 @@ class Jobs:
     async def request_jobs(
         self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
     ) -> list[Job]:
-        """Makes jobs of a table due at once, new ones where there are none; idempotent except for the work.
-
-        A job that is being done is due again after its end.
-
-        Args:
-            table_uuid: The table.
-            kind: Only `compact`.
-            scopes: Which parts of the table, each once.
-            payload: What is requested; a stronger request that waits already is not weakened.
-            priority: Jobs with a higher one come first; a job that waits with a higher one keeps it.
-
-        Returns:
-            The jobs in the order of the scopes.
-
-        Raises:
-            NotFound: There is no such table (any more).
-            InvalidArgument: The request is not possible.
-        """
         check_job_request(table_uuid, kind, scopes, payload, priority, self._limits)
         jobs = await run_transaction(
             self._store, lambda tx: request_jobs(tx, table_uuid, kind, scopes, payload, priority)

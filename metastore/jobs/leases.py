@@ -22,7 +22,6 @@ class Leases:
         self._store = store
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int, *, by: Principal) -> LeaseGrant:
-        """Takes a lease that is free or expired; it belongs to the caller until another takes it."""
         check_text("lease", name, 1, 256)
         if name.startswith(JOB_LEASES):
             raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
@@ -31,12 +30,6 @@ class Leases:
         return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms, by.name))
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int, *, by: Principal) -> int:
-        """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
-
-        Raises:
-            Fenced: Another took it, or it was released.
-            PermissionDenied: Another principal holds it.
-        """
         check_text("lease", name, 1, 256)
         check_number("epoch", epoch, 1)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
@@ -52,11 +45,6 @@ class Leases:
         return await run_transaction(self._store, renew)
 
     async def release_lease(self, name: str, epoch: int, *, by: Principal) -> None:
-        """Gives a lease back. Idempotent; a lease that has another epoch by now stays as it is.
-
-        Raises:
-            PermissionDenied: Another principal holds it.
-        """
         check_text("lease", name, 1, 256)
         check_number("epoch", epoch, 1)
 

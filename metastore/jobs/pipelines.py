@@ -23,12 +23,6 @@ class Pipelines:
         self._store = store
 
     async def report_pipeline(self, pipeline: Pipeline, epoch: int, *, by: Principal) -> None:
-        """Records the progress of a pipeline.
-
-        Raises:
-            Fenced: Its lease `pipeline/<name>` has another epoch.
-            PermissionDenied: Another principal holds the lease.
-        """
         _check_pipeline(pipeline)
         check_number("epoch", epoch, 1)
         lease = f"pipeline/{pipeline.name}"
@@ -43,16 +37,9 @@ class Pipelines:
         await run_transaction(self._store, report)
 
     async def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines that have ever reported, by name."""
         return await run_transaction(self._store, lambda tx: tx.list_pipelines())
 
     async def forget_pipeline(self, name: str) -> None:
-        """Removes a pipeline that has ended from the list; its table, checkpoint and lease's epoch stay.
-
-        Raises:
-            NotFound: No pipeline of this name has reported.
-            InvalidArgument: Its lease is held.
-        """
         check_pipeline_name(name)
 
         async def forget(tx: Transaction) -> None:

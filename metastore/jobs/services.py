@@ -41,15 +41,6 @@ class Services:
         self._max_services = limits.max_services
 
     async def report_presence(self, report: ServiceReport) -> None:
-        """Records that a service is there, or removes one that has stopped. Idempotent.
-
-        SUBTLE: a report that arrives after the one that removes the service lists it again. It is then shown as silent,
-            then as gone, and is removed, as if it had been killed.
-
-        Raises:
-            InvalidArgument: The report is malformed.
-            ResourceExhausted: The list is full of services that are not gone.
-        """
         _check_report(report)
         if report.state is ServiceState.STOPPED:
             await run_transaction(self._store, lambda tx: tx.remove_service(report.instance_id))
@@ -57,7 +48,6 @@ class Services:
             await run_transaction(self._store, lambda tx: self._enter(tx, report))
 
     async def list_services(self) -> list[Service]:
-        """The services that are there or have recently gone, by kind, host, start and instance."""
         found = await run_transaction(self._store, lambda tx: tx.list_services())
         # Entries that are not evicted yet are no longer shown.
         return [service for service in found if service.silent_ms < service.ttl_ms + GONE_RETAINED_MS]

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 from lakelog.client.connection.retry import BROKERS_UNAVAILABLE
 from lakelog.errors import InternalError, PermissionDenied, Unavailable
 from lakelog.log.protocol import Log, TopicAdmin
-from lakelog.options import KAFKA_SERVERS, LOG_SYSTEM
-from lakelog.options.declared.log import KAFKA
+from lakelog.options.declared.kafka import KAFKA_SERVERS
+from lakelog.options.declared.log import KAFKA, LOG_SYSTEM
 from lakelog.options.option import invalid_option
 
 T = TypeVar("T")

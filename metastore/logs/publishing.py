@@ -45,11 +45,6 @@ class Publishing:
         self._store = store
 
     async def get_publish_state(self, table_uuid: str) -> PublishState:
-        """How far a table's log is published.
-
-        Raises:
-            NotFound: The table was dropped, or has no log.
-        """
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> PublishState:
@@ -79,14 +74,6 @@ class Publishing:
         return await run_transaction(self._store, load)
 
     async def report_published(self, report: PublishReport, *, by: Principal) -> None:
-        """Records how far a log is published. Idempotent.
-
-        Raises:
-            Fenced: Another publisher holds the lease of the table.
-            PermissionDenied: Another principal holds it.
-            HistoryDiverged: A snapshot has another uuid, or the log another generation.
-            NotFound: The table was dropped, or has no log.
-        """
         _check_report(report)
 
         async def write_down(tx: Transaction) -> None:
@@ -129,13 +116,6 @@ class Publishing:
         await run_transaction(self._store, write_down)
 
     async def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
-        """Where the newest snapshot at or before `until` (None: of all) ends in the log, among those with a known end.
-
-        With 0: where the log began, in a topic that already had records.
-
-        Raises:
-            NotFound: The table was dropped, or has no log.
-        """
         check_uuid("table_uuid", table_uuid)
         if until is not None:
             check_number("until", until, 0)
@@ -149,14 +129,6 @@ class Publishing:
     async def list_log_offsets(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
     ) -> list[SnapshotOffsets]:
-        """Where snapshots after `after` up to `until` (0: no end) end in the log, rising; at most `limit` (0: 1000).
-
-        A snapshot that adds nothing to the log, such as a compaction or an overwrite, ends where the snapshot before it
-        ends (semantics 4.5), even if no publisher reported it.
-
-        Raises:
-            NotFound: The table was dropped, or has no log.
-        """
         check_uuid("table_uuid", table_uuid)
         check_number("after", after, 0)
         check_number("until", until, 0)
@@ -169,11 +141,6 @@ class Publishing:
         return await run_transaction(self._store, find)
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
-        """Returns the states of a table's attempts; an attempt that is no longer known was aborted.
-
-        Raises:
-            NotFound: The table was dropped.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
 
@@ -191,11 +158,6 @@ class Publishing:
         return await run_transaction(self._store, find)
 
     async def renew_attempts(self, attempt_ids: Sequence[str], *, by: Principal) -> list[str]:
-        """Notes that the writers of attempts are alive. Idempotent. Attempts of other principals are passed over.
-
-        Returns:
-            The attempts that are still open.
-        """
         _check_attempts(attempt_ids)
         owner = None if by.may_all else by.name
         return await run_transaction(self._store, lambda tx: tx.renew_attempts(attempt_ids, owner))

@@ -10,8 +10,9 @@ from lakelog.errors import AlreadyExists, CommitConflict, Unavailable
 from lakelog.format.log.state import LogInfo, SnapshotOffsets
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.log.topic_rules import make_topic_name
-from lakelog.options import KAFKA_SERVERS, LOG_SYSTEM, is_of_log
-from lakelog.options.declared.log import KAFKA
+from lakelog.options.declared.kafka import KAFKA_SERVERS
+from lakelog.options.declared.log import KAFKA, LOG_SYSTEM
+from lakelog.options.log_rules import is_of_log
 
 from ..store.logs import LogStart, LogTopic, TopicLife
 from ..store.transaction import Transaction

@@ -31,7 +31,7 @@ from lakelog.log.protocol import TopicAdmin
 from lakelog.log.records import TopicState
 from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.topic_rules import make_topic_name
-from lakelog.options import LOG_RETENTION
+from lakelog.options.declared.log import LOG_RETENTION
 
 from ..store.logs import LogStart, LogTopic, TopicLife
 from ..store.records import NewTable
@@ -140,13 +140,6 @@ class LogTopics:
         return changed
 
     async def restart_log(self, table_uuid: str) -> LogInfo:
-        """Restarts a log after the newest snapshot, in the topic as it is now, or in a new one if it is gone.
-
-        Raises:
-            NotFound: The table was dropped, or has no log.
-            InvalidArgument: The topic does not fit.
-            CommitConflict: Another caller has restarted it meanwhile.
-        """
         table, topic = await self._find(table_uuid)
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
         assert settings is not None, "a table that has a topic has a log"
@@ -179,12 +172,10 @@ class LogTopics:
         return to_info(await run_transaction(self._store, begin), table.name)
 
     async def list_logs(self) -> list[LogInfo]:
-        """The logs of all tables that have one, by table uuid."""
         found = await run_transaction(self._store, lambda tx: tx.list_log_topics())
         return [to_info(topic, name) for topic, name in found]
 
     async def get_log(self, table_uuid: str) -> LogInfo:
-        """A table's log; NotFound where it has none or was dropped."""
         check_uuid("table_uuid", table_uuid)
         table, topic = await self._find(table_uuid)
         return to_info(topic, table.name)

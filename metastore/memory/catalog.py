@@ -36,7 +36,6 @@ class MemoryCatalog(CatalogTransaction):
         return True
 
     async def lock_database(self, name: str) -> bool:
-        """Whether the database exists."""
         return name in self._state.databases
 
     async def list_databases(self) -> list[DatabaseInfo]:

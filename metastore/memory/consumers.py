@@ -27,7 +27,6 @@ class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
         return [consumer for (owner, _), consumer in found if owner == table_id]
 
     async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
-        """Makes or changes a consumer; returns the time and its owner. The table's head is locked."""
         now_ms = self._clock.now_ms()
         stored = replace(consumer, used_at_ms=now_ms, expires_at_ms=0)
         key, owners = (table_id, consumer.consumer_id), self._state.consumer_owners

@@ -27,7 +27,6 @@ class MemoryLogs(MemoryCatalog, LogTransaction):
         return self._state.log_topics[max(found)].topic if found else None
 
     async def lock_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """The newest generation of a table's log."""
         return await self.find_log_topic(table_uuid)
 
     async def find_topic_user(self, topic_id: str, table_uuid: str) -> TableName | None:

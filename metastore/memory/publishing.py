@@ -36,7 +36,6 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
         return []
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
-        """Notes that writers have reported."""
         known = [self._state.attempts[each] for each in attempt_ids if each in self._state.attempts]
         own = [each for each in known if owner is None or each.owner in ("", owner)]
         renewed = [each.attempt_id for each in own if each.state is AttemptState.OPEN]
@@ -52,7 +51,6 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
         return self._table(table_id).published
 
     async def lock_published(self, table_id: int) -> Published | None:
-        """How far a table's log is published."""
         return self._table(table_id).published
 
     async def put_published(self, table_id: int, published: Published) -> None:

@@ -62,7 +62,6 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
         return sorted(found, key=lambda each: -each.age_ms)[:limit]
 
     async def list_uncleaned_tables(self, open_ms: int, aborted_ms: int, limit: int) -> list[str]:
-        """Uuids of tables with such attempts and no job that clears them away."""
         rested_ms = self._clock.now_ms() - FAILED_REST_MS
         busy = {
             stored.table_id

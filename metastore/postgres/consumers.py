@@ -54,7 +54,6 @@ class PostgresConsumers(ConsumerTransaction):
         return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
 
     async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
-        """Makes or changes a consumer; returns the time and its owner. The table's head is locked."""
         values = (consumer.epoch, consumer.snapshot_id, consumer.snapshot_uuid, consumer.holder)
         owned = (owner or "", owner is not None)
         return (await self._session.write(_PUT, (table_id, consumer.consumer_id, *values, *owned)))[0]

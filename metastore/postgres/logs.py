@@ -101,7 +101,6 @@ class PostgresLogs(LogTransaction):
         return None if row is None else _topic(row)
 
     async def lock_log_topic(self, table_uuid: str) -> LogTopic | None:
-        """The newest generation of a table's log, locked."""
         rows = await self._session.write(_LOCK, (table_uuid,))
         return _topic(rows[0]) if rows else None
 

@@ -115,7 +115,6 @@ class PostgresPublishing(PublishTransaction):
         return None if row is None else Published(*row)
 
     async def lock_published(self, table_id: int) -> Published | None:
-        """How far a table's log is published, locked."""
         rows = await self._session.write(_LOCK, (str(table_id),))
         return Published(*rows[0]) if rows else None
 
@@ -174,7 +173,6 @@ class PostgresPublishing(PublishTransaction):
         return [each for each in attempt_ids if each not in free]
 
     async def renew_attempts(self, attempt_ids: Sequence[str], owner: str | None) -> list[str]:
-        """Notes that writers have reported."""
         return [row[0] for row in await self._session.write(_RENEW, (arrays.words(attempt_ids), owner, owner))]
 
     async def find_lease_holder(self, name: str) -> str:

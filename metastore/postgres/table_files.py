@@ -158,7 +158,6 @@ class PostgresTableFiles(TableFilesTransaction):
         return [_attempt(row) for row in rows]
 
     async def list_uncleaned_tables(self, open_ms: int, aborted_ms: int, limit: int) -> list[str]:
-        """Uuids of tables with such attempts and no job that clears them away."""
         rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, aborted_ms), limit))
         return [row[0] for row in rows]
 

@@ -98,19 +98,6 @@ class Expiry:
         dry_run: bool = False,
         by_itself: bool = False,
     ) -> ExpiryStep:
-        """Does a bounded step of expiring a table's snapshots and changelogs, or returns what all steps would do.
-
-        Args:
-            table_uuid: The table.
-            older_than_ms: What was replaced by then expires; None: as the table's options say.
-            retain_last: How many of the newest are retained; None: as the table's options say.
-            dry_run: Change nothing.
-            by_itself: No user requested it, so nothing expires in a `write-only` table.
-
-        Raises:
-            NotFound: There is no such table (any more).
-            InvalidArgument: The request is not possible.
-        """
         check_uuid("table_uuid", table_uuid)
         if older_than_ms is not None:
             check_number("older_than_ms", older_than_ms, *BOUNDS["ExpireSnapshotsRequest.older_than_ms"])
@@ -128,13 +115,6 @@ class Expiry:
         return step
 
     async def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:
-        """Returns at most `limit` paths of files to delete, which nothing refers to any more, in rising order.
-
-        Args:
-            table_uuid: The table.
-            limit: At most this many.
-            after: Only paths after this one.
-        """
         check_uuid("table_uuid", table_uuid)
         check_number("limit", limit, 1, MAX_EXPIRED)
         check_text("after", after, 0, 1024)
@@ -145,7 +125,6 @@ class Expiry:
         return await run_transaction(self._store, load)
 
     async def forget_expired_files(self, table_uuid: str, paths: Sequence[str]) -> None:
-        """Takes deleted files off that list. Idempotent."""
         check_uuid("table_uuid", table_uuid)
         if not 1 <= len(paths) <= MAX_EXPIRED:
             raise invalid("paths", f"{len(paths)} paths", f"Give 1 to {MAX_EXPIRED} at once.")

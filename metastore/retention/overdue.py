@@ -30,7 +30,6 @@ class Overdue:
         self._measured: set[tuple[str, ...]] = set()
 
     async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
-        """The snapshots that consumers, readers, publishers and pending changelogs retain, oldest first; no tags."""
 
         async def load(tx: Transaction) -> list[OverdueSnapshots]:
             heads = await tx.find_heads(await tx.list_needed_tables(MAX_TABLES))

@@ -34,22 +34,6 @@ class SnapshotLeases:
     async def lease_snapshot(
         self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int, *, by: Principal
     ) -> int:
-        """Retains a snapshot and all later ones for a time, at least; returns when the lease ends.
-
-        If the snapshot's state has expired, but not its changes, its changes and all later ones are retained.
-
-        Args:
-            table_uuid: The table.
-            holder: The reader; one holder has one lease in a table.
-            snapshot_id: The snapshot.
-            duration_ms: How long the lease lasts from now on.
-            by: The caller; the lease belongs to it until the lease ends.
-
-        Raises:
-            PermissionDenied: The holder's lease belongs to another principal.
-            NotFound: There is no such table or snapshot.
-            SnapshotExpired: It is no longer retained, perhaps because the lease was renewed too late.
-        """
         check_uuid("table_uuid", table_uuid)
         check_text("holder", holder, 1, 256)
         check_number("snapshot_id", snapshot_id, 1)
@@ -74,11 +58,6 @@ class SnapshotLeases:
         return await run_transaction(self._store, put)
 
     async def release_snapshot(self, table_uuid: str, holder: str, *, by: Principal) -> None:
-        """Ends a holder's snapshot lease in a table. Idempotent.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-        """
         check_uuid("table_uuid", table_uuid)
         check_text("holder", holder, 1, 256)
 
@@ -92,7 +71,6 @@ class SnapshotLeases:
         await run_transaction(self._store, release)
 
     async def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:
-        """What keeps snapshots of a table from expiring, the lowest first, without tags."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[SnapshotLease]:

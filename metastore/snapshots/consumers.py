@@ -37,13 +37,6 @@ class Consumers:
     async def open_consumer(
         self, consumer_id: str, table_uuids: Sequence[str], holder: str, *, by: Principal
     ) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; an expired one continues from its position.
-
-        The consumer belongs to the principal that opens it first.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-        """
         _check_consumer(consumer_id)
         if not consumer_id.isprintable():
             # Error messages and lists show the id in one line.
@@ -66,14 +59,6 @@ class Consumers:
         return await run_transaction(self._store, open_all)
 
     async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition], *, by: Principal) -> None:
-        """Moves a consumer's positions, all or none.
-
-        Raises:
-            Fenced: Another reader has opened it since, or it was reset or deleted.
-            PermissionDenied: It belongs to another principal.
-            InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
-            HistoryDiverged: The table's history has another snapshot of this number.
-        """
         _check_consumer(consumer_id)
         check_table_uuids("positions.table_uuid", [position.table_uuid for position in positions], MAX_TABLES)
         for position in positions:
@@ -101,18 +86,6 @@ class Consumers:
         await run_transaction(self._store, advance)
 
     async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str, *, by: Principal) -> None:
-        """Reports that the reader of a consumer is there or, with an empty holder, that it has closed.
-
-        Args:
-            consumer_id: The consumer.
-            epochs: The epochs from opening it, by table uuid.
-            holder: The reader.
-            by: The caller.
-
-        Raises:
-            Fenced: Another reader has opened it since, or it was reset or deleted.
-            PermissionDenied: It belongs to another principal.
-        """
         _check_consumer(consumer_id)
         check_table_uuids("epochs.table_uuid", list(epochs), MAX_TABLES)
         for epoch in epochs.values():
@@ -128,7 +101,6 @@ class Consumers:
         await run_transaction(self._store, renew)
 
     async def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, including expired ones."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Consumer]:
@@ -143,15 +115,6 @@ class Consumers:
         return await run_transaction(self._store, load)
 
     async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int, *, by: Principal) -> None:
-        """Sets a consumer's position, back or forth.
-
-        If an admin calls this, the principal that opens the consumer next owns it.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-            NotFound: The table has none of this id.
-            InvalidArgument: The position is not one that the table has.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_consumer(consumer_id)
         check_number("snapshot_id", snapshot_id, 0)
@@ -181,12 +144,6 @@ class Consumers:
         await run_transaction(self._store, reset)
 
     async def delete_consumer(self, table_uuid: str, consumer_id: str, *, by: Principal) -> None:
-        """Forgets a consumer.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-            NotFound: The table has none of this id.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_consumer(consumer_id)
 

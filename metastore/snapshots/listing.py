@@ -27,10 +27,6 @@ class SnapshotListing:
     async def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
     ) -> SnapshotPage:
-        """Snapshots after `after` up to `until` (0: no end).
-
-        At most `limit` (0: 1000), the oldest or newest of them.
-        """
         check_uuid("table_uuid", table_uuid)
         check_number("after", after, 0)
         check_number("until", until, 0)
@@ -55,10 +51,6 @@ class SnapshotListing:
         return await run_transaction(self._store, load)
 
     async def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
-        """The newest snapshots of tables, in their order, all at one moment.
-
-        No commit to several of them is only partly included.
-        """
         check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
 
         async def load(tx: Transaction) -> list[LatestSnapshot]:

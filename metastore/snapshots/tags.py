@@ -29,15 +29,6 @@ class Tags:
         self._store = store
 
     async def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
-        """Gives a snapshot a name; 0: the newest.
-
-        Raises:
-            AlreadyExists: The table has a tag of this name.
-            InvalidArgument: The name is not valid for a tag.
-            NotFound: There is no such table or snapshot.
-            SnapshotExpired: The snapshot is no longer retained.
-            ResourceExhausted: The table has as many tags as it may have.
-        """
         check_uuid("table_uuid", table_uuid)
         check_tag_name("name", name)
         check_number("snapshot_id", snapshot_id, 0)
@@ -71,7 +62,6 @@ class Tags:
         return await run_transaction(self._store, create)
 
     async def list_tags(self, table_uuid: str) -> list[Tag]:
-        """A table's tags by name."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Tag]:
@@ -83,11 +73,6 @@ class Tags:
         return await run_transaction(self._store, load)
 
     async def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Deletes a tag.
-
-        Raises:
-            NotFound: The table has none of this name; names the nearest ones.
-        """
         check_uuid("table_uuid", table_uuid)
         check_tag_name("name", name)
 

@@ -171,16 +171,6 @@ class WatchHub:
             self._drop(table)
 
     async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
-        """New snapshots of tables after the positions, in rising order, without gaps; ends when all are dropped.
-
-        With `complete` each snapshot is sent once no changelog up to and including its own is pending.
-
-        Raises:
-            NotFound: A table does not exist.
-            HistoryDiverged: A position is not in the history of its table.
-            SnapshotExpired: The next snapshot is no longer retained.
-            ResourceExhausted: The caller was up to date, then read too slowly; it may continue from its position.
-        """
         _check_positions(positions, self._limits)
         watcher = _Watcher(
             {position.table_uuid: position.after for position in positions},

@@ -16,7 +16,9 @@ from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.format.types.types import canonical_schema, check_key_type
-from lakelog.options import KAFKA_SERVERS, TableOptions, check_alter, validate_table_options
+from lakelog.options.declared.kafka import KAFKA_SERVERS
+from lakelog.options.validate import check_alter, validate_table_options
+from lakelog.options.values import TableOptions
 
 from ..logs.topic_life import finish_log, follow_log, has_log, leave_log, of_log
 from ..logs.topics import LogTopics
@@ -66,7 +68,6 @@ class Catalog:
         self._dropped_retention_ms = dropped_retention_ms
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
-        """Makes a database; False when it existed and that was no error."""
         check_name("database", name)
         check_text("comment", comment, 0, MAX_COMMENT)
         created = await run_transaction(self._store, lambda tx: tx.insert_database(name, comment))
@@ -79,11 +80,9 @@ class Catalog:
         return created
 
     async def list_databases(self) -> list[DatabaseInfo]:
-        """All databases by name."""
         return await run_transaction(self._store, lambda tx: tx.list_databases())
 
     async def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
-        """Removes a database; False when there was none and that was no error."""
         check_name("database", name)
 
         async def drop(tx: Transaction) -> list[TableHead] | None:
@@ -127,7 +126,6 @@ class Catalog:
         if_not_exists: bool = False,
         comment: str = "",
     ) -> tuple[TableInfo, bool]:
-        """Makes a table; the flag is False when it existed and that was no error."""
         _check_table_name(name)
         check_text("comment", comment, 0, MAX_COMMENT)
         check_properties("options", options or {})
@@ -192,7 +190,6 @@ class Catalog:
         return record.info, created
 
     async def get_table(self, name: TableName) -> TableInfo:
-        """A table by name; NotFound names the nearest ones."""
         _check_table_name(name)
 
         async def find(tx: Transaction) -> TableRecord:
@@ -204,7 +201,6 @@ class Catalog:
         return (await run_transaction(self._store, find)).info
 
     async def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
-        """A table by uuid; NotFound when it was dropped."""
         check_uuid("table_uuid", table_uuid)
 
         async def find(tx: Transaction) -> TableInfo:
@@ -216,7 +212,6 @@ class Catalog:
         return await run_transaction(self._store, find)
 
     async def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted."""
         check_name("database", database)
 
         async def list_names(tx: Transaction) -> list[str]:
@@ -230,7 +225,6 @@ class Catalog:
     async def alter_table(
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
     ) -> TableInfo:
-        """Changes options that may be changed."""
         check_uuid("table_uuid", table_uuid)
         check_properties("set_options", set_options)
         seen = await self.get_table_by_uuid(table_uuid)
@@ -269,7 +263,6 @@ class Catalog:
         return altered
 
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
-        """Removes a table from the catalog; False when there was none and that was no error."""
         _check_table_name(name)
 
         async def drop(tx: Transaction) -> str | None:
@@ -297,7 +290,6 @@ class Catalog:
             await self._logs.give_up(start.topic)
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
-        """All versions of a table's schema by id."""
         check_uuid("table_uuid", table_uuid)
 
         async def list_versions(tx: Transaction) -> list[TableSchema]:

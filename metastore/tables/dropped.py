@@ -47,11 +47,6 @@ class DroppedTables:
         self._restored = restored
 
     async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
-        """The dropped tables that are still known, the newest first; of very many only the newest.
-
-        Args:
-            database: Only tables of this database, which need not exist; empty: of all.
-        """
         if database:
             check_name("database", database)
         return await run_transaction(self._store, lambda tx: tx.list_dropped(database, "", _MAX_LISTED))
@@ -59,17 +54,6 @@ class DroppedTables:
     async def restore_table(
         self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
     ) -> RestoredTable:
-        """Makes a dropped table live again, with all that belonged to it.
-
-        Args:
-            name: Its former name. Its database is made again if it was dropped.
-            table_uuid: Which table; empty: the one that was dropped last.
-            new_name: Its new name, in a database that exists; None: the former name.
-
-        Raises:
-            NotFound: There is no such table to restore, or no such database.
-            AlreadyExists: The name is taken, or another table has its named topic by now (`TOPIC_IN_USE`).
-        """
         _check_table_name("", name)
         if table_uuid:
             check_uuid("table_uuid", table_uuid)
@@ -118,20 +102,6 @@ class DroppedTables:
         return restored
 
     async def begin_purge(self, job_id: int, epoch: int, *, by: Principal) -> DroppedTable:
-        """Records that a dropped table can no longer be restored. Idempotent.
-
-        Its files may be deleted only after this.
-
-        Args:
-            job_id: The table's job of the kind `purge`.
-            epoch: The caller's.
-            by: The caller.
-
-        Raises:
-            NotFound: There is no such job; the table was restored.
-            Fenced: Another holder has the job.
-            PermissionDenied: Another principal holds it.
-        """
 
         async def begin(tx: Transaction) -> DroppedTable:
             found = await _lock_for_purge(tx, job_id, epoch, by)
@@ -141,16 +111,6 @@ class DroppedTables:
         return await run_transaction(self._store, begin)
 
     async def purge_rows(self, job_id: int, epoch: int, *, by: Principal) -> int:
-        """Deletes some records of a purged table and returns how many; 0: nothing is left but its name.
-
-        Finishing the job then forgets that too.
-
-        Raises:
-            NotFound: There is no such job.
-            Fenced: Another holder has the job.
-            PermissionDenied: Another principal holds it.
-            InvalidArgument: The purge has not begun.
-        """
 
         async def purge(tx: Transaction) -> int:
             found = await _lock_for_purge(tx, job_id, epoch, by)

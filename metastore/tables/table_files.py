@@ -43,11 +43,6 @@ class TableFiles:
         self._store = store
 
     async def find_used_files(self, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
-        """Returns which of some files a table refers to, and the attempts in whose folders they are.
-
-        Raises:
-            NotFound: There is no such table.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_count("paths", len(paths))
         for path in paths:
@@ -65,11 +60,6 @@ class TableFiles:
         return await run_transaction(self._store, find)
 
     async def list_used_files(self, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
-        """The files that a table refers to, page by page; files committed meanwhile may be included.
-
-        Raises:
-            NotFound: There is no such table.
-        """
         check_uuid("table_uuid", table_uuid)
         check_text("cursor", cursor, 0, 100)
         _check_count("limit", limit)
@@ -88,12 +78,6 @@ class TableFiles:
     async def list_partition_files(
         self, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
     ) -> PartitionPage:
-        """The partitions of a table that have live files, page by page, with when they were last written to.
-
-        Raises:
-            NotFound: There is no such table.
-            InvalidArgument: The table has no partitions.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_count("limit", limit)
 
@@ -115,14 +99,6 @@ class TableFiles:
     async def list_unfinished_attempts(
         self, table_uuid: str, *, open_ms: int, aborted_ms: int, limit: int = MAX_FILES_A_CALL
     ) -> list[AttemptAge]:
-        """Attempts of a table that are open or aborted, the oldest first.
-
-        Args:
-            table_uuid: The table.
-            open_ms: Only open ones that were opened at least this long ago.
-            aborted_ms: Only aborted ones that were opened at least this long ago.
-            limit: At most this many.
-        """
         check_uuid("table_uuid", table_uuid)
         check_number("open_ms", open_ms, 0, MAX_AGE_MS)
         check_number("aborted_ms", aborted_ms, 0, MAX_AGE_MS)
@@ -137,15 +113,6 @@ class TableFiles:
     async def abort_attempts(
         self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int, *, by: Principal
     ) -> list[str]:
-        """Aborts attempts of a table that have been open for too long; returns which are aborted now. Idempotent.
-
-        Args:
-            table_uuid: The table.
-            attempt_ids: Which attempts.
-            open_ms: Younger attempts stay open. Attempts of other principals always stay open for as long as a write
-                may take (`ABANDONED_MS`).
-            by: The caller.
-        """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
         check_number("open_ms", open_ms, 0, MAX_AGE_MS)
@@ -160,11 +127,6 @@ class TableFiles:
         return await run_transaction(self._store, abort)
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str], *, by: Principal) -> int:
-        """Forgets aborted attempts whose files below the table are deleted; returns how many. Idempotent.
-
-        An attempt of several tables stays known for the others. An unknown attempt cannot be committed.
-        Attempts of other principals stay known until their writers certainly know of the end (`SETTLED_MS`).
-        """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
         others_ms = 0 if by.may_all else SETTLED_MS

@@ -11,9 +11,11 @@ from typing import Final
 from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_option_names
 from lakelog.log.codecs.avro.writer_schema import read_writer_schema
-from lakelog.options import KAFKA_SERVERS, KAFKA_TOPIC, LOG_SYSTEM, Scope, check_options
-from lakelog.options.declared.log import KAFKA
+from lakelog.options.declared.kafka import KAFKA_SERVERS, KAFKA_TOPIC
+from lakelog.options.declared.log import KAFKA, LOG_SYSTEM
 from lakelog.options.log_rules import check_log
+from lakelog.options.option import Scope
+from lakelog.options.registry import check_options
 from lakelog.records.text_options import TextOptions
 from lakelog.serving.streams.work_file import to_path
 from lakelog.serving.streams.yaml_section import Section

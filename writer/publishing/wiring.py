@@ -33,8 +33,7 @@ from lakelog.log.records import TopicState
 from lakelog.log.secrets import Secrets
 from lakelog.log.table_codec import load_log_settings
 from lakelog.log.topic_rules import check_topic
-from lakelog.options import LOG_CONTENT
-from lakelog.options.declared.log import CHANGELOG_CONTENT
+from lakelog.options.declared.log import CHANGELOG_CONTENT, LOG_CONTENT
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger

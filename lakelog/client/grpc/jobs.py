@@ -1,35 +1,64 @@
-"""Jobs over gRPC, and the changelogs that they attach."""
+"""Over gRPC: jobs and the changelogs that they attach, leases, pipelines, and the presence of services."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from lakelog.client.connection.calls import Calls
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
-from lakelog.format.commit.attachment import AttachRequest, AttachResult
-from lakelog.format.jobs.job import Job, JobState
-from lakelog.rpc.job import (
-    from_proto_attach_result,
-    from_proto_job,
-    from_proto_job_state,
-    to_proto_attach_request,
-)
+from lakelog.client.grpc.unary import as_long_as_a_notice, as_long_as_the_lease, mutation, read
+from lakelog.format.jobs.job import Job
+from lakelog.rpc.job import from_proto_job
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import jobs_pb2
 
+_REPORT_WITHIN_S: Final = 3.0
+"""A report that takes longer is out of date, as the next one follows. The limit also lets a service end quickly."""
+
 
 class GrpcJobs:
-    """The part of `lakelog.client.metastore.metastore.Metastore` that is about jobs."""
+    """The part of `lakelog.client.metastore.metastore.Metastore` that is about work."""
 
     _calls: Calls
     _deadlines: Deadlines
     _retries: RetryPolicy
 
-    def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches changelogs to snapshots with pending changelogs. Repeated: the answer says what was done."""
-        message = to_proto_attach_request(request)
-        response = self._calls.mutate("AttachChangelogs", lambda on: on.snapshots.AttachChangelogs, message)
-        return from_proto_attach_result(response)
+    # Repeated: the answer says what was done.
+    attach_changelogs = mutation()
+    # Repeated, but not for longer than the lease would last: idempotent.
+    heartbeat_job = mutation(total_s=as_long_as_the_lease)
+    # Not repeated after an unknown outcome: a repeat would find the lease ended.
+    finish_job = mutation(repeat_unknown=False)
+    fail_job = mutation(repeat_unknown=False)
+    list_jobs = read()
+    # Repeated, though not idempotent: a repeat does no harm, but its answer may say less. Say a first try took effect,
+    # its answer was lost, and a compactor has leased the job since. Then the repeat is refused as it would be for any
+    # caller: `JOB_HELD`, or `JOB_DONE` once nothing is left to do. Otherwise the job is due again, and its tries count
+    # from zero.
+    retry_job = mutation()
+    # Repeated: at worst a job runs once more and finds nothing to do.
+    request_jobs = mutation()
+
+    # Repeated: idempotent.
+    plan_compactions = mutation()
+    describe_queue = read()
+
+    # Repeated: if a lost try took it, that lease has to run out before the next try gets it.
+    acquire_lease = mutation()
+    # Repeated, but not for longer than the lease would last: idempotent.
+    renew_lease = mutation(total_s=as_long_as_the_lease)
+    # Repeated: idempotent; not for long, since the lease ends by itself.
+    release_lease = mutation(total_s=as_long_as_a_notice)
+
+    # Repeated: idempotent; not for long, since the next report replaces it.
+    report_pipeline = mutation(total_s=as_long_as_a_notice)
+    list_pipelines = read()
+    forget_pipeline = mutation(repeat_unknown=False)
+
+    # Repeated, for three seconds: idempotent.
+    report_presence = mutation(within_s=_REPORT_WITHIN_S)
+    list_services = read()
 
     def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
@@ -53,54 +82,3 @@ class GrpcJobs:
             repeat_unknown=False,
         )
         return from_proto_job(response.job, tuple(response.aborted_attempt_ids)) if response.HasField("job") else None
-
-    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Renews a job's lease. Repeated, but not for longer than the lease would last: idempotent."""
-        request = build(jobs_pb2.HeartbeatJobRequest, job_id=job_id, epoch=epoch, duration_ms=duration_ms)
-        total_s = min(self._retries.total_s, max(duration_ms, 1) / 1000)
-        response = self._calls.mutate("HeartbeatJob", lambda on: on.jobs.HeartbeatJob, request, total_s=total_s)
-        return response.remaining_ms
-
-    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that succeeded. Not repeated after an unknown outcome: a repeat would find the lease ended."""
-        request = build(jobs_pb2.FinishJobRequest, job_id=job_id, epoch=epoch, outcome=outcome, work_left=work_left)
-        return self._calls.mutate("FinishJob", lambda on: on.jobs.FinishJob, request, repeat_unknown=False).due_again
-
-    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
-        """Ends a job that failed. Not repeated after an unknown outcome, as `finish_job`."""
-        request = build(
-            jobs_pb2.FailJobRequest, job_id=job_id, epoch=epoch, reason=reason, final=final, passing=passing
-        )
-        response = self._calls.mutate("FailJob", lambda on: on.jobs.FailJob, request, repeat_unknown=False)
-        return from_proto_job_state(response.state)
-
-    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        """All jobs, or those of some tables."""
-        request = build(jobs_pb2.ListJobsRequest, table_uuids=table_uuids)
-        response = self._calls.read("ListJobs", lambda on: on.jobs.ListJobs, request)
-        return [from_proto_job(job) for job in response.jobs]
-
-    def retry_job(self, job_id: int) -> None:
-        """Makes a job due at once. Repeated, though not idempotent: a repeat does no harm, but its answer may say less.
-
-        Say a first try took effect, its answer was lost, and a compactor has leased the job since. Then the repeat is
-        refused as it would be for any caller: `JOB_HELD`, or `JOB_DONE` once nothing is left to do. Otherwise the job
-        is due again, and its tries count from zero.
-        """
-        request = build(jobs_pb2.RetryJobRequest, job_id=job_id)
-        self._calls.mutate("RetryJob", lambda on: on.jobs.RetryJob, request)
-
-    def request_jobs(
-        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
-    ) -> list[Job]:
-        """Makes jobs of a table due at once. Repeated: at worst a job runs once more and finds nothing to do."""
-        request = build(
-            jobs_pb2.RequestJobsRequest,
-            table_uuid=table_uuid,
-            kind=kind,
-            scopes=scopes,
-            payload=dict(payload),
-            priority=priority,
-        )
-        response = self._calls.mutate("RequestJobs", lambda on: on.jobs.RequestJobs, request)
-        return [from_proto_job(job) for job in response.jobs]

@@ -1,31 +1,50 @@
-"""External logs of tables over gRPC."""
+"""Over gRPC: topics of logs, and how far they are published."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakelog.client.connection.calls import Calls
-from lakelog.format.log.state import LogInfo
-from lakelog.rpc.log import from_proto_log
+from lakelog.client.connection.retry import RetryPolicy
+from lakelog.client.grpc.unary import mutation, read
+from lakelog.format.commit.facts import AttemptState, SentAttempt
+from lakelog.format.log.state import PublishState
+from lakelog.rpc.log import from_proto_publish_state
 from lakelog.rpc.messages import build
-from lakelog.rpc.v1 import logs_pb2
+from lakelog.rpc.v1 import publishing_pb2
 
 
 class GrpcLogs:
-    """The part of `lakelog.client.metastore.metastore.Metastore` that is about topics of logs."""
+    """The part of `lakelog.client.metastore.metastore.Metastore` that is about logs."""
 
     _calls: Calls
+    _retries: RetryPolicy
 
-    def list_logs(self) -> list[LogInfo]:
-        """The logs of all tables that have one, by table uuid."""
-        response = self._calls.read("ListLogs", lambda on: on.logs.ListLogs, logs_pb2.ListLogsRequest())
-        return [from_proto_log(log) for log in response.logs]
+    list_logs = read()
+    get_log = read()
+    # Not repeated after an unknown outcome: a repeat would restart it once more.
+    restart_log = mutation(repeat_unknown=False)
+    # Repeated: idempotent.
+    report_published = mutation()
+    find_log_offsets = read()
+    list_log_offsets = read()
+    # Repeated: idempotent.
+    renew_attempts = mutation()
 
-    def get_log(self, table_uuid: str) -> LogInfo:
-        """A table's log; NotFound if it has none or the table was dropped."""
-        request = build(logs_pb2.GetLogRequest, table_uuid=table_uuid)
-        return from_proto_log(self._calls.read("GetLog", lambda on: on.logs.GetLog, request).log)
+    def get_publish_state(self, table_uuid: str) -> PublishState:
+        """How far a table's log is published."""
+        request = build(publishing_pb2.GetPublishStateRequest, table_uuid=table_uuid)
+        response = self._calls.read("GetPublishState", lambda on: on.publishing.GetPublishState, request)
+        return from_proto_publish_state(response, table_uuid)
 
-    def restart_log(self, table_uuid: str) -> LogInfo:
-        """Restarts a log. Not repeated after an unknown outcome: a repeat would restart it once more."""
-        request = build(logs_pb2.RestartLogRequest, table_uuid=table_uuid)
-        response = self._calls.mutate("RestartLog", lambda on: on.logs.RestartLog, request, repeat_unknown=False)
-        return from_proto_log(response.log)
+    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
+        """Returns the states of attempts."""
+        request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
+        response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
+        found = dict.fromkeys(attempt_ids, SentAttempt(AttemptState.ABORTED))
+        silent = set(response.silent_ids)
+        # An older metastore sends no times.
+        times = response.opened_ms or [0] * len(response.open_ids)
+        for attempt_id, opened_ms in zip(response.open_ids, times, strict=True):
+            found[attempt_id] = SentAttempt(AttemptState.OPEN, attempt_id in silent, opened_ms)
+        return found | dict.fromkeys(response.committed_ids, SentAttempt(AttemptState.COMMITTED))

@@ -17,48 +17,28 @@ from lakelog.client.connection.connection import Connection
 from lakelog.client.connection.plan_assembly import assemble_files
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.connection.target import TlsFiles, parse_target
-from lakelog.client.grpc.consumers import GrpcConsumers
-from lakelog.client.grpc.dropped import GrpcDropped
-from lakelog.client.grpc.due_work import GrpcDueWork
 from lakelog.client.grpc.jobs import GrpcJobs
 from lakelog.client.grpc.logs import GrpcLogs
 from lakelog.client.grpc.pipeline import GrpcCommitPipeline
-from lakelog.client.grpc.presence import GrpcPresence
-from lakelog.client.grpc.publishing import GrpcPublishing
 from lakelog.client.grpc.retention import GrpcRetention
-from lakelog.client.grpc.table_files import GrpcTableFiles
-from lakelog.client.grpc.tags import GrpcTags
+from lakelog.client.grpc.unary import mutation, read
 from lakelog.client.grpc.watch import GrpcWatch
-from lakelog.client.grpc.work import GrpcWork
 from lakelog.client.metastore.metastore import LatestSnapshot, SnapshotPage, WatchPosition
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
-from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt
 from lakelog.format.tables.plan import Plan, PlanRequest
-from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.types.schema import TableSchema
-from lakelog.rpc.commit import from_proto_commit_result, from_proto_writer_progress, to_proto_commit_request
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
-from lakelog.rpc.schema import from_proto_schema, to_ipc_schema
+from lakelog.rpc.schema import to_ipc_schema
 from lakelog.rpc.snapshot import from_proto_snapshot
-from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_table_name
+from lakelog.rpc.table import from_proto_table, to_proto_table_name
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
-class GrpcMetastore(
-    GrpcConsumers,
-    GrpcDropped,
-    GrpcDueWork,
-    GrpcJobs,
-    GrpcLogs,
-    GrpcPresence,
-    GrpcPublishing,
-    GrpcRetention,
-    GrpcTableFiles,
-    GrpcTags,
-    GrpcWork,
-):
+class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. A forked child opens a connection of its own. It pickles as its parameters, and
@@ -118,20 +98,9 @@ class GrpcMetastore(
 
     # Databases and tables
 
-    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
-        """Makes a database; False if it existed and that is no error, or an earlier try of this call had made it."""
-        request = build(catalog_pb2.CreateDatabaseRequest, name=name, if_not_exists=if_not_exists, comment=comment)
-        # A repeat destroys nothing. A name that is taken then may be our own doing, so it proves nothing.
-        return self._calls.mutate(
-            "CreateDatabase", lambda on: on.catalog.CreateDatabase, request, no_proof=(AlreadyExists,)
-        ).created
-
-    def list_databases(self) -> list[DatabaseInfo]:
-        """All databases by name."""
-        response = self._calls.read(
-            "ListDatabases", lambda on: on.catalog.ListDatabases, catalog_pb2.ListDatabasesRequest()
-        )
-        return [from_proto_database(database) for database in response.databases]
+    # A repeat destroys nothing. A name that is taken then may be our own doing, so it proves nothing.
+    create_database = mutation(no_proof=(AlreadyExists,))
+    list_databases = read()
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
         """Removes a database; after an unknown outcome the error says whether the database is there now."""
@@ -186,10 +155,7 @@ class GrpcMetastore(
     def _get_table(self, request: catalog_pb2.GetTableRequest) -> TableInfo:
         return from_proto_table(self._calls.read("GetTable", lambda on: on.catalog.GetTable, request).table)
 
-    def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted."""
-        request = build(catalog_pb2.ListTablesRequest, database=database)
-        return list(self._calls.read("ListTables", lambda on: on.catalog.ListTables, request).names)
+    list_tables = read()
 
     def alter_table(
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
@@ -223,11 +189,7 @@ class GrpcMetastore(
         except OutcomeUnknown as error:
             raise self._with_finding(error, f"Table {name}", lambda: self._exists(name)) from error
 
-    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
-        """All versions of a table's schema by id."""
-        request = build(catalog_pb2.ListSchemasRequest, table_uuid=table_uuid)
-        response = self._calls.read("ListSchemas", lambda on: on.catalog.ListSchemas, request)
-        return [from_proto_schema(schema, "schemas") for schema in response.schemas]
+    list_schemas = read()
 
     # Commits
 
@@ -258,26 +220,13 @@ class GrpcMetastore(
             tuple(response.further_attempt_ids),
         )
 
-    def abandon_attempt(self, attempt_id: str) -> None:
-        """Gives up an open attempt for good. Repeated: idempotent."""
-        request = build(snapshots_pb2.AbandonAttemptRequest, attempt_id=attempt_id)
-        self._calls.mutate("AbandonAttempt", lambda on: on.snapshots.AbandonAttempt, request)
-
-    def register_writer(self, writer: str) -> int:
-        """Registers a writer. Repeated: the caller wants to be the newest, and the last answer makes it so."""
-        request = build(snapshots_pb2.RegisterWriterRequest, writer=writer)
-        return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
-
-    def release_writer(self, writer: str) -> str:
-        """Takes a writer's name from its owner. A repeat answers that the name has no owner."""
-        request = build(snapshots_pb2.ReleaseWriterRequest, writer=writer)
-        return self._calls.mutate("ReleaseWriter", lambda on: on.snapshots.ReleaseWriter, request).owner
-
-    def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
-        """The last commit of a writer to a table."""
-        request = build(snapshots_pb2.GetWriterProgressRequest, writer=writer, table_uuid=table_uuid)
-        response = self._calls.read("GetWriterProgress", lambda on: on.snapshots.GetWriterProgress, request)
-        return from_proto_writer_progress(response)
+    # Repeated: idempotent.
+    abandon_attempt = mutation()
+    # Repeated: the caller wants to be the newest, and the last answer makes it so.
+    register_writer = mutation()
+    # A repeat answers that the name has no owner.
+    release_writer = mutation()
+    get_writer_progress = read()
 
     def commit(self, request: CommitRequest) -> CommitResult:
         """Commits. Repeated until `RetryPolicy.commit_total_s`: idempotent by (table, writer, identifier)."""

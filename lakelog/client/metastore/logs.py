@@ -14,7 +14,11 @@ class Logs(TopicLogs, Protocol):
     """Logs of tables, and how far they are published."""
 
     def get_publish_state(self, table_uuid: str) -> PublishState:
-        """How far a table's log is published; NotFound as in `get_log`."""
+        """How far a table's log is published.
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
+        """
         ...
 
     def report_published(self, report: PublishReport) -> None:
@@ -23,7 +27,8 @@ class Logs(TopicLogs, Protocol):
         Raises:
             Fenced: Another process has the lease of the table's publisher.
             HistoryDiverged: A snapshot has another uuid, or the log another generation.
-            NotFound: The table was dropped.
+            NotFound: The table was dropped, or has no log.
+            PermissionDenied: Another principal holds it.
         """
         ...
 
@@ -32,6 +37,9 @@ class Logs(TopicLogs, Protocol):
 
         A result with snapshot 0 gives the start of the log, in a topic that already had records. Only the log's current
         generation counts; None: no offsets are known.
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
         """
         ...
 
@@ -44,12 +52,17 @@ class Logs(TopicLogs, Protocol):
 
         Returns:
             OPEN: it can still be committed. COMMITTED: the snapshot with this `Snapshot.attempt_id` is its commit,
-            while that snapshot is retained. ABORTED: it was given up and will never be committed.
+            while that snapshot is retained. ABORTED: it was given up or is not known, and will never be committed.
+
+        Raises:
+            NotFound: The table was dropped.
         """
         ...
 
     def renew_attempts(self, attempt_ids: Sequence[str]) -> list[str]:
         """Reports that the writers of 1 to 1000 attempts, which have sent rows early, are alive. Idempotent.
+
+        Attempts of other principals are passed over.
 
         Returns:
             The attempts that are still open.
@@ -62,5 +75,11 @@ class Logs(TopicLogs, Protocol):
         """The known end offsets of the snapshots after `after` up to `until` (0: all), in rising order.
 
         At most `limit`, at most 10,000; 0: 1000. Only for the log's current generation.
+
+        A snapshot that adds nothing to the log, such as a compaction or an overwrite, ends where the snapshot before it
+        ends (semantics 4.5), even if no publisher reported it.
+
+        Raises:
+            NotFound: The table was dropped, or has no log.
         """
         ...

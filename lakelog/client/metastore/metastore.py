@@ -180,6 +180,8 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
     ) -> StagedAttempt:
         """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead.
 
+        Only joining is idempotent: an attempt that is never committed costs a clean-up.
+
         Args:
             table_uuids: The tables that the attempts will write to.
             writer: The writer's name.
@@ -189,19 +191,39 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
                 number of the first, and the others are for the numbers after it. Once another attempt has applied this
                 commit, the attempt is aborted. None: not known yet.
             epoch: With `identifier`: the writer's epoch. Once the writer gets a higher one, the attempt is aborted.
+
+        Raises:
+            PermissionDenied: The attempt or the writer's name belongs to another principal.
+            NotFound: A table or the attempt does not exist.
+            CommitConflict: The attempt has ended, but not because its commit was applied by another one.
+            ResourceExhausted: Too many wait.
         """
         ...
 
     def abandon_attempt(self, attempt_id: str) -> None:
-        """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
+        """Gives up an open attempt for good. Idempotent.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+            CommitConflict: It is committed: its files are in use.
+            NotFound: There is none.
+        """
         ...
 
     def register_writer(self, writer: str) -> int:
-        """Registers a writer and returns its new epoch."""
+        """Registers a writer and returns its new epoch; attempts with a lower one are aborted.
+
+        Raises:
+            PermissionDenied: The name belongs to another principal.
+            InvalidArgument: It is the name of a job.
+        """
         ...
 
     def release_writer(self, writer: str) -> str:
-        """Takes a writer's name from its owner and returns the owner (empty: none); the name's next user owns it."""
+        """Takes a writer's name from its owner and returns the owner (empty: none); its next user owns it.
+
+        Epoch and commits stay. Idempotent.
+        """
         ...
 
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
@@ -219,11 +241,14 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
     def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
     ) -> SnapshotPage:
-        """Snapshots after `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        """Snapshots after `after` up to `until` (0: no end), at most `limit` (0: 1000), the oldest or newest."""
         ...
 
     def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
-        """The newest snapshots of tables, in the order of the tables, all at one moment."""
+        """The newest snapshots of tables, in the order of the tables, all at one moment.
+
+        No commit to several of them is only partly included.
+        """
         ...
 
     def plan(self, request: PlanRequest) -> Plan:
@@ -231,13 +256,23 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def attach_changelogs(self, request: AttachRequest) -> AttachResult:
-        """Attaches changelogs to the lowest snapshots with pending ones, all or none; idempotent."""
+        """Attaches changelogs to the lowest snapshots with pending ones, all or none; idempotent.
+
+        Raises:
+            PermissionDenied: Another principal owns the attempt or holds the job.
+        """
         ...
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> Watch:
         """Reports each new snapshot after the positions, without gaps.
 
         With `complete` it reports a snapshot only once no changelog up to and with its own is pending.
+
+        Raises:
+            NotFound: A table does not exist.
+            HistoryDiverged: A position is not in the history of its table.
+            SnapshotExpired: The next snapshot is no longer retained.
+            ResourceExhausted: The caller was up to date, then read too slowly; it may continue from its position.
         """
         ...
 
@@ -246,15 +281,29 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Renews a lease; returns the milliseconds that remain; Fenced if another process holds it."""
+        """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
+
+        Raises:
+            Fenced: Another took it, or it was released.
+            PermissionDenied: Another principal holds it.
+        """
         ...
 
     def release_lease(self, name: str, epoch: int) -> None:
-        """Releases a lease. Idempotent."""
+        """Releases a lease. Idempotent; a lease that has another epoch by now stays as it is.
+
+        Raises:
+            PermissionDenied: Another principal holds it.
+        """
         ...
 
     def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Stores where a pipeline is; Fenced if its lease has another epoch."""
+        """Stores where a pipeline is.
+
+        Raises:
+            Fenced: Its lease `pipeline/<name>` has another epoch.
+            PermissionDenied: Another principal holds the lease.
+        """
         ...
 
     def list_pipelines(self) -> list[Pipeline]:
@@ -262,7 +311,12 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def forget_pipeline(self, name: str) -> None:
-        """Removes a pipeline from the list; NotFound if it is unknown, InvalidArgument while its lease is held."""
+        """Removes a pipeline that has ended from the list; its table, checkpoint and lease's epoch stay.
+
+        Raises:
+            NotFound: No pipeline of this name has reported.
+            InvalidArgument: Its lease is held.
+        """
         ...
 
     def lease_job(
@@ -272,18 +326,46 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Renews a job's lease; returns the milliseconds that remain; Fenced if another process holds the job."""
+        """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
+        """
         ...
 
     def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that succeeded, or gives it back; returns whether it is due again. Fenced if another holds it.
+        """Ends a job that succeeded, or gives it back; returns whether it is due again.
 
-        With `work_left` it is given back before its end: requested work is still to be done.
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            outcome: What was done, for people.
+            work_left: It is given back before its end: what was requested is still to be done.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
         """
         ...
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
-        """Ends a job that failed; returns its state: due after a pause, or failed. Fenced if another holds it."""
+        """Ends a job that failed; returns its state: due after a pause that grows, or failed.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            reason: For people.
+            final: Another try would fail in the same way.
+            passing: The cause may pass by itself, so that the number of tries is not limited.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
+        """
         ...
 
     def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
@@ -291,9 +373,13 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def retry_job(self, job_id: int) -> None:
-        """Makes a job that failed or rests due at once; NotFound if there is none, InvalidArgument while it runs.
+        """Makes a job that failed or rests due at once.
 
         Not idempotent: once a process has leased the job that the first call made due, a repeat is refused.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: It is being done, or has nothing to do.
         """
         ...
 
@@ -313,6 +399,9 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
 
         Returns:
             One job for each scope, in their order.
+
+        Raises:
+            NotFound: There is no such table (any more).
         """
         ...
 
@@ -325,6 +414,7 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
 
         Raises:
             NotFound: The table does not exist, or no longer.
+            InvalidArgument: The request is malformed.
         """
         ...
 
@@ -333,15 +423,38 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; fences any earlier reader of the same name."""
+        """Begins to read as a consumer, in the order of the tables; fences any earlier reader of the same name.
+
+        An expired one continues from its position. It belongs to the principal that opens it first.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+        """
         ...
 
     def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
-        """Moves a consumer's positions, all or none; Fenced if another reader has opened it since."""
+        """Moves a consumer's positions, all or none.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+            PermissionDenied: It belongs to another principal.
+            InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
+            HistoryDiverged: The table's history has another snapshot of this number.
+        """
         ...
 
     def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
-        """Reports that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        """Reports that a consumer's reader is there, or, with an empty holder, that it has closed.
+
+        Args:
+            consumer_id: The consumer.
+            epochs: The epochs from opening it, by table uuid.
+            holder: The reader.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+            PermissionDenied: It belongs to another principal.
+        """
         ...
 
     def list_consumers(self, table_uuid: str) -> list[Consumer]:
@@ -349,15 +462,36 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; NotFound if there is none."""
+        """Sets a consumer's position, back or forth.
+
+        If an admin calls this, the principal that opens the consumer next owns it.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+            NotFound: The table has none of this id.
+            InvalidArgument: The position is not one that the table has.
+        """
         ...
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
-        """Forgets a consumer; NotFound if there is none."""
+        """Forgets a consumer.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+            NotFound: The table has none of this id.
+        """
         ...
 
     def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
-        """Gives a snapshot a name, 0: the newest; AlreadyExists if the name is taken."""
+        """Gives a snapshot a name; 0: the newest.
+
+        Raises:
+            AlreadyExists: The table has a tag of this name.
+            InvalidArgument: The name is not valid for a tag.
+            NotFound: There is no such table or snapshot.
+            SnapshotExpired: The snapshot is no longer retained.
+            ResourceExhausted: The table has as many tags as it may have.
+        """
         ...
 
     def list_tags(self, table_uuid: str) -> list[Tag]:
@@ -365,7 +499,11 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
         ...
 
     def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Deletes a tag; NotFound if there is none."""
+        """Deletes a tag.
+
+        Raises:
+            NotFound: The table has none of this name; names the nearest ones.
+        """
         ...
 
     def close(self) -> None:

@@ -13,8 +13,12 @@ class Presence(Protocol):
     def report_presence(self, report: ServiceReport) -> None:
         """Reports that a service is there or, as `STOPPED`, that it ends. Idempotent; answers or fails in seconds.
 
+        SUBTLE: a report that arrives after the one that removes the service lists it again. It is then shown as silent,
+            then as gone, and is removed, as if it had been killed.
+
         Raises:
             ResourceExhausted: The list is full, and none of its services is gone.
+            InvalidArgument: The report is malformed.
         """
         ...
 

@@ -28,18 +28,36 @@ class Retention(Protocol):
             retain_last: So many of the newest are retained; None: as the table's options say.
             dry_run: Change nothing.
             by_itself: No user has requested it, so no snapshot of a `write-only` table expires.
+
+        Raises:
+            NotFound: There is no such table (any more).
         """
         ...
 
     def lease_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Protects a snapshot, and all later ones, for a while, or for longer; returns when that ends. Idempotent.
 
-        If the state has expired, the lease keeps the changes, while they exist. SnapshotExpired: nothing of it is left.
+        If the state has expired, the lease keeps the changes, while they exist.
+
+        Args:
+            table_uuid: The table.
+            holder: The reader; one holder has one lease in a table.
+            snapshot_id: The snapshot.
+            duration_ms: How long the lease lasts from now on.
+
+        Raises:
+            PermissionDenied: The holder's lease belongs to another principal.
+            NotFound: There is no such table or snapshot.
+            SnapshotExpired: It is no longer retained, perhaps because the lease was renewed too late.
         """
         ...
 
     def release_snapshot(self, table_uuid: str, holder: str) -> None:
-        """Ends a holder's leases on a table. Idempotent."""
+        """Ends a holder's leases on a table. Idempotent.
+
+        Raises:
+            PermissionDenied: It belongs to another principal.
+        """
         ...
 
     def list_snapshot_leases(self, table_uuid: str) -> list[SnapshotLease]:

@@ -18,10 +18,9 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final
 
-from lakelog.embedded.folder_lock import acquire_lock
+from lakelog.embedded.folder_server import FolderServer
 from lakelog.embedded.java import java_home
 from lakelog.embedded.kafka.jars import find_kafka_jars
 from lakelog.embedded.kafka.protocol import find_cluster, forget_broker
@@ -40,7 +39,7 @@ _SESSION_S: Final = 9.0
 broker that only waits for a processor."""
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(FolderServer):
     """One broker with its data, settings and log in a folder.
 
     Args:
@@ -52,6 +51,8 @@ class EmbeddedKafka:
         ready_within_s: The limit for a start, recovery included.
     """
 
+    name = "kafka"
+
     def __init__(
         self,
         folder: Path,
@@ -61,68 +62,20 @@ class EmbeddedKafka:
         environment: Mapping[str, str] | None = None,
         ready_within_s: float = 120.0,
     ) -> None:
-        self.name = "kafka"
-        self.folder = folder.absolute()
-        self.log = log or self.folder / "kafka.log"
+        super().__init__(folder, log, ready_within_s)
         self._environment = dict(os.environ if environment is None else environment)
-        self._ready_within_s = ready_within_s
-        self._data = self.folder / "data"
         free = free_ports(2)
         self.port = port or self._last_port() or free[0]
         # No one needs to know it: the broker finds its controller by its settings.
         self._controller_port = free[1]
-        self._lock: IO[str] | None = None
-        self._process: ManagedProcess | None = None
         # Set while the controller still has to forget a crashed broker: the last time, on the monotonic clock, at which
         # the controller was known to be inactive; None: there is none to forget.
         self._inactive_at_s: float | None = None
-
-    def __repr__(self) -> str:
-        return f"EmbeddedKafka({str(self.folder)!r}, {'running' if self.is_running else 'stopped'})"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, as their `bootstrap.servers`; the same after restarts."""
         return f"{_HOST}:{self.port}"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the broker was started by this object and has not ended."""
-        return self._process is not None and self._process.is_running
-
-    @property
-    def final_words(self) -> str | None:
-        """None: after any end of the broker, another start may help."""
-        return None
-
-    @property
-    def waiting_words(self) -> str | None:
-        """None: no one has to do anything first."""
-        return None
-
-    @property
-    def was_killed(self) -> bool:
-        """Whether a signal ended it."""
-        return self._process is not None and self._process.was_killed
-
-    @property
-    def exit_reason(self) -> str:
-        """How the broker ended, for messages."""
-        return self._process.exit_reason if self._process else "was not started"
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the broker; None before the first start."""
-        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Starts the broker and blocks until it answers, 2 to 4 s; does nothing if it runs.
@@ -177,42 +130,11 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.resume()
 
-    def restart(self) -> None:
-        """Stops it, if it runs, and starts it again at the same address; raises as `start`."""
-        self.stop()
-        self.start()
-
-    def last_log_lines(self, count: int = 20) -> list[str]:
-        """The last lines of its log, oldest first."""
-        return self._process.last_log_lines(count) if self._process else []
-
     def _last_port(self) -> int | None:
         try:
             return int((self.folder / "port").read_text())
         except (OSError, ValueError):
             return None
-
-    def _acquire_lock(self) -> None:
-        if self._lock is not None:
-            return
-        lock = (self.folder / "owner.lock").open("a+")
-        acquire_lock(
-            lock,
-            folder=self.folder,
-            say=lambda holder: (
-                f"The folder {self.folder} is in use by the running process {holder}: "
-                "stop that one first, or choose another folder."
-            ),
-        )
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock
-
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
     def _await_orphan(self) -> None:
         """Waits for the end of a broker whose parent was killed: the kernel kills it too, but a moment later."""

@@ -15,7 +15,7 @@ from lakelog.log.client_settings import to_producer_settings
 from lakelog.log.kafka.client_lines import LOGGER
 from lakelog.log.secrets import Secrets
 from lakelog.log.topic_rules import FRAMING_BYTES
-from lakelog.options import LARGEST_RECORD_BYTES, LOG_MAX_RECORD_SIZE
+from lakelog.options.declared.log import LARGEST_RECORD_BYTES, LOG_MAX_RECORD_SIZE
 
 MAX_RECORD_BYTES: Final = 1 << 20
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakelog.options.value_types import ValueType
+
 SECRET_PREFIX: Final = "secret:"
 MAX_TOPIC_LENGTH: Final = 249
 """Brokers keep a topic in folders that have its name."""
@@ -17,13 +19,12 @@ _MAX_BROKERS: Final = 64
 
 
 @dataclass(frozen=True)
-class Brokers:
+class Brokers(ValueType[tuple[str, ...]]):
     """Addresses of one cluster's brokers; read as `host:port` each, hosts in lower case, none twice."""
 
     description: str = "`host:port`, several separated by commas"
 
     def parse(self, text: str) -> tuple[str, ...]:
-        """Reads a value; ValueError says what to give instead."""
         brokers = tuple(broker.strip() for broker in text.split(","))
         if len(brokers) > _MAX_BROKERS:
             raise ValueError(f"Give at most {_MAX_BROKERS} brokers; a few are enough to find the others")
@@ -34,49 +35,38 @@ class Brokers:
         return tuple(dict.fromkeys(broker.lower() for broker in brokers))
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return ",".join(value)
 
 
 @dataclass(frozen=True)
-class BrokerText:
+class BrokerText(ValueType[str]):
     """A text about us that brokers write into their logs; it must not forge a line there."""
 
     description: str = "text"
     last_length: int = 256
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         if not text.strip() or len(text) > self.last_length or not text.isprintable():
             raise ValueError(f"Give a text of 1 to {self.last_length} characters, without line ends and other controls")
         return text
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class TopicName:
+class TopicName(ValueType[str]):
     """The name of a topic, as Kafka accepts it."""
 
     description: str = "the name of a topic"
 
     def parse(self, text: str) -> str:
-        """Reads a value; ValueError says what to give instead."""
         if not _TOPIC.fullmatch(text) or text in (".", ".."):
             raise ValueError(f"Give 1 to {MAX_TOPIC_LENGTH} letters, digits, '.', '_' and '-'")
         if text.startswith("__"):
             raise ValueError("Names that begin with '__' are those of Kafka's own topics. Give another name")
         return text
 
-    def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
-        return str(value)
-
 
 @dataclass(frozen=True)
-class SecretReference:
+class SecretReference(ValueType[str]):
     """A secret, by the name under which each service finds it; the secret itself is never an option's value.
 
     A wrong value is never repeated in a message: it is probably the secret.
@@ -96,5 +86,4 @@ class SecretReference:
         return name
 
     def format(self, value: Any) -> str:
-        """Writes a value so that `parse` reads it back."""
         return f"{SECRET_PREFIX}{value}"

@@ -38,7 +38,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         return {table.new.table_uuid: table.head for table in self._live() if table.new.table_uuid in wanted}
 
     async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        """All that is known of the keys."""
         state = self._state
         heads = await self.lock_heads(keys.table_uuids)
         results, last_identifiers = {}, {}
@@ -208,12 +207,10 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         return self._state.attempts.get(attempt_id)
 
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
-        """Changes the state of an attempt."""
         attempts = self._state.attempts
         self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], state=state))
 
     async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
-        """Changes the tables of an attempt."""
         attempts = self._state.attempts
         self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], table_uuids=tuple(table_uuids)))
 
@@ -235,7 +232,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         return owners | {writer: held[writer].owner for writer in writers if writer in held}
 
     async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
-        """Gives names to principals if they have no owner, and returns the owners of all."""
         owners = self._state.writer_owners
         for writer, owner in claims.items():
             if not is_of_job(writer) and not owners.get(writer):
@@ -244,7 +240,6 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         return await self.find_writer_owners(list(claims))
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a name from its owner and returns the owner."""
         owner = self._state.writer_owners.get(writer, "")
         if owner:
             self._journal.pop(self._state.writer_owners, writer)

@@ -39,7 +39,6 @@ class MemoryJobs(MemoryCatalog):
         owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
         now_ms = self._clock.now_ms()
         busy = self._count_leased(now_ms)
         due = [
@@ -72,7 +71,6 @@ class MemoryJobs(MemoryCatalog):
         return taken, first.job.state is JobState.LEASED
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
-        """In how many milliseconds the first of these jobs is due or expires."""
         now_ms = self._clock.now_ms()
         waiting = [
             each.due_at_ms
@@ -82,7 +80,6 @@ class MemoryJobs(MemoryCatalog):
         return max(min(waiting) - now_ms, 0) if waiting else None
 
     async def abort_attempts(self, writer: str) -> list[str]:
-        """Aborts the open attempts of a writer."""
         attempts = self._state.attempts
         found = [
             each.attempt_id for each in attempts.values() if each.state is AttemptState.OPEN and each.writer == writer
@@ -92,20 +89,16 @@ class MemoryJobs(MemoryCatalog):
         return found
 
     async def find_job(self, job_id: int) -> Job | None:
-        """A job."""
         return await self.lock_job(job_id)
 
     async def lock_job(self, job_id: int) -> Job | None:
-        """A job."""
         found = self._state.jobs.get(job_id)
         return None if found is None else self._show(found)
 
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
-        """Moves the deadline of a job."""
         self._keep(replace(self._state.jobs[job_id], due_at_ms=self._clock.now_ms() + duration_ms))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes a job that no one holds any more."""
         now_ms = self._clock.now_ms()
         stored = self._state.jobs[job.job_id]
         self._keep(
@@ -113,13 +106,11 @@ class MemoryJobs(MemoryCatalog):
         )
 
     async def set_payload(self, job: Job) -> None:
-        """Changes the payload of a job, and what was requested since it was taken."""
         stored = self._state.jobs[job.job_id]
         changed = replace(stored.job, payload=dict(job.payload), requested=dict(job.requested))
         self._keep(replace(stored, job=changed))
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that exist."""
         wanted = set(scopes)
         return [
             self._show(each)
@@ -128,20 +119,16 @@ class MemoryJobs(MemoryCatalog):
         ]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that are due, now or later, and that no one is doing."""
         return [job for job in await self.lock_jobs(table_id, kind, scopes) if job.state is JobState.DUE]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due at once; those that are being done after their end."""
         self._make_due(due, by_request=True)
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
-        """How many jobs of a table are due, now or later, and not being done."""
         waiting = [each for each in self._state.jobs.values() if each.job.state is JobState.DUE]
         return sum((each.table_id, each.job.kind) == (table_id, kind) for each in waiting)
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs are not done, by kind."""
         now_ms = self._clock.now_ms()
         kinds: dict[str, list[StoredJob]] = {}
         for stored in self._state.jobs.values():
@@ -150,11 +137,9 @@ class MemoryJobs(MemoryCatalog):
         return [_describe(kind, kinds[kind], now_ms) for kind in sorted(kinds)]
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due without a request, at once or after their delays."""
         self._make_due(due, by_request=False)
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        """All jobs, or those of some tables."""
         found = [self._show(each) for each in self._state.jobs.values()]
         wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
         return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))

@@ -12,7 +12,6 @@ class MemoryServices(MemoryCatalog):
     """See `metastore.store.transaction.PresenceTransaction`."""
 
     async def renew_service(self, report: ServiceReport) -> bool:
-        """Replaces what a service reported, except its start; False: it is not listed."""
         stored = self._state.services.get(report.instance_id)
         if stored is None:
             return False
@@ -23,27 +22,22 @@ class MemoryServices(MemoryCatalog):
         """Nothing to do: this is the only transaction."""
 
     async def count_services(self) -> int:
-        """How many services are listed."""
         return len(self._state.services)
 
     async def insert_service(self, report: ServiceReport) -> None:
-        """Lists a service."""
         self._put(report, self._clock.now_ms() - report.uptime_ms)
 
     async def remove_service(self, instance_id: str) -> None:
-        """Removes a service from the list, if it is there."""
         if instance_id in self._state.services:
             self._journal.pop(self._state.services, instance_id)
 
     async def evict_services(self, gone_ms: int) -> None:
-        """Removes services that have been gone for at least `gone_ms`."""
         now_ms = self._clock.now_ms()
         for stored in list(self._state.services.values()):
             if now_ms - stored.reported_at_ms >= stored.report.ttl_ms + gone_ms:
                 self._journal.pop(self._state.services, stored.report.instance_id)
 
     async def list_services(self) -> list[Service]:
-        """All listed services, by kind, host, start and instance."""
         now_ms = self._clock.now_ms()
         found = [
             Service(

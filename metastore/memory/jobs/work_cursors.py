@@ -18,18 +18,15 @@ class MemoryWorkCursors(MemoryCatalog):
         return WorkCursor(stored.planned_until, stored.requested)
 
     async def move_work_cursor(self, table_id: int, cursor: WorkCursor) -> None:
-        """Records that all work up to this cursor was planned, and all requests heard."""
         stored = self._find_cursor(table_id)
         until, answered = max(stored.planned_until, cursor.planned_until), max(stored.answered, cursor.requested)
         self._journal.put(self._state.work_cursors, table_id, replace(stored, planned_until=until, answered=answered))
 
     async def request_planning(self, table_id: int) -> None:
-        """Requests that the table's work is planned although there is no new snapshot."""
         stored = self._find_cursor(table_id)
         self._journal.put(self._state.work_cursors, table_id, replace(stored, requested=stored.requested + 1))
 
     async def list_unplanned(self, limit: int) -> list[str]:
-        """Uuids of tables with snapshots that were not planned yet, or with requests to plan that are still open."""
         found = []
         for table in self._live():
             stored = self._find_cursor(table.table_id)

@@ -58,25 +58,20 @@ class PostgresBaselines:
         self._session = session
 
     async def find_baseline(self, table_id: int, file_ids: Sequence[int]) -> frozenset[int]:
-        """Returns those of some files that are in the baseline now."""
         rows = await self._session.write(_FIND_BASELINE, (table_id, arrays.integers(file_ids)))
         return frozenset(row[0] for row in rows)
 
     async def begin_baseline(self, table_id: int, snapshot_id: int) -> None:
-        """Puts all live files of a table that has no baseline into the baseline, from a snapshot on."""
         await self._session.write(_BEGIN_ALL, (snapshot_id, table_id))
 
     async def end_baseline(self, table_id: int, snapshot_id: int) -> None:
-        """Removes all files of a table from the baseline, from a snapshot on."""
         await self._session.write(_END_ALL, (snapshot_id, table_id))
 
     async def has_pending_changes(self, table_id: int) -> bool:
-        """Whether some file of a table is live but not in the baseline, or in the baseline but not live."""
         rows = await self._session.write(_HAS_PENDING_CHANGES, (table_id, table_id))
         return bool(rows[0][0])
 
     async def set_defers_changelog(self, table_id: int, defers_changelog: bool) -> None:
-        """Changes whether full compactions emit what the commits to a table change."""
         await self._session.write(_SET_DEFERS_CHANGELOG, (defers_changelog, table_id))
 
 

@@ -66,10 +66,6 @@ class PostgresChanges:
         *,
         compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots after `after` added or removed data in the buckets, or in any bucket of the partitions.
-
-        Compactions are included only on request. The order is rising, with one entry for each snapshot and bucket.
-        """
         # A partition without a bucket stands for all of its buckets.
         wanted = [*((ref.partition, ref.bucket) for ref in buckets), *((each, None) for each in partitions)]
         places = await self._session.work.commits.run(len(wanted), arrays.places, wanted)
@@ -78,7 +74,6 @@ class PostgresChanges:
         return await self._session.work.commits.run(len(rows), _bucket_changes, rows)
 
     async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
-        """The newest snapshot after `after` that added or removed files and is not a compaction."""
         rows = await self._session.write(_FIND_NEWEST_CHANGE, (str(table_id), str(after)))
         return to_snapshot(rows[0]) if rows else None
 

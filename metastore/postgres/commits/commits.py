@@ -243,11 +243,9 @@ class PostgresCommits:
         self._session = session
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-        """Locks the heads of those tables that exist, in the order of table ids."""
         return heads(await self._session.write(self.lock_heads_sql, (arrays.words(table_uuids),)))
 
     async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        """Locks the heads in the order of table ids, writers, attempts and leases, and returns them all."""
         results = keys.results
         statements = [
             Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
@@ -294,13 +292,11 @@ class PostgresCommits:
         return GroupFacts(now_ms, heads(head_rows), found, last, epochs, attempts, leases, owners)
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
-        """Those of the files that exist, live or not."""
         wanted = await self._session.work.commits.run(len(file_ids), arrays.integers, file_ids)
         rows = await self._session.write(_FIND_FILES, (table_id, wanted))
         return await self._session.work.commits.run(len(rows), _files_facts, rows)
 
     async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
-        """All files that are live in some buckets."""
         wanted = await self._session.work.commits.run(
             len(buckets), arrays.places, [(ref.partition, ref.bucket) for ref in buckets]
         )
@@ -308,13 +304,11 @@ class PostgresCommits:
         return await self._session.work.commits.run(len(rows), _files_facts, rows)
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
-        """Every partition that ever got a file, encoded, in rising order."""
         return [row[0] for row in await self._session.read(_LIST_PARTITIONS, (table_id,))]
 
     async def mark_removed(
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
-        """Removes live files with a snapshot that this transaction will record."""
         match removal:
             case RemoveFiles(file_ids):
                 wanted = await self._session.work.commits.run(len(file_ids), arrays.integers, file_ids)
@@ -338,7 +332,6 @@ class PostgresCommits:
         self._session.put_off(statements)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
-        """The lowest snapshots with pending changelogs, of a table whose head is locked."""
         return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
 
     async def attach_changelogs(self, attachment: Attachment) -> None:
@@ -353,7 +346,6 @@ class PostgresCommits:
         self._session.put_off([*statements, *attachment_statements(attachment)])
 
     async def insert_attempts(self, attempts: Sequence[Attempt]) -> None:
-        """Opens attempts."""
         parameters = (
             arrays.words([attempt.attempt_id for attempt in attempts]),
             arrays.words([attempt.state.value for attempt in attempts]),
@@ -366,35 +358,28 @@ class PostgresCommits:
         self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
-        """Locks an attempt against changes."""
         rows = await self._session.write(self.lock_attempts_sql, _attempt_keys([attempt_id], []))
         return _attempt(rows[0]) if rows else None
 
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
-        """Changes the state of a locked attempt."""
         await self._session.write(_SET_ATTEMPT, (state.value, attempt_id))
 
     async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
-        """Changes the tables of a locked attempt."""
         await self._session.write(_SET_ATTEMPT_TABLES, (arrays.words(table_uuids), attempt_id))
 
     async def raise_writer_epoch(self, writer: str) -> int:
-        """Gives a writer a new epoch, once no commit that saw the old one is running, and returns it."""
         lock = Statement(_LOCK_WRITER, (str(_writer_key(writer)),))
         _, rows = await self._session.write_all([lock, Statement(_RAISE_EPOCH, (writer,))])
         epoch: int = rows[0][0]
         return epoch
 
     async def abort_fenced_attempts(self, writer: str, epoch: int) -> None:
-        """Aborts open attempts for commits with a lower epoch."""
         await self._session.write(_ABORT_FENCED, (writer, str(epoch)))
 
     async def find_writer_owners(self, writers: Sequence[str]) -> dict[str, str]:
-        """Returns the owners of names that have one, and of jobs that are held."""
         return dict([row for each in _owner_statements(writers) for row in await self._session.read(*each)])
 
     async def claim_writers(self, claims: Mapping[str, str]) -> dict[str, str]:
-        """Gives names to principals if they have no owner, and returns the owners of all."""
         first = _claims({writer: owner for writer, owner in claims.items() if not is_of_job(writer)})
         found = [Statement(*each) for each in _owner_statements(list(claims))]
         rows = await self._session.write_all([*first, *found])
@@ -410,7 +395,6 @@ class PostgresCommits:
             raise TransactionAborted(f"Another caller has begun to use the writer's name '{lost[0]}' at this moment.")
 
     async def release_writer(self, writer: str) -> str:
-        """Takes a name from its owner and returns the owner."""
         rows = await self._session.write(_RELEASE_WRITER, (writer,))
         return rows[0][0] if rows else ""
 
@@ -427,7 +411,6 @@ class PostgresCommits:
         return last, sorted([row[0] for row in removed])
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
-        """The last commit of a writer to a table."""
         row = await self._session.read_one(_FIND_PROGRESS, (writer, table_id))
         assert row is not None, "the query has one row whatever there is"
         identifier, snapshot_id, properties, epoch = row

@@ -76,7 +76,6 @@ class PostgresRestoring:
         self._session = session
 
     async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
-        """Gives the next snapshot of a locked head the files of an earlier one."""
         table_id, new = head.table_id, head.latest_snapshot_id + 1
         values = (
             *(table_id, snapshot_id, snapshot_id),

@@ -59,25 +59,21 @@ class PostgresFullCounts:
         self._session = session
 
     async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
-        """The commits since the last full compaction that they made due; None: they were never counted."""
         row = await self._session.read_one(_FIND_COUNT, (table_id,))
         return None if row is None else CommitsSinceFull(*row)
 
     async def put_full_count(self, table_id: int, known: CommitsSinceFull) -> None:
-        """Stores the count for the next planning of the table's work."""
         first_ms = None if known.first_ms is None else str(known.first_ms)
         numbers = (table_id, known.resolved_until, known.counted_until, known.count)
         values = (*map(str, numbers), first_ms, str(table_id), str(known.resolved_until))
         await self._session.write(_PUT_COUNT, values)
 
     async def count_data_commits(self, table_id: int, after: int, until: int) -> int:
-        """How many of some snapshots are not compactions."""
         row = await self._session.read_one(_COUNT_COMMITS, tuple(map(str, (until - after, table_id, after, until))))
         assert row is not None, "a count has a row whatever there is"
         return int(row[0])
 
     async def list_written_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
-        """The buckets in which some snapshots added or removed files, in order."""
         at = str(table_id), str(after), str(until)
         parameters = (at[0], at[0], at[1], at[0], at[1], at[1], at[2], *at, at[0])
         return [BucketRef(row[0], row[1]) for row in await self._session.read(_LIST_WRITTEN, parameters)]

@@ -198,7 +198,6 @@ class PostgresJobs:
         owner: str = "",
         changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
-        """Takes the first job that is due or whose lease has expired; the flag says whether it had expired."""
         wanted = _wanted(kinds, table_uuids)
         rows = await self._session.write(self.lease_sql, (*wanted, changelogs_last, holder, owner, duration_ms))
         if not rows:
@@ -220,31 +219,25 @@ class PostgresJobs:
             raise TransactionAborted("Others have taken as many compactions of the table as may be done at once.")
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
-        """In how many milliseconds the first of these jobs is due or expires; None: none will be by itself."""
         rows = await self._session.read(_NEXT_DUE, _wanted(kinds, table_uuids))
         left_ms: int | None = rows[0][0]
         return left_ms
 
     async def abort_attempts(self, writer: str) -> list[str]:
-        """Aborts the open attempts of a writer and returns their ids."""
         return [row[0] for row in await self._session.write(_ABORT, (writer,))]
 
     async def find_job(self, job_id: int) -> Job | None:
-        """A job, without locking it."""
         row = await self._session.read_one(_FIND, (str(job_id),))
         return None if row is None else _job(row)
 
     async def lock_job(self, job_id: int) -> Job | None:
-        """Locks a job against changes."""
         rows = await self._session.write(_LOCK, (str(job_id),))
         return _job(rows[0]) if rows else None
 
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
-        """Moves the deadline of a locked job."""
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes a locked job that no one holds any more."""
         values = (
             job.state.value,
             job.attempts,
@@ -259,38 +252,30 @@ class PostgresJobs:
         await self._session.write(_PUT, values)
 
     async def set_payload(self, job: Job) -> None:
-        """Changes the payload of a locked job, and what was requested since it was taken."""
         await self._session.write(_SET_PAYLOAD, (to_json(job.payload), to_json(job.requested), str(job.job_id)))
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Locks those jobs of a table that exist against changes."""
         rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
         return [_job(row) for row in rows]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
-        """Those jobs of a table that are due, now or later, and that no one is doing."""
         rows = await self._session.read(_LIST_WAITING, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
         return [_job(row) for row in rows]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due at once; those that are being done after their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
-        """How many jobs of a table are due, now or later, and not being done."""
         count: int = (await self._session.read(_COUNT_WAITING, (str(table_id), kind)))[0][0]
         return count
 
     async def describe_queue(self) -> list[JobQueue]:
-        """How many jobs are not done, by kind."""
         return [JobQueue(*row) for row in await self._session.read(_DESCRIBE_QUEUE)]
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
-        """Makes jobs due without a request, at once or after their delays."""
         await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        """All jobs, or those of some tables, by table, kind and scope."""
         wanted = arrays.words(table_uuids)
         return [_job(row) for row in await self._session.read(_LIST, (wanted, wanted))]
 

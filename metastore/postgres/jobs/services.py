@@ -50,31 +50,24 @@ class PostgresServices:
         self._session = session
 
     async def renew_service(self, report: ServiceReport) -> bool:
-        """Replaces what a service reported, except its start; False: it is not listed."""
         return bool(await self._session.write(_RENEW, _values(report)))
 
     async def lock_services(self) -> None:
-        """Prevents other transactions from listing a new service before this one ends."""
         await self._session.write(_LOCK)
 
     async def count_services(self) -> int:
-        """How many services are listed."""
         return int((await self._session.read(_COUNT))[0][0])
 
     async def insert_service(self, report: ServiceReport) -> None:
-        """Lists a service."""
         await self._session.write(_INSERT, (*_values(report), str(report.uptime_ms)))
 
     async def remove_service(self, instance_id: str) -> None:
-        """Removes a service from the list, if it is there."""
         await self._session.write(_REMOVE, (instance_id,))
 
     async def evict_services(self, gone_ms: int) -> None:
-        """Removes services that have been gone for at least `gone_ms`."""
         await self._session.write(_EVICT, (str(gone_ms),))
 
     async def list_services(self) -> list[Service]:
-        """All listed services, by kind, host, start and instance."""
         rows = await self._session.read(_LIST)
         return [_to_service(*row) for row in rows]
 

@@ -39,21 +39,17 @@ class PostgresWorkCursors:
         self._session = session
 
     async def lock_work_cursor(self, table_id: int) -> WorkCursor | None:
-        """Makes this transaction the only one that plans the table's work; None: another does."""
         if not (await self._session.write(_LOCK, (str(table_id),)))[0][0]:
             return None
         row = await self._session.read_one(_FIND, (str(table_id),))
         return WorkCursor() if row is None else WorkCursor(*row)
 
     async def move_work_cursor(self, table_id: int, cursor: WorkCursor) -> None:
-        """Records that all work up to this cursor was planned, and all requests heard."""
         requested = str(cursor.requested)
         await self._session.write(_MOVE, (str(table_id), str(cursor.planned_until), requested, requested))
 
     async def request_planning(self, table_id: int) -> None:
-        """Requests that the table's work is planned although there is no new snapshot."""
         await self._session.write(_REQUEST_PLANNING, (str(table_id),))
 
     async def list_unplanned(self, limit: int) -> list[str]:
-        """Uuids of tables with snapshots that were not planned yet, or with requests to plan that are still open."""
         return [row[0] for row in await self._session.read(_LIST, (str(limit),))]

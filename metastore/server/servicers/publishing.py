@@ -1,4 +1,4 @@
-"""PublishService: from messages to use cases and back, nothing else."""
+"""PublishService: methods whose answers and messages differ."""
 
 from __future__ import annotations
 
@@ -7,50 +7,27 @@ from typing import Any
 import grpc
 
 from lakelog.format.commit.facts import AttemptState
-from lakelog.rpc.log import from_proto_report, to_proto_offsets, to_proto_publish_state
-from lakelog.rpc.v1 import publishing_pb2, publishing_pb2_grpc
+from lakelog.rpc.log import to_proto_publish_state
+from lakelog.rpc.v1 import publishing_pb2
 
-from ...logs.publishing import Publishing
-from ..callers import principal
+from ...use_cases import UseCases
+from .unary import Servicer
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
+class PublishServicer(Servicer):
     """How far external logs are published."""
 
-    def __init__(self, publishing: Publishing) -> None:
-        self._publishing = publishing
+    def __init__(self, use_cases: UseCases) -> None:
+        super().__init__(publishing_pb2.DESCRIPTOR.services_by_name["PublishService"], use_cases)
+        self._publishing = use_cases.publishing
 
     async def GetPublishState(  # noqa: N802
         self, request: publishing_pb2.GetPublishStateRequest, context: Context
     ) -> publishing_pb2.GetPublishStateResponse:
         """Returns how far a log is published."""
         return to_proto_publish_state(await self._publishing.get_publish_state(request.table_uuid))
-
-    async def ReportPublished(  # noqa: N802
-        self, request: publishing_pb2.ReportPublishedRequest, context: Context
-    ) -> publishing_pb2.ReportPublishedResponse:
-        """Records how far a log is published."""
-        await self._publishing.report_published(from_proto_report(request), by=principal())
-        return publishing_pb2.ReportPublishedResponse()
-
-    async def FindLogOffsets(  # noqa: N802
-        self, request: publishing_pb2.FindLogOffsetsRequest, context: Context
-    ) -> publishing_pb2.FindLogOffsetsResponse:
-        """Returns where the newest snapshot with a known end ends in the log."""
-        until = request.until if request.HasField("until") else None
-        found = await self._publishing.find_log_offsets(request.table_uuid, until=until)
-        return publishing_pb2.FindLogOffsetsResponse(found=None if found is None else to_proto_offsets(found))
-
-    async def ListLogOffsets(  # noqa: N802
-        self, request: publishing_pb2.ListLogOffsetsRequest, context: Context
-    ) -> publishing_pb2.ListLogOffsetsResponse:
-        """Returns where snapshots end in the log."""
-        found = await self._publishing.list_log_offsets(
-            request.table_uuid, after=request.after, until=request.until, limit=request.limit
-        )
-        return publishing_pb2.ListLogOffsetsResponse(snapshots=[to_proto_offsets(each) for each in found])
 
     async def FindAttempts(  # noqa: N802
         self, request: publishing_pb2.FindAttemptsRequest, context: Context
@@ -64,10 +41,3 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
             silent_ids=[each for each, sent in opened.items() if sent.is_silent],
             opened_ms=[sent.opened_ms for sent in opened.values()],
         )
-
-    async def RenewAttempts(  # noqa: N802
-        self, request: publishing_pb2.RenewAttemptsRequest, context: Context
-    ) -> publishing_pb2.RenewAttemptsResponse:
-        """Notes that writers are alive."""
-        renewed = await self._publishing.renew_attempts(list(request.attempt_ids), by=principal())
-        return publishing_pb2.RenewAttemptsResponse(open_ids=renewed)

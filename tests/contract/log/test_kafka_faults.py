@@ -22,7 +22,7 @@ from lakelog.log.kafka.sending import producer as producer_module
 from lakelog.log.kafka.sending.producer import KafkaProducer
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import TopicSpec
-from lakelog.options import LARGEST_RECORD_BYTES
+from lakelog.options.declared.log import LARGEST_RECORD_BYTES
 from tests.contract.log.making import (
     await_equal,
     leave_open,

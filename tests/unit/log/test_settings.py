@@ -11,7 +11,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_client_settings, to_producer_settings
 from lakelog.log.secrets import Secrets, read_secrets
 from lakelog.log.settings import choose_log, read_log_settings
-from lakelog.options import StreamOptions
+from lakelog.options.values import StreamOptions
 
 LOG = {"log.system": "kafka", "kafka.bootstrap.servers": "A:9092, b:9093"}
 DAY_MS = 86_400_000

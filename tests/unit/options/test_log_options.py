@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import TableOptions, check_alter, validate_table_options
+from lakelog.options.validate import check_alter, validate_table_options
+from lakelog.options.values import TableOptions
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 LOG = {"log.system": "kafka", "kafka.bootstrap.servers": "kafka:9092"}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import ALL_OPTIONS, Option
+from lakelog.options.option import Option
+from lakelog.options.registry import ALL_OPTIONS
 from lakelog.options.value_types import (
     Choice,
     ColumnNames,

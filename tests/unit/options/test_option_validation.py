@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import check_alter, validate_table_options
+from lakelog.options.validate import check_alter, validate_table_options
 
 COLUMNS = pa.schema(
     [

@@ -7,20 +7,16 @@ import pickle
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import (
+from lakelog.options.declared.reads_and_writes import (
     COMMIT_USER,
     DYNAMIC_PARTITION_OVERWRITE,
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,
     SCAN_TIMESTAMP_MILLIS,
-    SEQUENCE_FIELD,
-    SEQUENCE_SORT_ORDER,
-    WRITE_BUFFER_SIZE,
-    ScanOptions,
-    TableOptions,
-    WriteOptions,
 )
+from lakelog.options.declared.tables import SEQUENCE_FIELD, SEQUENCE_SORT_ORDER, WRITE_BUFFER_SIZE
+from lakelog.options.values import ScanOptions, TableOptions, WriteOptions
 
 
 def test_defaults_depend_on_the_key_where_they_do() -> None:

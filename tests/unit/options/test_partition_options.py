@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import validate_table_options
 from lakelog.options.timestamp_format import TimestampFormat, fill_in, find_columns
+from lakelog.options.validate import validate_table_options
 
 COLUMNS = pa.schema([("day", pa.string()), ("hour", pa.int32()), ("n", pa.int64())])
 TIME = "partition.expiration-time"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import validate_table_options
+from lakelog.options.validate import validate_table_options
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 

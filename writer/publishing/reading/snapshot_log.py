@@ -9,8 +9,7 @@ from typing import Protocol
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.records import EncodedRecords, LogSnapshot
-from lakelog.options import LOG_CONSISTENCY
-from lakelog.options.declared.log import EVENTUAL
+from lakelog.options.declared.log import EVENTUAL, LOG_CONSISTENCY
 
 
 @dataclass(frozen=True)

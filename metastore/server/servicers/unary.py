@@ -1,0 +1,50 @@
+"""Methods of services that only translate, call a use case and translate: by the names of the proto file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+
+from lakelog.rpc.unary import UnaryMethod
+
+from ...use_cases import UseCases, find_use_case
+from ..callers import principal
+
+Handler = Callable[[Message, grpc.aio.ServicerContext[Any, Any]], Awaitable[Message]]
+
+
+class Servicer:
+    """The methods of a service: those of a subclass, and for each other one the use case of its name.
+
+    Args:
+        service: The service.
+        use_cases: The use cases to call. Those that take the caller, as `by`, get it.
+
+    Raises:
+        TypeError: A method can only be translated by hand, and the subclass does not have it.
+    """
+
+    def __init__(self, service: ServiceDescriptor, use_cases: UseCases) -> None:
+        for method in service.methods:
+            if not hasattr(self, method.name):
+                setattr(self, method.name, _serve(method.name, use_cases))
+
+
+def _serve(name: str, use_cases: UseCases) -> Handler:
+    use_case = find_use_case(use_cases, "".join(f"_{each.lower()}" if each.isupper() else each for each in name)[1:])
+    parameters = [each for each in inspect.signature(use_case).parameters if each != "by"]
+    takes_caller = "by" in inspect.signature(use_case).parameters
+    method = UnaryMethod(name, parameters)
+
+    async def serve(request: Message, _context: grpc.aio.ServicerContext[Any, Any]) -> Message:
+        arguments = method.from_request(request)
+        if takes_caller:
+            arguments["by"] = principal()
+        return method.to_response(await use_case(**arguments))
+
+    return serve
