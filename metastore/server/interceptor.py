@@ -125,6 +125,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._calls = Shares(limits.of_calls())
         self._streams = Shares(limits.of_streams())
         self._probes = Shares(limits.of_probes())
+        self._rates = limits.new_rates()
         self._receiving = Turns(limits.receiving)
         self._working = Turns(limits.working)
         # Requests that gRPC receives by itself, by caller; None: callers that their headers do not identify.
@@ -329,6 +330,7 @@ class _Call:
         origin.set(self._origin)
         shares = owner._streams if self._method in LONG else owner._calls
         is_commit = self._method in COMMITTING and self._caller.role >= Role.WRITER
+        owner._rates.take(self._origin, is_commit=is_commit)
         self._give_back = shares.take(name, connection, is_commit=is_commit)
 
     async def _receive(self, context: Context) -> Received:
