@@ -176,6 +176,15 @@ class ServeConfig(DatabaseConfig):
         0,
         1,
     )
+    call_rate: float = number(
+        "call-rate",
+        "LAKELOG_CALL_RATE",
+        "Calls a second of one caller, with a burst of two seconds; its commits, and the calls that they need, have "
+        "four times as many of their own. Default 1000.",
+        1000,
+        1,
+        1_000_000,
+    )
     max_connections: int = whole(
         "max-connections",
         "LAKELOG_MAX_CONNECTIONS",

@@ -175,6 +175,7 @@ def _settings(config: ServeConfig) -> ServerSettings:
             caller_share=config.caller_share,
             connection_share=config.connection_share,
             commit_reserve=config.commit_reserve,
+            call_rate=config.call_rate,
         ),
         large_request_bytes=config.large_request_bytes,
         max_connections=config.max_connections,

@@ -1,43 +1,23 @@
-"""Column statistics of files in a compact form from which columns of many files can be extracted at once.
+"""Extracts one column's statistics of many files at once from their compact form.
 
-Layout of one file's statistics, little-endian: `u16 n`, then n entries of 24 bytes (`u32 field id`, `i32 length of
-min`, `i32 length of max`, `u32 offset of min` after the entries, `i64 null count`), then the values; max follows min. A
-length of -1 means that there is no such bound. An absent value means that nothing is known.
+The layout of one file is described in `lakelog.format.tables.packed_statistics`. An absent value means that nothing is
+known about the file.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.packed_statistics import ENTRY, HEAD
 from lakelog.format.tables.prune import ColumnBounds
 
-_HEAD: Final = struct.Struct("<H")
-_ENTRY: Final = struct.Struct("<IiiIq")
 _ENTRY_TYPE: Final = np.dtype(
     [("field_id", "<u4"), ("min_length", "<i4"), ("max_length", "<i4"), ("offset", "<u4"), ("null_count", "<i8")]
 )
-
-
-def encode_statistics(columns: Sequence[ColumnStatistics]) -> bytes | None:
-    """A file's statistics; None when there are none."""
-    if not columns:
-        return None
-    entries, values, offset = [], [], 0
-    for column in columns:
-        low, high = column.min_value, column.max_value
-        min_length = -1 if low is None else len(low)
-        max_length = -1 if high is None else len(high)
-        entries.append(_ENTRY.pack(column.field_id, min_length, max_length, offset, column.null_count))
-        values += [low or b"", high or b""]
-        offset += max(min_length, 0) + max(max_length, 0)
-    return b"".join([_HEAD.pack(len(columns)), *entries, *values])
 
 
 def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
@@ -67,15 +47,15 @@ def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
     # A loop over positions in the list of columns, of which a file has few; files usually agree on the position.
     for place in range(int(columns.max(initial=0))):
         candidates = np.flatnonzero((columns > place) & ~known)
-        entry_starts = starts[candidates] + _HEAD.size + _ENTRY.size * place
-        entries = data[entry_starts[:, None] + np.arange(_ENTRY.size)].view(_ENTRY_TYPE).reshape(-1)
+        entry_starts = starts[candidates] + HEAD.size + ENTRY.size * place
+        entries = data[entry_starts[:, None] + np.arange(ENTRY.size)].view(_ENTRY_TYPE).reshape(-1)
         hit = entries["field_id"] == field_id
         rows, entries = candidates[hit], entries[hit]
         known[rows] = True
         null_count[rows] = entries["null_count"]
         min_length[rows] = entries["min_length"]
         max_length[rows] = entries["max_length"]
-        values_start = starts[rows] + _HEAD.size + _ENTRY.size * columns[rows]
+        values_start = starts[rows] + HEAD.size + ENTRY.size * columns[rows]
         min_start[rows] = values_start + entries["offset"]
         max_start[rows] = min_start[rows] + np.maximum(entries["min_length"], 0)
     return ColumnBounds(

@@ -12,6 +12,8 @@ from google.protobuf.message import Message
 
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
 
+from .edge.large_commits import LargeCommit
+
 _SHOWN_CHARACTERS: Final = 256
 _SHOWN_TABLES: Final = 8
 # Fields of requests that say what the call acts on, in the order in which they are logged. Options, schemas,
@@ -35,8 +37,19 @@ caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=N
 """The caller of the call that is being served, for log lines that are written further inside."""
 
 
-def describe_request(request: Message) -> dict[str, Any]:
+def describe_request(request: Message | LargeCommit) -> dict[str, Any]:
     """The objects that a request acts on. Pure and cheap: it runs for every mutation."""
+    if isinstance(request, LargeCommit):
+        fields = _describe(request.message)
+        for name, count in request.file_counts.items():
+            if count:
+                field = "added_files" if name == "add_files" else name
+                fields[field] = fields.get(field, 0) + count
+        return fields
+    return _describe(request)
+
+
+def _describe(request: Message) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name in _logged_fields(request.DESCRIPTOR):
         if request.DESCRIPTOR.fields_by_name[name].has_presence and not request.HasField(name):

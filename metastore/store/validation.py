@@ -25,6 +25,7 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.files import DataFile
+from lakelog.format.tables.packed_statistics import entries_of
 from lakelog.format.tables.paths import PATH_RULE, find_clash, is_path
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 
@@ -368,17 +369,14 @@ def _check_file(file: DataFile) -> None:
 def _check_statistics(file: DataFile) -> None:
     seen = set()
     size = 0
-    for column in file.statistics:
-        if column.field_id in seen or not 0 < column.field_id <= MAX_INT32:
+    for field_id, null_count, low, high in entries_of(file.statistics):
+        if field_id in seen or not 0 < field_id <= MAX_INT32:
+            raise invalid("statistics.field_id", field_id, f"Give each column of '{file.path[:200]}' once, ids from 1.")
+        seen.add(field_id)
+        if not 0 <= null_count <= file.row_count:
             raise invalid(
-                "statistics.field_id", column.field_id, f"Give each column of '{file.path[:200]}' once, ids from 1."
+                "statistics.null_count", null_count, f"'{file.path[:200]}' has {file.row_count} rows, not more."
             )
-        seen.add(column.field_id)
-        if not 0 <= column.null_count <= file.row_count:
-            raise invalid(
-                "statistics.null_count", column.null_count, f"'{file.path[:200]}' has {file.row_count} rows, not more."
-            )
-        low, high = column.min_value, column.max_value
         if low is not None and high is not None and low > high:
             raise invalid("statistics.min_value", low, f"It is above max_value {high!r} of '{file.path[:200]}'.")
         size += 24 + len(low or b"") + len(high or b"")

@@ -138,7 +138,7 @@ class WriterFacts:
     last_identifier: int | None = None
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class OrderKey:
     """A file's place in the order of its bucket; of files with one place the higher id is later."""
 
@@ -147,7 +147,7 @@ class OrderKey:
     time_ms: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """The facts about a file that a change names, or that is live in a bucket that it compacts.
 
@@ -283,7 +283,7 @@ class RestoredTotals:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedFile:
     """A file with what the gate assigned to it."""
 
@@ -293,7 +293,7 @@ class PlacedFile:
     order_key: OrderKey
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MovedFile:
     """A file that gets another level, or positions, and is otherwise unchanged: its entry ends, and a new one begins.
 
@@ -331,7 +331,7 @@ FIRST_LOG_ORDINAL: Final = 500_000_000
 """The place of a snapshot's first log segment: far after its changelog files, which may be attached later."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedChangelogFile:
     """A changelog file or a log segment with its place among those of its snapshot."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,7 @@ class ColumnStatistics:
     max_value: bytes | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """A Parquet file that a commit adds.
 
@@ -57,7 +58,7 @@ class DataFile:
     min_key: bytes | None
     max_key: bytes | None
     schema_id: int
-    statistics: tuple[ColumnStatistics, ...] = ()
+    statistics: Sequence[ColumnStatistics] = ()
     deletion_vector_path: str | None = None
 
 

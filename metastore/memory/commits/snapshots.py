@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.files import FILE_SCHEMA, DataFile
+from lakelog.format.tables.packed_statistics import encode_statistics
 from lakelog.format.tables.snapshot import Snapshot
 
 from ...plans.entries import ENTRY_SCHEMA
-from ...plans.statistics import encode_statistics
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
 from ...store.transaction import SnapshotTransaction
 from ..catalog import MemoryCatalog

@@ -11,10 +11,10 @@ from typing import Final
 from lakelog.format.commit.facts import AttemptState, MovedFile, PlacedChangelogFile, PlacedFile, TableHead
 from lakelog.format.commit.request import DroppedGroup
 from lakelog.format.jobs.job import DueJob
+from lakelog.format.tables.packed_statistics import encode_statistics
 from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot
 
 from ...heavy_work import SLICE, slices
-from ...plans.statistics import encode_statistics
 from ...store.records import Attachment, GroupRecords, NewResult
 from ..catalog import NOW_MS
 from ..connection import arrays

@@ -78,6 +78,7 @@ class Admission:
         self.arrivals: Final = Arrivals()
         self._access = access
         self._probes = Shares(limits.of_probes())
+        self._rates = limits.new_rates()
 
     def expect(self, method: str, details: grpc.HandlerCallDetails) -> tuple[Arrival | None, Caller | None]:
         """Decides from the headers whether gRPC may receive the request by itself.
@@ -109,7 +110,7 @@ class Admission:
 
         Raises:
             PermissionDenied: Nobody may call this without a token, or the caller's role is too low.
-            Unavailable: There is no place.
+            Unavailable: There is no place, or the caller makes too many calls a second.
         """
         connection = context.peer()
         if NEEDED_ROLES.get(method, Role.ADMIN) is None:
@@ -128,6 +129,7 @@ class Admission:
         origin.set(of)
         shares = self.streams if method in LONG else self.calls
         is_commit = method in COMMITTING and caller.role >= Role.WRITER
+        self._rates.take(of, is_commit=is_commit)
         return Admitted(caller, of, shares.take(name, connection, is_commit=is_commit))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from lakelog.serving.edge.rates import CallRates
 from lakelog.serving.edge.shares import ShareLimits
 
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
@@ -45,6 +48,36 @@ token could block the health checks of all others."""
 
 _UNLIMITED: Final = 2**63
 
+_RATE_SETTING: Final = "--call-rate"
+
+_COMMITS_TIMES: Final = 4
+"""How many times the rate of other calls commits have: one small commit is two or three calls."""
+
+
+class Rates:
+    """How many calls a second each caller can make.
+
+    Args:
+        calls: The rates of usual calls.
+        commits: The rates of commits and the calls that they need.
+    """
+
+    def __init__(self, calls: CallRates, commits: CallRates) -> None:
+        self._calls = calls
+        self._commits = commits
+
+    def take(self, caller: str, *, is_commit: bool) -> None:
+        """Counts a call.
+
+        Args:
+            caller: The caller or, if the server does not identify callers, its connection.
+            is_commit: Whether it has the rate of commits.
+
+        Raises:
+            Unavailable: The caller makes too many.
+        """
+        (self._commits if is_commit else self._calls).take(caller)
+
 
 @dataclass(frozen=True)
 class CallLimits:
@@ -59,6 +92,8 @@ class CallLimits:
         caller_share: The part of both, from 0 to 1, that one caller can have.
         connection_share: The part of both that one connection can have.
         commit_reserve: The part of each limit that only commits can use.
+        call_rate: Calls a second of one caller; its commits and the calls that they need have four times as many of
+            their own.
         receiving: Requests of one caller that are received at once; its large ones have as many turns of their own.
         working: Calls of one caller that are processed at once, and as many plans; further ones wait. Streams and
             commits do not count. It is lower than the number of connections to the database.
@@ -72,6 +107,7 @@ class CallLimits:
     caller_share: float = 0.25
     connection_share: float = 0.125
     commit_reserve: float = 0.1
+    call_rate: float = 1000.0
     receiving: int = 8
     working: int = 8
 
@@ -86,6 +122,13 @@ class CallLimits:
     def of_probes(self) -> ShareLimits:
         """The limits of calls that are open to everyone."""
         return ShareLimits("health checks", "the number of connections", _UNLIMITED, _UNLIMITED, _PROBES, reserve=0)
+
+    def new_rates(self, now_s: Callable[[], float] = time.monotonic) -> Rates:
+        """The rates of callers, of which each has its full burst."""
+        return Rates(
+            CallRates("calls", _RATE_SETTING, self.call_rate, now_s),
+            CallRates("calls for commits", _RATE_SETTING, self.call_rate * _COMMITS_TIMES, now_s),
+        )
 
     @property
     def max_of_connection(self) -> int:

@@ -2,7 +2,7 @@
 
 A small request is checked, parsed and translated where it arrives, within a few milliseconds. A thread processes a
 large one, while the event loop serves others. The requests that are processed at once are bounded in bytes, because the
-objects of a request take up to twenty times its bytes. Further large requests wait, and so do their callers.
+objects of a request take several times its bytes. Further large requests wait, and so do their callers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.edge.turns import Room
 
 from ...heavy_work import run_paused
+from .large_commits import LargeCommit, read_commit, read_stream_commit
 
+R = TypeVar("R", bound=Message | LargeCommit)
 V = TypeVar("V")
 
 SMALL_BYTES: Final = 8 * 1024
@@ -30,6 +32,12 @@ SMALL_BYTES: Final = 8 * 1024
 _SENT_FOR_LONG: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Plan"})
 """Methods whose answers are sent for as long as their callers read. They have room of their own: a caller that does not
 read would keep the large requests of others waiting, commits among them."""
+
+_READ_IN_SLICES: Final[Mapping[str, Callable[[bytes], Message | LargeCommit]]] = {
+    "/lakelog.rpc.v1.SnapshotService/Commit": read_commit,
+    "/lakelog.rpc.v1.SnapshotService/CommitStream": read_stream_commit,
+}
+"""How large requests of some methods are parsed."""
 
 _THREADS: Final = 2
 """They share one interpreter: more threads would only leave more requests half done."""
@@ -48,12 +56,12 @@ class Received:
     """A request that was checked and read.
 
     Args:
-        message: The request, of the type that its method takes.
+        message: The request, of the type that its method takes; or a `LargeCommit`.
         room: The room that it uses; None: it is small.
         size: Its bytes.
     """
 
-    def __init__(self, message: Message, room: Room | None = None, size: int = 0) -> None:
+    def __init__(self, message: Message | LargeCommit, room: Room | None = None, size: int = 0) -> None:
         # Only the method knows the type of its message.
         self.message: Final[Any] = message
         self._room = room
@@ -99,7 +107,8 @@ class Requests:
         room = self._room_of_plans if method in _SENT_FOR_LONG else self._room
         await room.take(len(data))
         try:
-            message = await self._in_thread(lambda: _read(bounds, data, parse))
+            parse_large = _READ_IN_SLICES.get(method, parse)
+            message = await self._in_thread(lambda: _read(bounds, data, parse_large))
         except BaseException:
             room.give_back(len(data))
             raise
@@ -134,12 +143,12 @@ class Requests:
             return await self.read(arrived.method, arrived.data, arrived.parse)
         return Received(arrived)
 
-    async def translate(self, message: Message, translate: Callable[[Any], V]) -> V:
+    async def translate(self, message: Message | LargeCommit, translate: Callable[[Any], V]) -> V:
         """Translates a message, a large one beside the event loop.
 
         If it is cancelled meanwhile, it waits for the thread, so that the caller gives no room back too early.
         """
-        if message.ByteSize() <= SMALL_BYTES:
+        if isinstance(message, LargeCommit) or message.ByteSize() <= SMALL_BYTES:
             return translate(message)
         return await self._in_thread(lambda: translate(message))
 
@@ -162,7 +171,7 @@ async def _until_done(work: asyncio.Future[Any]) -> None:
             await asyncio.wait({work})
 
 
-def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], Message]) -> Message:
+def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], R]) -> R:
     bounds.check_entries(data)
     try:
         return parse(data)

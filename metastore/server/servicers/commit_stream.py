@@ -15,17 +15,19 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from lakelog.client.connection.status import to_proto_status
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, PermissionDenied, forget_frames
 from lakelog.format.commit.request import CommitRequest
-from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
+from lakelog.rpc.commit import to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
+from ..edge.large_commits import LargeCommit, to_commit_request
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
 
@@ -94,6 +96,8 @@ class CommitStream:
             while (arrived := await context.read()) is not grpc.aio.EOF:
                 # If these bytes are no message, or too many, nothing after them can be trusted.
                 received = await self._requests.finish(arrived)
+                # The bytes of a large commit are not needed any more.
+                arrived = None
                 commit = await self._translate(received)
                 answer = asyncio.create_task(self._commit(received, commit), name="commit")
                 await self._answers.put(answer)
@@ -106,9 +110,11 @@ class CommitStream:
     async def _translate(self, received: Received) -> CommitRequest | Exception:
         """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on."""
         try:
+            if isinstance(received.message, LargeCommit):
+                return await self._requests.translate(received.message, to_commit_request)
             if not received.message.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            return await self._requests.translate(received.message, lambda each: from_proto_commit_request(each.commit))
+            return await self._requests.translate(received.message, lambda each: to_commit_request(each.commit))
         except Exception as error:
             return error
         except BaseException:
@@ -143,7 +149,7 @@ class CommitStream:
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
                 **refused,
-                **describe_request(received.message.commit),
+                **describe_request(_commit_of(received.message)),
             )
 
     def _as_our_own(self, error: Exception) -> LakelogError:
@@ -155,3 +161,9 @@ class CommitStream:
         if isinstance(error, InternalError):
             return InternalError(message, metadata={"error_id": error_id})
         return OutcomeUnknown(message, reason="INTERNAL", metadata={"error_id": error_id})
+
+
+def _commit_of(message: Any) -> Message | LargeCommit:
+    """The commit of a message of the stream, of the type that only `Requests` knows."""
+    commit: Message | LargeCommit = message if isinstance(message, LargeCommit) else message.commit
+    return commit

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,6 +18,7 @@ from lakelog.serving.edge.request_bounds import RequestBounds
 from metastore.server.edge import requests
 from metastore.server.edge.requests import Requests
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, failure_of
+from tests.support.peak_memory import peak_growth
 
 Start = Callable[..., RunningServer]
 
@@ -53,19 +53,6 @@ FLOODS = {
 
 def an_append() -> snapshots_pb2.Change:
     return snapshots_pb2.Change(table_uuid="a" * 32, kind=types_pb2.SNAPSHOT_KIND_APPEND)
-
-
-def peak_growth(work: Callable[[], None]) -> int:
-    """By how many bytes the most memory that this process had rises above what it had before."""
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    before = _status("VmRSS")
-    work()
-    return _status("VmHWM") - before
-
-
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
 
 
 @pytest.mark.parametrize("flood", FLOODS)
