@@ -100,6 +100,23 @@ class ServeConfig(DatabaseConfig):
         10,
         2,
     )
+    database_silence_s: float = number(
+        "database-silence",
+        "LAKELOG_DATABASE_SILENCE",
+        "Seconds without an answer after which the metastore asks the database, on a new connection, whether it still "
+        "works on a statement; if not, the connection is given up. Default 10.",
+        10.0,
+        0.1,
+    )
+    database_idle_s: float = number(
+        "database-idle",
+        "LAKELOG_DATABASE_IDLE",
+        "Seconds after which the database ends a transaction in which this metastore sends nothing, for instance "
+        "because it is frozen; then others get its locks. At most 25, default 20.",
+        20.0,
+        0.1,
+        25.0,
+    )
     durability: Durability = choice(
         "durability",
         "LAKELOG_DURABILITY",

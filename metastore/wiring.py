@@ -71,7 +71,12 @@ async def serve(config: ServeConfig) -> None:
 
     work = HeavyWork()
     store = PostgresStore(
-        config.database_url, pool_size=config.database_connections, durability=config.durability, work=work
+        config.database_url,
+        pool_size=config.database_connections,
+        durability=config.durability,
+        work=work,
+        silence_s=config.database_silence_s,
+        idle_s=config.database_idle_s,
     )
     use_cases = UseCases(
         store,

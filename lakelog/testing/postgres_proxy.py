@@ -1,4 +1,4 @@
-"""A proxy for Postgres that detects commits of transactions and can cut there.
+"""A proxy for Postgres that detects commits of transactions, and can cut or stop there.
 
 It parses only a part of the protocol: `COMMIT` comes as a simple query, or as a bound statement that was parsed before,
 with or without a name. The tag of the answer shows that it took effect.
@@ -10,18 +10,37 @@ import re
 import struct
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from lakelog.testing.proxy import Link, TcpProxy
 
 CutPlace = Literal["before_commit", "after_commit"]
 
+CommitStep = Literal["before the transaction", "holding locks", "before the answer"]
+"""Of a commit to tables: before it locks their heads, when it has locked them, when it is durable."""
+
 _DONE: Final = re.compile(rb"C....COMMIT\x00", re.DOTALL)
 _PRESENCE: Final = re.compile(rb"(UPDATE|INTO|FROM) service\b")
 """Services report every few seconds, and such a report would take the cut that was meant for another commit."""
+_LOCKS_HEADS: Final = re.compile(rb"FROM table_head\b.*FOR UPDATE", re.DOTALL)
 _KEPT_BYTES: Final = 64
 """So much of an answer's end is kept, since the tag may be split over two pieces."""
 _SSL_REQUEST: Final = struct.pack(">ii", 8, 80877103)
+
+
+@dataclass
+class _Stop:
+    """A commit that is to stop at a step until it may go on."""
+
+    step: CommitStep
+    reached: Callable[[], None]
+    may_go_on: threading.Event = field(default_factory=threading.Event)
+
+    def stop(self) -> None:
+        self.reached()
+        self.may_go_on.wait()
 
 
 class _Requests:
@@ -32,6 +51,8 @@ class _Requests:
         self._started = False
         self._statements: dict[bytes, bytes] = {}
         self._reports_presence = False
+        self.locks_heads = False
+        """Whether the transaction has locked heads of tables; after its COMMIT until the next BEGIN, too."""
 
     def has_commit(self, data: bytes) -> bool:
         """Takes the next piece; returns whether a COMMIT ends in it, except one of a report of presence."""
@@ -61,7 +82,9 @@ class _Requests:
                 is_report, self._reports_presence = self._reports_presence, False
                 return not is_report
             if statement.upper().startswith((b"BEGIN", b"ROLLBACK")):
-                self._reports_presence = False
+                self._reports_presence = self.locks_heads = False
+            elif _LOCKS_HEADS.search(statement):
+                self.locks_heads = True
             elif _PRESENCE.search(statement):
                 self._reports_presence = True
         return False
@@ -81,6 +104,9 @@ class PostgresProxy(TcpProxy):
         self._requests: dict[Link, _Requests] = {}
         self._answers: dict[Link, bytes] = {}
         self._committing: set[Link] = set()
+        self._stop: _Stop | None = None
+        self._stopping: dict[Link, _Stop] = {}
+        self._stopped: list[_Stop] = []
         super().__init__(port, host=host)
 
     def cut_at_commit(self, place: CutPlace, times: int = 1) -> None:
@@ -94,10 +120,24 @@ class PostgresProxy(TcpProxy):
         with self._place_lock:
             self._places += [place] * times
 
+    def stop_at(self, step: CommitStep, reached: Callable[[], None]) -> None:
+        """Stops the next commit to a table at a step, until `heal`.
+
+        Args:
+            step: Where. What stops there is the request of that step, or the answer to COMMIT; it is passed on later.
+            reached: Called there, for instance to freeze the metastore.
+        """
+        with self._place_lock:
+            self._stop = _Stop(step, reached)
+
     def heal(self) -> None:
         """Ends all faults, also those that still wait for their commit."""
         with self._place_lock:
             self._places.clear()
+            self._stop = None
+            stopped, self._stopped = self._stopped, []
+        for stop in stopped:
+            stop.may_go_on.set()
         super().heal()
 
     @property
@@ -107,7 +147,12 @@ class PostgresProxy(TcpProxy):
             return len(self._places)
 
     def _request_passes(self, link: Link, data: bytes) -> None:
-        if not self._requests.setdefault(link, _Requests()).has_commit(data):
+        requests = self._requests.setdefault(link, _Requests())
+        had_locks = requests.locks_heads
+        has_commit = requests.has_commit(data)
+        if requests.locks_heads:
+            self._stop_request(link, "holding locks" if has_commit and had_locks else "before the transaction")
+        if not has_commit:
             return
         with self._place_lock:
             if not self._places:
@@ -120,6 +165,29 @@ class PostgresProxy(TcpProxy):
             self._committing.add(link)
             link.swallows.add("answers")
             threading.Thread(target=self._cut_when_late, args=(link,), daemon=True).start()
+
+    def _stop_request(self, link: Link, step: CommitStep) -> None:
+        with self._place_lock:
+            stop = self._stop
+            if stop is None:
+                return
+            if stop.step == "before the answer" and step == "holding locks":
+                self._stop, self._stopping[link] = None, stop
+                return
+            if stop.step != step:
+                return
+            self._stop = None
+            self._stopped.append(stop)
+        stop.stop()
+
+    def _to_client(self, link: Link, data: bytes) -> bytes:
+        stop = self._stopping.get(link)
+        if stop is not None and _DONE.search(data):
+            del self._stopping[link]
+            with self._place_lock:
+                self._stopped.append(stop)
+            stop.stop()
+        return data
 
     def _answer_passes(self, link: Link, data: bytes) -> None:
         if link not in self._committing:

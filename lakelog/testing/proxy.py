@@ -1,4 +1,6 @@
-"""A TCP proxy that imitates faults of networks: it delays or cuts a connection, or swallows one or both directions.
+"""A TCP proxy that imitates faults of networks: it delays, slows down, holds or cuts connections, or swallows data.
+
+Swallowed data is acknowledged, so that TCP itself notices nothing: as if a load balancer had forgotten the connection.
 
 Put it between a client and the metastore, or (`lakelog.testing.postgres_proxy`) between the metastore and Postgres::
 
@@ -21,6 +23,8 @@ from typing import Final, Literal, Self
 Direction = Literal["requests", "answers"]
 
 _CHUNK_BYTES: Final = 1 << 16
+_SLOW_BYTES: Final = 64
+"""Pieces of a slow connection."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """With no time to linger, the peer gets a reset, as from a machine that died, and no orderly end."""
 
@@ -33,17 +37,29 @@ class Link:
         self.server: Final = server
         self.swallows: set[Direction] = set()
         self.is_cut = False
+        self.is_half_open = False
+        """The server's side is gone, and the client does not know."""
 
     def cut(self) -> None:
         """Resets both sides; idempotent."""
         self.is_cut = True
         for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            # Wakes the thread that reads from it; a close alone does not.
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RD)
-            end.close()
+            _reset(end)
+
+    def forget_server(self) -> None:
+        """Resets the server's side; the client's side stays open, and gets no answer."""
+        self.swallows |= {"requests", "answers"}
+        self.is_half_open = True
+        _reset(self.server)
+
+
+def _reset(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    # Wakes the thread that reads from it; a close alone does not.
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RD)
+    end.close()
 
 
 class TcpProxy:
@@ -66,6 +82,10 @@ class TcpProxy:
         self._refuses = False
         self._swallows: frozenset[Direction] = frozenset()
         self._bytes_left: dict[Direction, int] = {}
+        self._bytes_per_s = 0.0
+        self._held: frozenset[Direction] = frozenset()
+        self._released = threading.Condition(self._lock)
+        self._swallowed = 0
         self._cuts = 0
         self._closed = False
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
@@ -87,6 +107,17 @@ class TcpProxy:
     def cuts(self) -> int:
         """How often faults cut connections, so that a test can see their effect."""
         return self._cuts
+
+    @property
+    def swallowed(self) -> int:
+        """How many pieces of data were swallowed, so that a test can see the effect of a fault."""
+        return self._swallowed
+
+    @property
+    def open_links(self) -> int:
+        """How many connections are open now."""
+        with self._lock:
+            return len(self._links)
 
     # Faults
 
@@ -120,10 +151,34 @@ class TcpProxy:
         """Swallows everything while connections stay open, like a network without a route."""
         self._swallow(frozenset({"requests", "answers"}))
 
+    def silence(self, *directions: Direction) -> None:
+        """Swallows these directions of the connections that are open now, until they are closed; new ones work."""
+        with self._lock:
+            for link in self._links:
+                link.swallows |= set(directions)
+
+    def half_open(self) -> None:
+        """Resets the server's side of all connections that are open now; the clients' sides stay open, in silence."""
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.forget_server()
+
+    def slow(self, bytes_per_s: float) -> None:
+        """Passes on so many bytes a second of each connection and direction."""
+        self._bytes_per_s = bytes_per_s
+
+    def hold(self, *directions: Direction) -> None:
+        """Keeps the data of these directions, of all connections, until `heal` delivers it, in order."""
+        with self._lock:
+            self._held = frozenset(directions)
+
     def heal(self) -> None:
         """Ends all faults. Connections that lost data are reset, since their streams have holes."""
         with self._lock:
-            self._delay_s = 0.0
+            self._delay_s = self._bytes_per_s = 0.0
+            self._held = frozenset()
+            self._released.notify_all()
             self._refuses = False
             self._bytes_left.clear()
             self._swallows = frozenset()
@@ -137,6 +192,7 @@ class TcpProxy:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.heal()
         self.cut()
 
     # Passing on
@@ -197,13 +253,25 @@ class TcpProxy:
                 data = self._to_server(link, data) if requests else self._to_client(link, data)
                 if requests:
                     self._request_passes(link, data)
-                if not link.is_cut and direction not in link.swallows:
-                    sink.sendall(data)
+                if not link.is_cut:
+                    self._deliver(link, direction, data, sink)
                 if not requests:
                     self._answer_passes(link, data)
                 if cut:
                     self._cut_link(link)
-        self._end(link)
+        self._end(link, direction)
+
+    def _deliver(self, link: Link, direction: Direction, data: bytes, sink: socket.socket) -> None:
+        with self._lock:
+            self._released.wait_for(lambda: direction not in self._held or link.is_cut)
+        if direction in link.swallows:
+            self._swallowed += 1
+        elif self._bytes_per_s:
+            for first in range(0, len(data), _SLOW_BYTES):
+                time.sleep(len(data[first : first + _SLOW_BYTES]) / (self._bytes_per_s or 1e9))
+                sink.sendall(data[first : first + _SLOW_BYTES])
+        else:
+            sink.sendall(data)
 
     def _count(self, data: bytes, direction: Direction) -> tuple[bytes, bool]:
         with self._lock:
@@ -222,8 +290,10 @@ class TcpProxy:
             self._links.discard(link)
         link.cut()
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: Link, direction: Direction) -> None:
         """Ends a link: if one side ended in order, or broke, so does the other."""
+        if link.is_half_open and direction == "answers":
+            return
         with self._lock:
             self._links.discard(link)
         if link.is_cut:

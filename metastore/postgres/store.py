@@ -28,9 +28,10 @@ from .commits.changes import PostgresChanges
 from .commits.commits import PostgresCommits
 from .commits.restoring import PostgresRestoring
 from .commits.snapshots import PostgresSnapshots
-from .connection.connections import ConnectionPool, connect
+from .connection.connections import IDLE_S, ConnectionPool, connect
 from .connection.failures import is_lost, translate
 from .connection.session import Session
+from .connection.silence import SILENCE_S, answered_within
 from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
 from .jobs.deletion_vectors import PostgresDeletionVectors
@@ -91,17 +92,28 @@ class PostgresStore(Store):
         durability: `on`: an acknowledged commit is never lost. The other value loses the last half second of
             acknowledged commits when the database crashes, and logs a warning.
         work: Its threads convert large results and make large statements; by default the store makes its own.
+        silence_s: After so many seconds without an answer it asks the database, on a new connection, whether it still
+            works on the statement. If not, the connection has gone silent, and is given up.
+        idle_s: The database ends a transaction that has sent nothing for so many seconds.
     """
 
     transaction_type: type[PostgresTransaction] = PostgresTransaction
 
     def __init__(
-        self, url: str, *, pool_size: int = 16, durability: Durability = "on", work: HeavyWork | None = None
+        self,
+        url: str,
+        *,
+        pool_size: int = 16,
+        durability: Durability = "on",
+        work: HeavyWork | None = None,
+        silence_s: float = SILENCE_S,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._work = work or HeavyWork()
         self._url = url
         self._durability = durability
-        self._pool = ConnectionPool(url, pool_size, "on" if durability == "on" else "off")
+        self._pool = ConnectionPool(url, pool_size, "on" if durability == "on" else "off", silence_s, idle_s)
+        self._silence_s = silence_s
         self._name = uuid.uuid4().hex
         self._closing = asyncio.Event()
 
@@ -170,6 +182,9 @@ class PostgresStore(Store):
                         sender, *tables = json.loads(notification.extra)
                         if sender != self._name:
                             yield frozenset(tables)
+                    # Nothing was announced, or the connection has gone silent.
+                    with answered_within(connection, self._silence_s):
+                        await connection.execute("SELECT 1")
             except psycopg.Error as error:
                 raise translate(error, lost=True, committing=False) from error
             finally:

@@ -6,7 +6,11 @@ import psycopg
 
 from lakelog.errors import InvalidArgument, Unavailable
 
+from ..postgres.connection.silence import answered_within
+
 _CONNECT_TIMEOUT_S = 3
+_ANSWER_S = 1.5
+"""Less than a check may take: psycopg would try for 10 s to cancel the query of a task that is cancelled."""
 
 
 class DatabaseProbe:
@@ -36,7 +40,8 @@ class DatabaseProbe:
                     connect_timeout=_CONNECT_TIMEOUT_S,
                     application_name="lakelog-metastore-health",
                 )
-            await connection.execute("SELECT 1")
+            with answered_within(connection, _ANSWER_S):
+                await connection.execute("SELECT 1")
         except psycopg.OperationalError as error:
             _finish(connection)
             raise Unavailable(" ".join(str(error).split()), reason="DATABASE_UNREACHABLE") from error

@@ -7,6 +7,10 @@ Why it checks first: gRPC reports "could not connect" and "the connection broke 
 afterwards no one can know whether a request was sent. A health check has no effect; if it is not answered, the request
 that should follow it was certainly never sent. After an answered check, each failure counts as possibly sent.
 
+A connection can also go silent: a router forgets it, and both ends believe that it is open. Keepalives notice that only
+after some time, and only while calls are open. So a health check that is not answered in time ends the use of its
+channel, and the next check goes over a new one.
+
 How long it checks: what was never sent is safe to repeat. A server that has answered this client before is therefore
 waited for as long as the whole call may take. One that never has is more likely a wrong target, which people should
 learn soon.
@@ -18,9 +22,9 @@ there would wait for threads that exist only in the parent. Pickling: see `GrpcM
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -60,8 +64,9 @@ _HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # While calls (watches) are open, a peer that vanished without closing is noticed after 30 + 10 seconds.
-    ("grpc.keepalive_time_ms", 30_000),
+    # While calls (watches) are open, a peer that vanished without closing is noticed after 15 + 10 seconds: before the
+    # deadline of an ordinary call.
+    ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
@@ -138,6 +143,8 @@ class Connection:
         self._rng = rng
         self._is_known = is_known
         self._session: Session | None = None
+        # Sessions that were replaced, while calls on them are open.
+        self._replaced: list[weakref.ref[Session]] = []
         self._closed = False
         # Each process has its own lock: another thread may have held the parent's lock at the moment of the fork.
         self._locks: dict[int, threading.Lock] = {}
@@ -167,8 +174,9 @@ class Connection:
             if self._closed:
                 raise self.closed_error()
             session = self._open()
-        self._check_answers(session, max_unavailable_s if self._is_known else min(self._connect_s, max_unavailable_s))
-        return session
+        return self._check_answers(
+            session, max_unavailable_s if self._is_known else min(self._connect_s, max_unavailable_s)
+        )
 
     def _is_usable(self, session: Session, fresh: bool) -> bool:
         at_s = session.answered_at_s  # Read once: another thread may set it to None.
@@ -196,11 +204,13 @@ class Connection:
         """Closes the channel, which cancels all its calls; idempotent."""
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             self._closed = True
-            session, self._session = self._session, None
-        if session is not None:
-            if session.pid == os.getpid():
+            sessions = [self._session, *(each() for each in self._replaced)]
+            self._session = None
+            self._replaced.clear()
+        for session in sessions:
+            if session is not None and session.pid == os.getpid():
                 session.channel.close()
-            else:
+            elif session is not None:
                 _LEFT_BY_FORK.append(session)
 
     def _open(self) -> Session:
@@ -231,11 +241,25 @@ class Connection:
         )
         return self._session
 
-    def _check_answers(self, session: Session, wait_s: float) -> None:
-        check = session.channel.unary_unary(_HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
+    def _replace(self, silent: Session) -> Session:
+        """A session in place of one whose channel does not answer; calls that are open on that one go on."""
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            if self._closed:
+                raise self.closed_error()
+            if self._session is silent:
+                # Not closed, for the sake of its open calls: it ends with the last of them.
+                self._replaced = [each for each in self._replaced if each() is not None] + [weakref.ref(silent)]
+                self._session = None
+            return self._open()
+
+    def _check_answers(self, session: Session, wait_s: float) -> Session:
+        """Returns the session that was answered: the given one, or one that has replaced it."""
         give_up_s = self._clock.monotonic_s() + wait_s
-        for tries in itertools.count(1):
+        tries = 0
+        while True:
+            tries += 1
             left_s = max(give_up_s - self._clock.monotonic_s(), _SHORTEST_PROBE_S)
+            check = session.channel.unary_unary(_HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
             try:
                 check(b"", timeout=min(left_s, self._connect_s), metadata=self.call_metadata)
             except grpc.RpcError as error:
@@ -248,13 +272,15 @@ class Connection:
                     if left_s <= _SHORTEST_PROBE_S:
                         raise self._unreachable(error.details() or code.name, wait_s) from None
                     self._clock.sleep(min(self._retries.backoff_s(tries, self._rng()), left_s - _SHORTEST_PROBE_S))
+                    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                        session = self._replace(session)
                     continue
             except ValueError:
                 if self._closed:
                     raise self.closed_error() from None
                 raise
             self.answered(session)
-            return
+            return session
 
     def _unreachable(self, reason: str, waited_s: float) -> Unavailable:
         metadata = {"target": str(self.target)}

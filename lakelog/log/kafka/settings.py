@@ -58,6 +58,8 @@ _OURS: Final = frozenset(
         "request.required.acks",
         "retries",
         "retry.backoff.ms",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
         "statistics.interval.ms",
         "transaction.timeout.ms",
         "transactional.id",
@@ -73,6 +75,10 @@ _OF_ALL: Final[Mapping[str, Any]] = {
     # starts again. Requests to the transaction's coordinator then wait for ever (librdkafka 2.16.0, three of three
     # times), and the counts of repeated sends are forgotten with the brokers. Instead it tries known brokers again.
     "metadata.recovery.strategy": "none",
+    # A broker that does not answer a request within this time counts as gone, and its connection is closed. The default
+    # is twice as long.
+    "socket.timeout.ms": 30_000,
+    "socket.keepalive.enable": True,
     # A new client connects to a broker half of this time after its creation. With the default, 100, each of the three
     # clients of a re-initialisation takes 50 ms longer. A lost connection is tried again after this time, then after
     # twice as long each time.

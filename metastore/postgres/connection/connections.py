@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -22,22 +23,43 @@ from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.turns import FairTurns
 
+from .silence import SILENCE_S, SilenceWatch, answered_within
+
 
 class Connection(AsyncConnection[tuple[Any, ...]]):
-    """A connection that remembers which statements are prepared on it."""
+    """A connection that remembers which statements are prepared on it, and that can be watched."""
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.prepared: set[bytes] = set()
+        self.backend = (0, "")
+        """The process id and the start of the server's process for this connection."""
+        self.silence: SilenceWatch | None = None
+        """Ends the connection if it goes silent; None: nothing does."""
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """For the length of a block that waits for an answer: ends the connection if none will come."""
+        if self.silence is None:
+            yield
+        else:
+            with self.silence.watching(self, self.backend):
+                yield
 
 
 OLDEST_SERVER: Final = 16
 
+IDLE_S: Final = 20.0
+"""Less than other transactions wait for its locks."""
+
 _SETTINGS: Final = {
-    # A connection that a stopped process has given up must not keep the heads it locked.
-    "idle_in_transaction_session_timeout": "30s",
     "lock_timeout": "30s",
     "statement_timeout": "120s",
+    # A metastore that vanished silently is noticed by the server in about half a minute; without these, after hours.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "25000",
     # Every query here uses an index. Plans are made once, when tables may still be small: without these settings, a
     # sequential scan chosen then would become slower as the table grows.
     "enable_seqscan": "off",
@@ -50,8 +72,11 @@ _SETTINGS: Final = {
     "client_encoding": "UTF8",
 }
 
+_CONNECT_S: Final = 5
+"""For opening a connection, and again for setting it up or for a question."""
+
 _CONNECT: Final[dict[str, Any]] = {
-    "connect_timeout": 5,
+    "connect_timeout": _CONNECT_S,
     "application_name": "lakelog-metastore",
     # A server that vanished silently is noticed in about ten seconds.
     "keepalives_idle": 5,
@@ -66,8 +91,14 @@ def libpq_url(url: str) -> str:
     return re.sub(r"^postgresql\+psycopg(_async)?://", "postgresql://", url)
 
 
-async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
+async def connect(url: str, *, synchronous_commit: str = "on", idle_s: float = IDLE_S) -> Connection:
     """Opens a connection: autocommit, so that BEGIN and COMMIT are sent where they are written.
+
+    Args:
+        url: In libpq's form, or SQLAlchemy's.
+        synchronous_commit: `on`, unless durability was relaxed by name.
+        idle_s: The server ends a transaction that has sent nothing for so long. So a frozen process does not keep the
+            heads that it has locked.
 
     Raises:
         Unavailable: The database cannot be reached.
@@ -83,7 +114,8 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
             metadata={"field": "database_url"},
         ) from error
     try:
-        await _set_up(connection, synchronous_commit)
+        with answered_within(connection, _CONNECT_S):
+            await _set_up(connection, synchronous_commit, idle_s)
     except psycopg.OperationalError as error:
         connection.pgconn.finish()
         raise _unreachable(error) from error
@@ -93,12 +125,36 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
     return connection
 
 
-async def _set_up(connection: Connection, synchronous_commit: str) -> None:
+async def _set_up(connection: Connection, synchronous_commit: str, idle_s: float) -> None:
     _check_version(connection.info.server_version)
     connection.prepared_max = 500
-    await connection.execute(f"SELECT {_assignments({**_SETTINGS, 'synchronous_commit': synchronous_commit})}")
-    cursor = await connection.execute("SELECT current_setting('synchronous_commit'), current_setting('fsync')")
-    _check_durable(await cursor.fetchone(), synchronous_commit)
+    idle = {"idle_in_transaction_session_timeout": f"{idle_s * 1000:.0f}"}
+    settings = {**_SETTINGS, **idle, "synchronous_commit": synchronous_commit}
+    await connection.execute(f"SELECT {_assignments(settings)}")
+    cursor = await connection.execute(
+        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), pid, backend_start::text "
+        "FROM pg_stat_get_activity(pg_backend_pid())"
+    )
+    found = await cursor.fetchone()
+    _check_durable(found, synchronous_commit)
+    if found is not None:
+        connection.backend = (int(found[2]), str(found[3]))
+
+
+async def ask(url: str, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Executes a query on a connection of its own, and returns its only row, or None; takes 15 s at most.
+
+    Raises:
+        Unavailable: The database cannot be reached, or does not answer.
+    """
+    connection = await connect(url)
+    try:
+        with answered_within(connection, _CONNECT_S):
+            return await (await connection.execute(sql, parameters)).fetchone()
+    except psycopg.Error as error:
+        raise Unavailable(" ".join(str(error).split()), reason="DATABASE_UNREACHABLE") from error
+    finally:
+        connection.pgconn.finish()
 
 
 def _check_version(number: int) -> None:
@@ -147,11 +203,22 @@ class ConnectionPool:
         url: In libpq's form.
         size: The largest number of connections.
         synchronous_commit: `on`, unless durability was relaxed by name.
+        silence_s: After so many seconds without an answer it is checked whether one will come.
+        idle_s: See `connect`.
     """
 
-    def __init__(self, url: str, size: int, synchronous_commit: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        size: int,
+        synchronous_commit: str,
+        silence_s: float = SILENCE_S,
+        idle_s: float = IDLE_S,
+    ) -> None:
         self._url = url
+        self._idle_s = idle_s
         self._synchronous_commit = synchronous_commit
+        self._silence = SilenceWatch(lambda sql, parameters: ask(url, sql, parameters), silence_s)
         self._free = FairTurns(size)
         self._idle: deque[Connection] = deque()
         self._closed = False
@@ -171,7 +238,9 @@ class ConnectionPool:
                 connection = self._idle.pop()
                 if not connection.closed:
                     return connection
-            return await connect(self._url, synchronous_commit=self._synchronous_commit)
+            opened = await connect(self._url, synchronous_commit=self._synchronous_commit, idle_s=self._idle_s)
+            opened.silence = self._silence
+            return opened
         except BaseException:
             self._free.release()
             raise

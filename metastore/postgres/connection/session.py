@@ -42,7 +42,8 @@ class Session:
         if not binary:
             return (await self._execute([Statement(sql, parameters)], self.work.rows))[0]
         cursor = self._connection.cursor(binary=True)
-        await cursor.execute(sql, parameters)
+        with self._connection.watched():
+            await cursor.execute(sql, parameters)
         assert cursor.pgresult is not None, "the statement was executed"
         return await load_rows(self._connection, cursor.pgresult, self.work.rows)
 
@@ -82,4 +83,5 @@ class Session:
             await self._execute([_ROLLBACK], self.work.commits)
 
     async def _execute(self, statements: Sequence[Statement], threads: WorkThreads) -> list[list[Row]]:
-        return await execute_all(self._connection, self._connection.prepared, statements, threads)
+        with self._connection.watched():
+            return await execute_all(self._connection, self._connection.prepared, statements, threads)

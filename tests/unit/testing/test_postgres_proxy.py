@@ -44,3 +44,17 @@ def test_a_report_of_presence_is_no_commit_to_cut_and_the_next_one_is(requests: 
 def test_a_report_that_is_rolled_back_hides_no_later_commit(requests: _Requests) -> None:
     assert not requests.has_commit(bound(b"r") + message(b"Q", b"ROLLBACK\x00"))
     assert requests.has_commit(bound(b"i") + bound(b"c"))
+
+
+def test_a_commit_that_locks_heads_is_known_until_the_next_transaction(requests: _Requests) -> None:
+    requests.has_commit(
+        parsed(b"b", b"BEGIN") + parsed(b"h", b"SELECT a\nFROM table_head WHERE b ORDER BY c FOR UPDATE")
+    )
+    requests.has_commit(bound(b"b") + bound(b"i"))
+    assert not requests.locks_heads
+    requests.has_commit(bound(b"h"))
+    assert requests.locks_heads
+    assert requests.has_commit(bound(b"c"))
+    assert requests.locks_heads
+    requests.has_commit(bound(b"b"))
+    assert not requests.locks_heads
