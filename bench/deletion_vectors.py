@@ -62,7 +62,8 @@ def build_vectors(catalog: Catalog, table: Table) -> float:
         path = f"data/{attempt_id}/deletion-vectors-{bucket}.parquet"
         sections = pick_sections(files, policy)
         vectors = build_deletion_vectors(catalog.open_store(info), info.schema, options, path, sections, lambda: None)
-        change = to_deletion_vector_change(info, BucketRef(partition, bucket), vectors)
+        assert plan.snapshot is not None, "it has files"
+        change = to_deletion_vector_change(info, plan.snapshot, BucketRef(partition, bucket), vectors)
         metastore.commit(CommitRequest("bench", number, (change,), attempt_id))
     return time.perf_counter() - began_s
 

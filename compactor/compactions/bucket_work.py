@@ -22,6 +22,7 @@ from lakelog.format.jobs import job
 from lakelog.format.merge.sections import KeyRange, do_meet, find_hull
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import Plan, PlanRequest
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.objects.store import ObjectStore
@@ -75,6 +76,7 @@ class BucketWork:
 
     Args:
         info: The table, as it was when this was planned.
+        planned_at: The snapshot whose files it is about.
         bucket: The bucket.
         level: The level of all files that are written and moved.
         rewrite_tasks: The tasks, in any order.
@@ -86,6 +88,7 @@ class BucketWork:
     """
 
     info: TableInfo
+    planned_at: Snapshot
     bucket: BucketRef
     level: int
     rewrite_tasks: tuple[RewriteTask, ...]
@@ -163,12 +166,14 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
         run_count = levels.count(0) + len({level for level in levels if level})
         new_bytes = count_new_bytes([files[file_id] for file_id in moved])
         level, is_full = found.output_level, found.is_full
-        return BucketWork(info, bucket, level, rewrite_tasks, moved, found.why, run_count, new_bytes, is_full)
+        return BucketWork(
+            info, plan.snapshot, bucket, level, rewrite_tasks, moved, found.why, run_count, new_bytes, is_full
+        )
     rewrite_tasks = tuple(
         RewriteTask(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
         for number, each in enumerate(found)
     )
-    return BucketWork(info, bucket, 0, rewrite_tasks, (), found[0].why)
+    return BucketWork(info, plan.snapshot, bucket, 0, rewrite_tasks, (), found[0].why)
 
 
 def count_new_bytes(files: Iterable[LiveFile]) -> int:
@@ -216,6 +221,7 @@ def to_work_change(work: BucketWork, done: Sequence[RewrittenTask], moved: Seque
     ]
     return to_compaction_change(
         work.info,
+        work.planned_at,
         groups,
         [file for each in done for file in each.files],
         [file for each in done for file in each.changelog],

@@ -113,7 +113,7 @@ def plan_emission_work(
         for number, part in enumerate(parts)
     )
     run_count = 0 if files is None else len(files.runs)
-    return BucketWork(plan.table, bucket, level, rewrite_tasks, (), why, run_count, is_full=True)
+    return BucketWork(plan.table, plan.snapshot, bucket, level, rewrite_tasks, (), why, run_count, is_full=True)
 
 
 def _defers_changelog(info: TableInfo) -> bool:

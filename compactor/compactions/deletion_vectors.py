@@ -22,6 +22,8 @@ from lakelog.errors import FILE_MISSING, DataCorrupted
 from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import Job, parse_bucket_scope
+from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.serving.logging_setup import Logger
@@ -97,18 +99,20 @@ class DeletionVectorJobExecutor:
             control.check()
             if control.is_stopping:
                 break
-            self._build(job, info, bucket, together, control, done)
+            self._build(job, plan, bucket, together, control, done)
         return done.describe()
 
     def _build(
         self,
         job: Job,
-        info: TableInfo,
+        plan: Plan,
         bucket: BucketRef,
         sections: Sequence[Sequence[LiveFile]],
         control: Control,
         done: _Done,
     ) -> None:
+        info, snapshot = plan.table, plan.snapshot
+        assert snapshot is not None, "it has files"
         with CommitAttempt(self._metastore, job.lease) as attempt:
             store = attempt.add_store(self._stores.open(attempt.join(job.table_uuid).location))
             path = f"data/{attempt.attempt_id}/deletion-vectors-{bucket.bucket}.parquet"
@@ -117,7 +121,7 @@ class DeletionVectorJobExecutor:
             )
             control.check()
             done.commits += 1
-            change = to_deletion_vector_change(info, bucket, vectors)
+            change = to_deletion_vector_change(info, snapshot, bucket, vectors)
             result = commit_for_job(attempt, job, change, done.commits)
             if result.snapshot_id is None:
                 attempt.delete_unnamed(())
@@ -137,7 +141,9 @@ class DeletionVectorJobExecutor:
         done.dropped += len(lost)
 
 
-def to_deletion_vector_change(info: TableInfo, bucket: BucketRef, vectors: BuiltVectors) -> Change:
+def to_deletion_vector_change(
+    info: TableInfo, planned_at: Snapshot, bucket: BucketRef, vectors: BuiltVectors
+) -> Change:
     """The change that commits deletion vectors: a group for each section. Pure."""
     groups = []
     for section in vectors.sections:
@@ -148,4 +154,4 @@ def to_deletion_vector_change(info: TableInfo, bucket: BucketRef, vectors: Built
                 bucket, vector_files=vector_files, deletion_vector_path=vectors.path_of(section), covered_files=rest
             )
         )
-    return to_compaction_change(info, groups)
+    return to_compaction_change(info, planned_at, groups)

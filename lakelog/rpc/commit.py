@@ -113,6 +113,7 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         add_files=[to_proto_data_file(file) for file in change.add_files],
         remove=None if change.remove is None else _to_proto_removal(change.remove),
         base_snapshot_id=change.base_snapshot_id,
+        base_snapshot_uuid=change.base_snapshot_uuid,
         unchanged_buckets=[_BUCKET.to_proto(ref) for ref in change.unchanged_buckets],
         if_unchanged=change.if_unchanged,
         watermark_ms=change.watermark_ms,
@@ -152,6 +153,7 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         log_files=tuple([from_proto_data_file(file) for file in message.log_files]),
         sent_offsets=dict(message.sent_offsets.offsets) if message.HasField("sent_offsets") else None,
         sent_generation=message.sent_offsets.generation,
+        base_snapshot_uuid=message.base_snapshot_uuid,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lakelog.format.commit.log_content import plan_log_content, to_log_files
 from lakelog.format.commit.request import ANY_TIME, Change, CompactionGroup, Removal
 from lakelog.format.tables.files import DataFile
-from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.writes.changelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
@@ -52,6 +52,7 @@ def to_change(
         add_files=tuple(files) if lookup is None else lookup.data_files,
         remove=removal,
         base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
+        base_snapshot_uuid="" if lookup is None else lookup.base_snapshot_uuid,
         unchanged_buckets=() if lookup is None else lookup.buckets,
         if_unchanged=guards.if_unchanged,
         window=ANY_TIME if lookup is None else lookup.window,
@@ -69,6 +70,7 @@ def to_change(
 
 def to_compaction_change(
     info: TableInfo,
+    planned_at: Snapshot,
     groups: Sequence[CompactionGroup],
     files: Sequence[DataFile] = (),
     changelog_files: Sequence[DataFile] = (),
@@ -77,6 +79,7 @@ def to_compaction_change(
 
     Args:
         info: The table as it was when the work was planned.
+        planned_at: The snapshot whose files it names by their ids.
         groups: The groups, each of which is committed or dropped by itself.
         files: The files that were written, group by group.
         changelog_files: The changelog files, group by group.
@@ -86,6 +89,8 @@ def to_compaction_change(
         kind=SnapshotKind.COMPACT,
         schema_id=info.schema.schema_id,
         bucket_count=TableOptions(info.options).bucket_count(bool(info.schema.primary_key)),
+        base_snapshot_id=planned_at.snapshot_id,
+        base_snapshot_uuid=planned_at.snapshot_uuid,
         add_files=tuple(files),
         changelog=ChangelogState.ATTACHED if any(group.emits_changelog for group in groups) else ChangelogState.NONE,
         changelog_files=tuple(changelog_files),

@@ -208,6 +208,7 @@ async def _load_facts(
     files: dict[str, Sequence[FileFacts]] = {}
     compactions: dict[str, CompactionFacts] = {}
     changes: dict[str, Sequence[BucketChange]] = {}
+    bases: dict[str, str] = {}
     writers: dict[str, WriterFacts] = {}
     for change in request.changes:
         head = facts.heads.get(change.table_uuid)
@@ -219,6 +220,8 @@ async def _load_facts(
         )
         if isinstance(change.remove, RemoveFiles):
             files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
+        if change.base_snapshot_uuid:
+            bases[change.table_uuid] = await _find_base(transaction, head, change.base_snapshot_id or 0)
         if change.groups:
             compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
@@ -243,7 +246,18 @@ async def _load_facts(
         changes=changes,
         compactions=compactions,
         guards=guards,
+        bases=bases,
     )
+
+
+async def _find_base(transaction: Transaction, head: TableHead, snapshot_id: int) -> str:
+    """The uuid of a snapshot in the table's present history; empty if it expired, or does not exist yet."""
+    if snapshot_id == head.latest_snapshot_id:
+        return head.latest_uuid
+    if not head.earliest_change_id <= snapshot_id < head.latest_snapshot_id:
+        return ""
+    found = await transaction.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
+    return found[0].snapshot_uuid if found else ""
 
 
 def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:

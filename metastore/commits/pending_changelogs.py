@@ -92,6 +92,9 @@ class PendingChangelogs:
             raise invalid("changelogs.snapshot_id", ids[:20], "Name each snapshot once, in rising order.")
         for snapshot_id in (ids[0], ids[-1]):
             check_number("changelogs.snapshot_id", snapshot_id, 1)
+        for each in request.changelogs:
+            if each.snapshot_uuid:
+                check_uuid("changelogs.snapshot_uuid", each.snapshot_uuid)
         if len(request.files) > self._limits.max_commit_files:
             raise invalid("changelogs.files", f"{len(request.files)} files", "Attach to fewer snapshots at once.")
         check_change(request.to_change())

@@ -7,10 +7,12 @@ through the store, and a slow poll finds whatever was missed.
 Invariants:
 
 1. A watcher's position rises by one snapshot at a time, and each follows the one sent before. If a database loses
-   commits in a failover, even under an open watch, the watch ends (reliability C9).
-2. Neither the newest snapshot nor the last one without a pending changelog before it ever falls. A watcher receives
-   snapshots up to one of the two, as it asked.
-3. Memory holds a gapless tail of a table's history; where that is not possible, it is dropped.
+   commits in a failover, even under an open watch, the watch of a reader that has seen one of them ends (reliability
+   C9), whether or not other commits have come since.
+2. Neither the newest snapshot nor the last one without a pending changelog before it ever falls, unless the database
+   has lost them. A watcher receives snapshots up to one of the two, as it asked.
+3. Memory holds a gapless tail of a table's history, which ends at the newest known snapshot; where that is not
+   possible, it is dropped. So a watcher never receives lost snapshots from memory once a head was read after the loss.
 """
 
 from __future__ import annotations
@@ -63,20 +65,37 @@ class _WatchedTable:
     Args:
         table_id: The store's number of it.
         latest: The newest known snapshot.
+        latest_uuid: Its uuid; empty if there is none, or it is not known.
         complete: No changelog is pending up to this snapshot.
         tail: The newest snapshots without a gap, at most `_MAX_TAIL`; may be empty.
         first_open_in_tail: The lowest of these whose changelog was pending when they were stored here; 0: none.
         dropped: Whether it was dropped.
+        losses: How often its history was found to lack snapshots that were known here.
         watchers: The watchers to wake.
     """
 
     table_id: int
     latest: int
+    latest_uuid: str
     complete: int
     tail: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=_MAX_TAIL))
     first_open_in_tail: int = 0
     dropped: bool = False
+    losses: int = 0
     watchers: set[_Watcher] = field(default_factory=set)
+
+    def find_uuid(self, snapshot_id: int) -> str:
+        """The uuid of a snapshot, if it is known here; else empty."""
+        if snapshot_id == self.latest and self.latest_uuid:
+            return self.latest_uuid
+        if self.tail and self.tail[0].snapshot_id <= snapshot_id <= self.tail[-1].snapshot_id:
+            return self.tail[snapshot_id - self.tail[0].snapshot_id].snapshot_uuid
+        return ""
+
+    def forget_tail(self) -> None:
+        """Drops the snapshots in memory; watchers read them from the store."""
+        self.tail.clear()
+        self.first_open_in_tail = 0
 
 
 @dataclass(eq=False)
@@ -87,6 +106,7 @@ class _Watcher:
         after: The last snapshot sent, by table uuid; a table that was dropped is missing.
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
+        losses: The losses of each table that were known when its position was last checked.
         wants_complete: It receives a snapshot once no changelog up to and including that one is pending.
         load: How many snapshots its next event from the store can have.
     """
@@ -94,6 +114,7 @@ class _Watcher:
     after: dict[str, int]
     after_uuids: dict[str, str] = field(default_factory=dict)
     caught_up: set[str] = field(default_factory=set)
+    losses: dict[str, int] = field(default_factory=dict)
     wants_complete: bool = False
     load: int = _FIRST_LOAD
     woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -132,15 +153,15 @@ class WatchHub:
         table = self._tables.get(table_uuid)
         if table is None or not snapshots:
             return
-        if not table.tail or snapshots[0].snapshot_id != table.tail[-1].snapshot_id + 1:
-            # Another metastore committed in between, or this one never learned of a commit whose answer was lost.
-            table.tail.clear()
-            table.first_open_in_tail = 0
+        if not table.tail or not _follows(table.tail[-1], snapshots[0]):
+            # Another metastore committed in between, or this one never learned of a commit whose answer was lost, or
+            # the database has lost the tail.
+            table.forget_tail()
         table.tail.extend(snapshots)
         if not table.first_open_in_tail:
             opened = (each.snapshot_id for each in snapshots if each.changelog is ChangelogState.PENDING)
             table.first_open_in_tail = next(opened, 0)
-        self._advance(table, snapshots[-1].snapshot_id, complete)
+        self._advance(table, snapshots[-1].snapshot_id, snapshots[-1].snapshot_uuid, complete)
 
     def attached(self, table_uuid: str, complete: int) -> None:
         """Notifies watchers that changelogs were attached; none is pending up to `complete` now."""
@@ -148,7 +169,7 @@ class WatchHub:
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
         if table is not None:
-            self._advance(table, table.latest, complete)
+            self._advance(table, table.latest, table.latest_uuid, complete)
 
     def announce(self, name: str) -> None:
         """Announces a name that is not a table to other metastores on the same store, soon."""
@@ -227,6 +248,7 @@ class WatchHub:
     async def _poll(self, table_uuids: list[str]) -> None:
         if not table_uuids:
             return
+        known = self._list_latest(table_uuids)
         heads = await run_transaction(self._store, lambda tx: tx.find_heads(table_uuids))
         for table_uuid in table_uuids:
             table = self._tables.get(table_uuid)
@@ -236,24 +258,44 @@ class WatchHub:
             if head is None:
                 self._drop(table)
             else:
-                self._advance(table, head.latest_snapshot_id, head.complete_until)
+                self._compare(table, head, known.get(table_uuid, 0))
 
-    def _advance(self, table: _WatchedTable, latest: int, complete: int) -> None:
+    def _list_latest(self, table_uuids: Sequence[str]) -> dict[str, int]:
+        """The newest known snapshots. A head that is read after this call and is older shows a loss."""
+        return {uuid: self._tables[uuid].latest for uuid in table_uuids if uuid in self._tables}
+
+    def _compare(self, table: _WatchedTable, head: TableHead, known: int) -> None:
+        """Follows a head that was read from the store; `known` was the newest known snapshot before that."""
+        uuid = table.find_uuid(head.latest_snapshot_id)
+        if _is_loss(head, known, uuid):
+            log.error(
+                "the database has lost snapshots of %s: %d was known, and its newest one is %d (%s) now; watchers "
+                "that have seen lost ones end",
+                *(head.name, known, head.latest_snapshot_id, head.latest_uuid or "none"),
+            )
+            table.forget_tail()
+            table.latest, table.latest_uuid, table.complete = 0, "", 0
+            table.losses += 1
+            _wake(table)
+        elif table.tail and not uuid:
+            # Others have committed after the tail. Whether they began at its end is not known here.
+            table.forget_tail()
+        self._advance(table, head.latest_snapshot_id, head.latest_uuid, head.complete_until)
+
+    def _advance(self, table: _WatchedTable, latest: int, latest_uuid: str, complete: int) -> None:
         if 0 < table.first_open_in_tail <= max(table.complete, complete):
             # The snapshots in memory are from before their changelogs were attached.
-            table.tail.clear()
-            table.first_open_in_tail = 0
+            table.forget_tail()
         if latest <= table.latest and complete <= table.complete:
             return
-        table.latest = max(table.latest, latest)
+        if latest > table.latest:
+            table.latest, table.latest_uuid = latest, latest_uuid
         table.complete = max(table.complete, complete)
-        for watcher in table.watchers:
-            watcher.woken.set()
+        _wake(table)
 
     def _drop(self, table: _WatchedTable) -> None:
         table.dropped = True
-        for watcher in table.watchers:
-            watcher.woken.set()
+        _wake(table)
 
     async def _open(self, tx: Transaction, watcher: _Watcher, positions: Sequence[WatchPosition]) -> None:
         heads = await tx.find_heads([position.table_uuid for position in positions])
@@ -264,17 +306,22 @@ class WatchHub:
             await _check_history(tx, head, position)
         for table_uuid, head in heads.items():
             table = self._tables.setdefault(
-                table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
+                table_uuid,
+                _WatchedTable(head.table_id, head.latest_snapshot_id, head.latest_uuid, head.complete_until),
             )
             # It may have been dropped and restored; watchers that were not notified yet need not be.
             table.dropped = False
             table.watchers.add(watcher)
         # Reading once more finds what was committed between reading a head and registering.
+        known = self._list_latest(list(heads))
         for table_uuid, head in (await tx.find_heads(list(heads))).items():
-            self._advance(self._tables[table_uuid], head.latest_snapshot_id, head.complete_until)
+            table = self._tables[table_uuid]
+            self._compare(table, head, known[table_uuid])
+            watcher.losses[table_uuid] = table.losses
 
     async def _notify(self, watcher: _Watcher, table_uuid: str) -> AsyncIterator[WatchEvent]:
         table = self._tables[table_uuid]
+        await self._check_losses(watcher, table_uuid, table)
         while watcher.after[table_uuid] < watcher.until(table):
             after = watcher.after[table_uuid]
             lag = watcher.until(table) - after
@@ -294,6 +341,22 @@ class WatchHub:
         if table.dropped:
             del watcher.after[table_uuid]
             yield WatchEvent(table_uuid, (), dropped=True)
+
+    async def _check_losses(self, watcher: _Watcher, table_uuid: str, table: _WatchedTable) -> None:
+        """Checks a watcher's position again after snapshots of the table were lost; raises HistoryDiverged."""
+        losses = table.losses
+        if watcher.losses.get(table_uuid) == losses or table.dropped:
+            return
+        position = WatchPosition(table_uuid, watcher.after[table_uuid], watcher.after_uuids.get(table_uuid, ""))
+
+        async def check(tx: Transaction) -> None:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is not None:
+                await _check_history(tx, head, position)
+
+        async with self._loads:
+            await run_transaction(self._store, check)
+        watcher.losses[table_uuid] = losses
 
     async def _load(self, table: _WatchedTable, after: int, watcher: _Watcher) -> tuple[Snapshot, ...]:
         tail, until = table.tail, watcher.until(table)
@@ -325,6 +388,27 @@ class WatchHub:
             table.watchers.discard(watcher)
             if not table.watchers:
                 del self._tables[table_uuid]
+
+
+def _wake(table: _WatchedTable) -> None:
+    for watcher in table.watchers:
+        watcher.woken.set()
+
+
+def _follows(last: Snapshot, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is the next one after another."""
+    return snapshot.snapshot_id == last.snapshot_id + 1 and snapshot.parent_uuid == last.snapshot_uuid
+
+
+def _is_loss(head: TableHead, known: int, known_uuid: str) -> bool:
+    """Whether a head shows that snapshots are gone.
+
+    Args:
+        head: As it was read.
+        known: The newest snapshot that was known before it was read.
+        known_uuid: The uuid under which the head's newest snapshot is known; empty: it is not known.
+    """
+    return head.latest_snapshot_id < known or bool(known_uuid and known_uuid != head.latest_uuid)
 
 
 def _next_load(load: int, found: Sequence[Snapshot]) -> int:

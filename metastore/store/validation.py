@@ -170,6 +170,12 @@ def check_change(change: Change) -> None:
         _check_removal(change)
     if change.base_snapshot_id is not None:
         check_number("base_snapshot_id", change.base_snapshot_id, 0)
+    if change.base_snapshot_uuid:
+        check_uuid("base_snapshot_uuid", change.base_snapshot_uuid)
+        if not change.base_snapshot_id:
+            raise invalid(
+                "base_snapshot_uuid", change.base_snapshot_uuid, "Give base_snapshot_id as well: which one is it of?"
+            )
     if change.unchanged_buckets:
         if change.base_snapshot_id is None:
             raise invalid(

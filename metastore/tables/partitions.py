@@ -39,8 +39,9 @@ class PartitionRules:
 
     def __init__(self, threads: WorkThreads) -> None:
         self._threads = threads
-        self._schemas: dict[tuple[int, int], TableSchema] = {}
-        self._checked: dict[tuple[int, bytes], None] = {}
+        # By uuids: a database that was set back gives the numbers of lost tables again.
+        self._schemas: dict[tuple[str, int], TableSchema] = {}
+        self._checked: dict[tuple[str, bytes], None] = {}
 
     async def check_change(self, transaction: Transaction, head: TableHead, change: Change) -> None:
         """Checks every partition that a change names.
@@ -50,7 +51,7 @@ class PartitionRules:
                 them.
         """
         named = await self._threads.run(count_items(change), _find_named, change)
-        unchecked = [partition for partition in named if (head.table_id, partition) not in self._checked]
+        unchecked = [partition for partition in named if (head.table_uuid, partition) not in self._checked]
         if not unchecked and not isinstance(change.remove, RemovePartitionValues):
             return
         schema = await self._schema(transaction, head)
@@ -60,7 +61,7 @@ class PartitionRules:
         await self._threads.run(len(unchecked), _check_partitions, unchecked, types, head.name)
         if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
             self._checked.clear()
-        self._checked.update(((head.table_id, partition), None) for partition in unchecked)
+        self._checked.update(((head.table_uuid, partition), None) for partition in unchecked)
 
     async def check_deletion_vectors(self, transaction: Transaction, head: TableHead, change: Change) -> None:
         """Checks that a change with deletion vectors is one of a table with a primary key.
@@ -99,12 +100,12 @@ class PartitionRules:
         return await self._threads.run(len(known), _match, known, partition_types(schema), wanted)
 
     async def _schema(self, transaction: Transaction, head: TableHead) -> TableSchema:
-        key = (head.table_id, head.schema_id)
+        key = (head.table_uuid, head.schema_id)
         if key not in self._schemas:
             if len(self._schemas) >= _MAX_TABLES:
                 self._schemas.clear()
             for schema in await transaction.list_schemas(head.table_id):
-                self._schemas[head.table_id, schema.schema_id] = schema
+                self._schemas[head.table_uuid, schema.schema_id] = schema
         return self._schemas[key]
 
 

@@ -20,7 +20,7 @@ from lakelog.errors import CommitConflict, Fenced, NotFound
 from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.commit.facts import Attempt, AttemptState, TableHead
 from lakelog.format.commit.request import Change
-from lakelog.format.commit.rules import Verdict, check_compatible
+from lakelog.format.commit.rules import Verdict, check_compatible, check_history
 from lakelog.format.jobs.job import Job, JobState
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
@@ -31,10 +31,17 @@ MAX_SNAPSHOTS: Final = 1000
 
 @dataclass(frozen=True)
 class SnapshotChangelog:
-    """The changes of a snapshot, in files like a commit's changelog files; none: nothing changed."""
+    """The changes of a snapshot.
+
+    Args:
+        snapshot_id: The snapshot.
+        files: Like a commit's changelog files; none: nothing changed.
+        snapshot_uuid: The snapshot's uuid, as `Change.base_snapshot_uuid`; empty: not checked.
+    """
 
     snapshot_id: int
     files: tuple[DataFile, ...]
+    snapshot_uuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
         Fenced: Another caller has taken the job over, or it was given back.
         CommitConflict: The snapshots are not the lowest pending ones, the attempt has ended, or the table has another
             schema now.
+        HistoryDiverged: A snapshot is one that the database has lost; another one has its id.
         InvalidArgument: A file does not fit the table.
     """
     attempt = facts.attempt
@@ -202,6 +210,8 @@ def _check_order(request: AttachRequest, facts: AttachFacts) -> None:
     wanted = [each.snapshot_id for each in request.changelogs]
     there = [each.snapshot_id for each in facts.open_snapshots][: len(wanted)]
     if wanted == there:
+        for each, snapshot in zip(request.changelogs, facts.open_snapshots, strict=False):
+            check_history(facts.head, each.snapshot_id, each.snapshot_uuid, snapshot.snapshot_uuid)
         return
     begins = f"the lowest open one is {there[0]}" if there else "none is open"
     raise CommitConflict(

@@ -250,6 +250,7 @@ class CommitFacts:
         changes: By table uuid: what happened after the base to the buckets that must be unchanged.
         compactions: By table uuid, for changes that compact.
         guards: By table uuid, for guarded tables.
+        bases: By table uuid: the uuid of the snapshot with the id of the change's base, if it is still known.
     """
 
     heads: Mapping[str, TableHead]
@@ -262,6 +263,7 @@ class CommitFacts:
     changes: Mapping[str, Sequence[BucketChange]] | None = None
     compactions: Mapping[str, CompactionFacts] | None = None
     guards: Mapping[str, GuardFacts] | None = None
+    bases: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,8 @@ class Change:
         add_files: In the order that decides between rows of one key; for a compaction, group by group.
         remove: Live files to remove; None: none.
         base_snapshot_id: The snapshot that the change is based on; None: it assumes nothing.
+        base_snapshot_uuid: Its uuid, which tells it from another snapshot that got its id after the database lost
+            commits. Ids of files are given again then, too, so whatever names files by id names it. Empty: not checked.
         unchanged_buckets: With a base: refuse the commit if one of these got other data since.
         if_unchanged: Refuse the commit if rows changed since this snapshot in a partition or bucket that the change
             adds files to or removes files from; 0: ever; None: no such guard.
@@ -234,6 +236,7 @@ class Change:
     log_files: tuple[DataFile, ...] = ()
     sent_offsets: Mapping[int, int] | None = None
     sent_generation: int = 0
+    base_snapshot_uuid: str = ""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
     Raises:
         NotFound: A table does not exist (any more), or the attempt was never opened.
         Fenced: The writer or a lease has another epoch.
-        HistoryDiverged: The caller knows a later snapshot than exists.
+        HistoryDiverged: The caller knows a later snapshot than exists, or its base is another one by now.
         CommitConflict: An assumption of the request no longer holds; `metadata["retry"]` says whether to plan again.
         InvalidArgument: The request does not fit the table.
         ResourceExhausted: The table would become too large.
@@ -84,6 +84,8 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
         check_compatible(change, head, request.attempt_id)
         check_log(change, head)
         _check_base(change, head, (facts.changes or {}).get(change.table_uuid, ()))
+        uuid = (facts.bases or {}).get(change.table_uuid, "")
+        check_history(head, change.base_snapshot_id or 0, change.base_snapshot_uuid, uuid)
         _check_files(change, head, (facts.files or {}).get(change.table_uuid, ()))
         if change.remove is None and change.kind is not SnapshotKind.COMPACT:
             check_added(head, change.add_files)
@@ -310,6 +312,31 @@ def _check_previous(request: CommitRequest, head: TableHead, facts: WriterFacts)
             "retry": "never",
         },
     )
+
+
+def check_history(head: TableHead, snapshot_id: int, known: str, uuid: str) -> None:
+    """Checks that a change was made against a snapshot of this history. Pure.
+
+    Args:
+        head: The table.
+        snapshot_id: The snapshot that the change is about.
+        known: Its uuid, as the caller knows it; empty: not given.
+        uuid: That of the snapshot with this id; empty: it is not known any more.
+
+    Raises:
+        HistoryDiverged: The caller's snapshot is one that the database has lost; another one has its id.
+    """
+    if known and uuid and uuid != known:
+        raise HistoryDiverged(
+            f"The change of {head.name} was made against snapshot {snapshot_id} as {known}, but here it is "
+            f"{uuid}: the metastore was restored to an earlier state and went on. Plan again on the newest snapshot.",
+            metadata={
+                "table": head.name,
+                "snapshot_id": str(snapshot_id),
+                "snapshot_uuid": uuid,
+                "retry": "replan",
+            },
+        )
 
 
 def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]) -> None:

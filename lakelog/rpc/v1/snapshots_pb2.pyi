@@ -561,6 +561,7 @@ class Change(_message.Message):
     LOG_FILES_FIELD_NUMBER: _builtins.int
     SENT_OFFSETS_FIELD_NUMBER: _builtins.int
     IF_UNCHANGED_FIELD_NUMBER: _builtins.int
+    BASE_SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
@@ -593,6 +594,10 @@ class Change(_message.Message):
     """Refuse the change if rows changed since this snapshot in a partition or bucket that it adds files to or removes files from: the buckets
     of its files, the partitions that `remove` describes, or the whole table if it removes everything or restores a state. 0: since the
     table was made. Absent: no such guard. A COMPACT changes no row.
+    """
+    base_snapshot_uuid: _builtins.str
+    """The uuid of `base_snapshot_id`. If that snapshot has another uuid by now, the database has lost commits since, and the files that the
+    change names by their ids may be others: then it is refused with HistoryDiverged. Empty: not checked.
     """
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
@@ -655,10 +660,11 @@ class Change(_message.Message):
         log_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
         sent_offsets: _types_pb2.SentOffsets | None = ...,
         if_unchanged: _builtins.int | None = ...,
+        base_snapshot_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_if_unchanged", b"_if_unchanged", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "if_unchanged", b"if_unchanged", "remove", b"remove", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_if_unchanged", b"_if_unchanged", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "if_unchanged", b"if_unchanged", "kind", b"kind", "log", b"log", "log_files", b"log_files", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_if_unchanged", b"_if_unchanged", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "base_snapshot_uuid", b"base_snapshot_uuid", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "if_unchanged", b"if_unchanged", "kind", b"kind", "log", b"log", "log_files", b"log_files", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
@@ -1202,8 +1208,11 @@ class SnapshotChangelog(_message.Message):
 
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.int
     """The snapshot."""
+    snapshot_uuid: _builtins.str
+    """The snapshot's uuid, checked as `Change.base_snapshot_uuid` is; empty: not checked."""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
         """Files as in `Change.changelog_files`; none: nothing changed."""
@@ -1213,10 +1222,11 @@ class SnapshotChangelog(_message.Message):
         *,
         snapshot_id: _builtins.int = ...,
         files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
+        snapshot_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -186,7 +186,8 @@ def commit_attempt(
             if producer == "lookup" and files:
                 lookup = _open_lookup(metastore, store, attempt, files, execute)
                 if base is not None:
-                    lookup.take(base.snapshot_id, (emitted for each in ordered for emitted in each.emitted))
+                    emitted = (each_emitted for each in ordered for each_emitted in each.emitted)
+                    lookup.take(base.snapshot_id, base.snapshot_uuid, emitted)
             answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
             # Files that are not committed come from task attempts that failed, or that repeated the work of another
             # one.

@@ -68,8 +68,9 @@ def pack_base(plan: Plan) -> LookupBase:
         stream.write_table(files)
     packed = sink.getvalue().to_pybytes()
     if plan.snapshot is None:
-        return LookupBase(0, 0, packed)
-    return LookupBase(plan.snapshot.snapshot_id, plan.snapshot.committed_at_ms, packed)
+        return LookupBase(0, "", 0, packed)
+    snapshot = plan.snapshot
+    return LookupBase(snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms, packed)
 
 
 def changelog_executor(spark: SparkSession, task: LookupTask) -> ChangelogExecutor:

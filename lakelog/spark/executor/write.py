@@ -152,11 +152,13 @@ class LookupBase:
 
     Args:
         snapshot_id: The snapshot; 0: none.
+        snapshot_uuid: Its uuid; empty: there is none.
         committed_at_ms: Its commit time.
         files: Its live files, in the plan's order: an Arrow stream, compressed, since every task gets it.
     """
 
     snapshot_id: int
+    snapshot_uuid: str
     committed_at_ms: int
     files: bytes
 

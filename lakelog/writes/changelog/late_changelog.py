@@ -136,6 +136,7 @@ def make_late_changelogs(
     options = TableOptions(with_open_rules(info.options, picked[0].properties))
     maker = BucketChangelogs(store, info.schema, options, attempt_id, caches.find_copies(info.table_uuid, options))
     found: dict[int, list[DataFile]] = {each.snapshot_id: [] for each in picked}
+    uuids = {each.snapshot_id: each.snapshot_uuid for each in picked}
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-late") as pool:
             buckets = group_by_bucket(shown)
@@ -158,7 +159,7 @@ def make_late_changelogs(
         maker.delete(file.path for files in found.values() for file in files)
         raise
     return LateChangelogs(
-        tuple(SnapshotChangelog(snapshot_id, tuple(files)) for snapshot_id, files in found.items()),
+        tuple(SnapshotChangelog(snapshot_id, tuple(files), uuids[snapshot_id]) for snapshot_id, files in found.items()),
         sum(file.row_count for files in found.values() for file in files),
     )
 

@@ -79,6 +79,8 @@ class LookupChangelog:
         self._ahead_ms = 0
         self.base_snapshot_id = 0
         """The snapshot of the old rows; 0: there was none."""
+        self.base_snapshot_uuid = ""
+        """Its uuid; empty: there was none."""
 
     @property
     def data_files(self) -> tuple[DataFile, ...]:
@@ -108,10 +110,10 @@ class LookupChangelog:
         """The buckets that must be unchanged since the base."""
         return tuple(BucketRef(*bucket) for bucket in self._emitted)
 
-    def take(self, base_snapshot_id: int, emitted: Iterable[EmittedBucket]) -> None:
+    def take(self, base_snapshot_id: int, base_snapshot_uuid: str, emitted: Iterable[EmittedBucket]) -> None:
         """Takes a finished changelog of all buckets against one base: the next `look_up` has nothing to do."""
         self._emitted = {each.bucket: each for each in emitted}
-        self.base_snapshot_id = base_snapshot_id
+        self.base_snapshot_id, self.base_snapshot_uuid = base_snapshot_id, base_snapshot_uuid
         self._is_emitted = True
 
     def look_up(self) -> None:
@@ -147,6 +149,7 @@ class LookupChangelog:
         if failure is not None:
             raise failure
         self.base_snapshot_id = base
+        self.base_snapshot_uuid = "" if plan.snapshot is None else plan.snapshot.snapshot_uuid
 
     def learn_time(self, now_ms: int) -> None:
         """Notes the database's time, which decides how long deletes beat late rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -58,10 +59,12 @@ _REPLACE_CHUNKS: Final = "UPDATE file_chunk SET replaced_at = now() WHERE chunk_
 # A process that still sends a plan from them has had enough time.
 _CLEAR_REPLACED: Final = "DELETE FROM file_chunk WHERE replaced_at < now() - interval '10 minutes'"
 
+# The ids are ours. A sequence gives its numbers again in a database that was set back, while metastores still have
+# chunks of the lost ones in memory.
 _INSERT_CHUNK: Final = """
-INSERT INTO file_chunk (table_id, order_after, order_until, part, file_count, max_added, first_key, last_key,
+INSERT INTO file_chunk (chunk_id, table_id, order_after, order_until, part, file_count, max_added, first_key, last_key,
     without_file_ids, size_bytes, entries, statistics)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '{}', %s, %s, %s)
+OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, '{}', %s, %s, %s)
 """
 
 _SET_WITHOUT: Final = "UPDATE file_chunk SET without_file_ids = %s::bigint[] WHERE chunk_id = %s"
@@ -189,6 +192,7 @@ class PostgresSnapshots(SnapshotTransaction):
             Statement(
                 _INSERT_CHUNK,
                 (
+                    _new_chunk_id(),
                     table_id,
                     new.order_after,
                     new.order_until,
@@ -337,6 +341,11 @@ def _to_snapshots(rows: Sequence[Row]) -> list[Snapshot]:
 def _fixed(*values: int) -> tuple[str, ...]:
     """Numbers as text, whose type the statement decides: psycopg would choose one by the value's size."""
     return tuple(map(str, values))
+
+
+def _new_chunk_id() -> int:
+    """An id that no chunk ever had: above all that the column's sequence gave in earlier versions, and random."""
+    return 1 << 61 | secrets.randbits(61)
 
 
 def _chunk(row: Row) -> Chunk:

@@ -113,7 +113,8 @@ def build_some(table: Table, random: Random) -> CommitRequest | None:
     store = table._context.open_store(info)
     path = f"data/{attempt_id}/deletion-vectors-{number}.parquet"
     vectors = build_deletion_vectors(store, info.schema, options, path, sections, lambda: None)
-    change = to_deletion_vector_change(info, BucketRef(partition, number), vectors)
+    assert plan.snapshot is not None, "it has files"
+    change = to_deletion_vector_change(info, plan.snapshot, BucketRef(partition, number), vectors)
     return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
