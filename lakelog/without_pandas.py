@@ -1,20 +1,40 @@
-"""Keeps pandas out of processes that do not need it, so that they do not wait for its import."""
+"""Keeps libraries out of processes that do not need them, so that they do not wait for their import."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 
 import pyarrow as pa
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Claims that pandas does not exist."""
+class _Hiding(MetaPathFinder):
+    """Claims that a module does not exist."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
-        """Hides pandas; for all other modules the next finder decides."""
-        if name == "pandas":
-            raise ModuleNotFoundError("No module named 'pandas'", name=name)
+        """Hides the module; for all others the next finder decides."""
+        if name == self._name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@contextmanager
+def hiding(name: str) -> Iterator[None]:
+    """Inside the block a library that could use a module, but need not, does not find it. Not for threads.
+
+    SUBTLE: Python hides modules by a None in `sys.modules`, too, but code that Cython made takes that None for the
+        module.
+    """
+    finder = _Hiding(name)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def leave_pandas_out() -> None:
@@ -24,12 +44,7 @@ def leave_pandas_out() -> None:
     machine that takes a second: at the start of a command or a service, or between two commits. Code that does need
     pandas, such as `to_pandas`, makes pyarrow look again, and imports it then.
 
-    SUBTLE: pyarrow has no switch for this. Python hides modules by a None in `sys.modules`, but code that Cython made
-        takes that None for the module.
+    SUBTLE: pyarrow has no switch for this.
     """
-    finder = _WithoutPandas()
-    sys.meta_path.insert(0, finder)
-    try:
+    with hiding("pandas"):
         pa.array([0])
-    finally:
-        sys.meta_path.remove(finder)

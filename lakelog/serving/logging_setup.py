@@ -7,10 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
-import structlog
-from structlog.typing import Processor
-
 from lakelog.privacy.redaction import blot_out
+from lakelog.without_pandas import hiding
+
+# Rich draws errors in colours for terminals, and its import is a tenth of the start of a service. Ours write JSON.
+with hiding("rich"):
+    import structlog
+    from structlog.typing import Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 

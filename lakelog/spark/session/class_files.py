@@ -17,6 +17,9 @@ from lakelog.embedded.java import java_home
 _RETRY_AFTER_S: Final = 86_400.0
 """A failed try is not repeated before this: each takes half a minute of CPU."""
 
+_LAYOUT: Final = 2
+"""Counts up when files of earlier versions do not fit any more: those before 2 can have jars' paths with links."""
+
 
 def archive_options(spark_home: Path) -> list[str]:
     """Options for a Java that uses the file; none if it does not exist.
@@ -44,7 +47,7 @@ def archive_folder(spark_home: Path) -> Path:
         (place.resolve(), place.stat().st_mtime_ns if place.exists() else 0)
         for place in (java_home(environment) / "bin" / "java", spark_home / "jars")
     ]
-    return Path(cache) / "lakelog" / "spark-classes" / hashlib.sha256(repr(known).encode()).hexdigest()[:12]
+    return Path(cache) / "lakelog" / "spark-classes" / hashlib.sha256(repr((_LAYOUT, known)).encode()).hexdigest()[:12]
 
 
 def make_in_background(spark_home: Path) -> subprocess.Popen[bytes] | None:

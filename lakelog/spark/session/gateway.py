@@ -82,6 +82,7 @@ class StartingJava:
         self._folder = Path(tempfile.mkdtemp(prefix="lakelog-java-"))
         environment = {
             **os.environ,
+            "SPARK_HOME": str(spark_home),
             "SPARK_SUBMIT_OPTS": spark_submit_options(os.environ, conf, spark_home),
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
@@ -194,13 +195,15 @@ def start_java(conf: Mapping[str, str]) -> JavaProcess:
 def find_spark_home() -> Path:
     """Spark's own folder: what `SPARK_HOME` names, else that of PySpark, which is not imported for it.
 
+    Links are followed: Java takes stored classes only for jars that have the paths of those it stored them from.
+
     Raises:
         ModuleNotFoundError: There is no PySpark.
     """
     named = os.environ.get("SPARK_HOME")
     if named:
-        return Path(named)
+        return Path(named).resolve()
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-    return Path(found.origin).parent
+    return Path(found.origin).parent.resolve()

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import psycopg
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
@@ -21,6 +15,7 @@ from lakelog.errors import InvalidArgument, Unavailable
 
 from ..connection.connections import libpq_url
 from .all_tables import metadata
+from .revisions import read_revisions
 
 VERSION_TABLE: Final = "lakelog_schema_version"
 
@@ -43,11 +38,14 @@ def migrate(url: str) -> str:
     """
     with _connect(url) as connection:
         connection.exec_driver_sql("SELECT pg_advisory_lock(%s)", (_LOCK_KEY,))
-        _check_known(connection)
+        current, wanted = _check_known(connection), read_revisions().head
+        if current != wanted:
+            from .alembic_steps import upgrade
+
+            connection.commit()
+            upgrade(connection, metadata, VERSION_TABLE, to=wanted)
         connection.commit()
-        command.upgrade(_config(connection), "head")
-        connection.commit()
-        return _current(connection) or ""
+        return wanted
 
 
 def check_current(url: str) -> None:
@@ -58,14 +56,13 @@ def check_current(url: str) -> None:
         InvalidArgument: It must be migrated, or was migrated by a newer version.
     """
     with _connect(url) as connection:
-        _check_known(connection)
-        current, wanted = _current(connection), _scripts().get_current_head()
+        current, wanted = _check_known(connection), read_revisions().head
         if current != wanted:
             raise InvalidArgument(
                 f"The database has the tables of revision {current or '(none)'}, this metastore needs {wanted}. Run "
                 "`lakelog metastore migrate` first.",
                 reason="MIGRATION_NEEDED",
-                metadata={"current": current or "", "needed": wanted or ""},
+                metadata={"current": current or "", "needed": wanted},
             )
 
 
@@ -97,33 +94,26 @@ def _connect(url: str) -> Iterator[Connection]:
 def differences(url: str) -> list[str]:
     """What a database lacks of the tables in `tables.py`, in words; empty when nothing is missing. Blocks."""
     with _connect(url) as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
-        return [str(difference) for difference in compare_metadata(context, metadata)]
+        from .alembic_steps import find_differences
 
-
-def _config(connection: Connection | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes.update(connection=connection, metadata=metadata, version_table=VERSION_TABLE)
-    return config
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+        return find_differences(connection, metadata, VERSION_TABLE)
 
 
 def _current(connection: Connection) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    return context.get_current_revision()
+    """The revision that the database says it has; None: it has no tables of ours."""
+    if connection.exec_driver_sql("SELECT to_regclass(%s)", (VERSION_TABLE,)).scalar() is None:
+        return None
+    return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar_one_or_none()
 
 
-def _check_known(connection: Connection) -> None:
+def _check_known(connection: Connection) -> str | None:
+    """The revision of the database."""
     current = _current(connection)
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if current is not None and current not in known:
+    if current is not None and current not in read_revisions().previous:
         raise InvalidArgument(
             f"The database has the tables of revision {current}, which this version does not know: a newer metastore "
             "migrated it. Run that version, or a newer one.",
             reason="MIGRATION_UNKNOWN",
             metadata={"current": current},
         )
+    return current

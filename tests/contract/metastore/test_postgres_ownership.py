@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 
 import psycopg
 import pytest
-from alembic import command
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import PermissionDenied
 from metastore.ownership import Principal
 from metastore.postgres.commits.commits import PostgresCommits
 from metastore.postgres.schema import migration
+from metastore.postgres.schema.alembic_steps import upgrade
+from metastore.postgres.schema.all_tables import metadata
+from metastore.postgres.schema.revisions import read_revisions
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import empty, make_table
@@ -160,9 +162,9 @@ def test_the_migration_frees_the_names_of_jobs(postgres_url: str) -> None:
     """Whoever had registered one had fenced all later holders of the job."""
     url = postgres_url.replace("+psycopg", "")
     with migration._connect(url) as connection:
-        before = migration._scripts().get_revision("0004").down_revision
-        assert isinstance(before, str)
-        command.upgrade(migration._config(connection), before)
+        before = read_revisions().previous["0004"]
+        assert before is not None
+        upgrade(connection, metadata, migration.VERSION_TABLE, to=before)
         connection.exec_driver_sql("INSERT INTO writer (writer, epoch) VALUES ('job/7', 3), ('w', 2)")
         connection.commit()
     migration.migrate(url)

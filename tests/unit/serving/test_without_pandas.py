@@ -20,7 +20,7 @@ def run(program: str) -> str:
 
 
 @pytest.mark.parametrize("service", ["metastore", "writer", "compactor"])
-def test_no_service_imports_pandas(service: str) -> None:
+def test_no_service_imports_what_it_does_not_need(service: str) -> None:
     start = f"""
 from {service}.__main__ import main
 import sys
@@ -30,7 +30,12 @@ try:
 except SystemExit:
     pass
 """
-    assert run(start + _FIRST_ARRAY) == "False"
+    unneeded = "print([name for name in ('pandas', 'rich', 'alembic') if name in sys.modules])"
+    assert run(f"{start}import pyarrow as pa; pa.array([1]); {unneeded}") == "[]"
+
+
+def test_rich_is_there_for_what_needs_it() -> None:
+    assert run("import lakelog.serving.logging_setup, rich.console; print(rich.console.Console.__name__)") == "Console"
 
 
 def test_what_needs_pandas_gets_it_all_the_same() -> None:

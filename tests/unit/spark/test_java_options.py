@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.spark import class_archive
-from lakelog.spark.session import class_files, java_options
+from lakelog.spark.session import class_files, gateway, java_options
 from lakelog.spark.session.java_options import spark_submit_options
 
 
@@ -53,3 +53,14 @@ def test_a_few_folders_of_other_javas_stay(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
     class_archive._clear(tmp_path / "new")
     assert len(list(tmp_path.iterdir())) == class_archive._RETAINED
+
+
+def test_classes_are_found_through_a_link_to_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java compares the paths of jars as text, so each way to the same folder must give the same path."""
+    (tmp_path / "real" / "jars").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = []
+    for name in ("real", "link"):
+        monkeypatch.setenv("SPARK_HOME", str(tmp_path / name))
+        found.append(gateway.find_spark_home())
+    assert found == [tmp_path / "real"] * 2
