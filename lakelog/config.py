@@ -9,7 +9,7 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
-from lakelog.storage.objects.store import S3Settings
+from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"
@@ -87,8 +87,8 @@ def read_connect_settings(
 
     Args:
         environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
-            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are
-            read; for S3 the AWS_* variables count too. An empty variable counts as missing.
+            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN,
+            _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable counts as missing.
         target: `host:port`.
         tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
@@ -142,7 +142,7 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
     """Reads the S3 settings of `read_connect_settings`.
 
     Raises:
-        InvalidArgument: Only half of the credentials is given.
+        InvalidArgument: Only half of the credentials is given, or a number is none, or out of bounds.
     """
 
     def read(name: str, *fallbacks: str) -> str | None:
@@ -166,7 +166,21 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
         access_key_id=keys[0],
         secret_access_key=keys[1],
         session_token=read_key("SESSION_TOKEN"),
+        attempts=int(_read_number(environment, "LAKELOG_S3_ATTEMPTS", S3Settings.attempts, MOST_ATTEMPTS)),
+        timeout_s=_read_number(environment, "LAKELOG_S3_TIMEOUT", S3Settings.timeout_s, LONGEST_TIMEOUT_S),
     )
+
+
+def _read_number(environment: Mapping[str, str], variable: str, default: float, last: int) -> float:
+    given = environment.get(variable)
+    if not given:
+        return default
+    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
+    if not 1 <= number <= last:
+        raise InvalidArgument(
+            f"{variable} is {given[:80]!r}: give a whole number from 1 to {last}.", metadata={"field": variable}
+        )
+    return number
 
 
 def _read_secret(environment: Mapping[str, str], *variables: str) -> FromEnvironment | None:

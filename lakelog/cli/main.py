@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.util import find_spec
 
-from lakelog.cli.interrupts import silent_interrupts
+from lakelog.cli.interrupts import leave, silent_interrupts
 from lakelog.cli.services import SERVICES, become
 
 
@@ -27,7 +27,7 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
-    sys.exit(code)
+    leave(code)
 
 
 if __name__ == "__main__":

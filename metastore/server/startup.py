@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import re
 import uuid
@@ -22,6 +23,7 @@ from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import open_store
 
+_PROBE_ATTEMPTS: Final = 3
 _WAIT_PAUSE_S: Final = 0.5
 _SCHEMES: Final = ("file", "s3")
 
@@ -75,7 +77,10 @@ def check_warehouse(uri: str) -> None:
             _probe(pa.fs.LocalFileSystem(), str(folder))
         else:
             _check_prefix(uri)
-            _probe_store(open_store(f"{uri}/", read_s3_settings(os.environ)))
+            # One who starts a service with a wrong endpoint should see it soon.
+            settings = read_s3_settings(os.environ)
+            attempts = min(settings.attempts, _PROBE_ATTEMPTS)
+            _probe_store(open_store(f"{uri}/", dataclasses.replace(settings, attempts=attempts)))
     except LakelogError as error:
         raise StartupFailure(
             f"The warehouse {uri} cannot be written to: {one_line(error.message)} (--warehouse)."

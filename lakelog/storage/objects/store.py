@@ -10,12 +10,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lakelog.errors import INVALID_PATH, InvalidArgument, LakelogError
 from lakelog.format.tables.paths import PATH_RULE, is_path
+
+MOST_ATTEMPTS: Final = 20
+LONGEST_TIMEOUT_S: Final = 3600
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class S3Settings:
         access_key_id: With `secret_access_key`; both or none.
         secret_access_key: Never shown.
         session_token: For temporary credentials; never shown.
+        attempts: How often a request is made, before its error counts.
+        timeout_s: How long a call may take with all of its requests; one that moves many bytes has more time.
     """
 
     endpoint: str | None = None
@@ -126,6 +131,8 @@ class S3Settings:
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
+    attempts: int = 7
+    timeout_s: float = 120.0
 
 
 def check_path(path: str) -> str:

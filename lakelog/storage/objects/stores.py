@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -84,10 +85,6 @@ def _merge_settings(query: str, given: S3Settings) -> S3Settings:
         raise InvalidArgument(
             f"A location on S3 takes the settings {', '.join(_STORE_SETTINGS)} behind '?', not {', '.join(unknown)}."
         )
-    return S3Settings(
-        said.get("endpoint", given.endpoint),
-        said.get("region", given.region),
-        given.access_key_id,
-        given.secret_access_key,
-        given.session_token,
+    return dataclasses.replace(
+        given, endpoint=said.get("endpoint", given.endpoint), region=said.get("region", given.region)
     )

@@ -9,7 +9,7 @@ from lakelog.storage.objects.local import LocalStore
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.objects.s3 import S3Store
 from lakelog.storage.objects.store import ObjectStore
-from tests.support.seaweedfs import s3_settings
+from tests.support.s3.seaweedfs import s3_settings
 
 __all__ = ["s3_settings"]
 

@@ -28,7 +28,7 @@ def test_a_missing_bucket_is_not_found(s3_settings: S3Settings) -> None:
 
 
 def test_an_endpoint_that_no_one_serves_is_unavailable(s3_settings: S3Settings) -> None:
-    store = S3Store("lake", "x", dataclasses.replace(s3_settings, endpoint="http://127.0.0.1:1"))
+    store = S3Store("lake", "x", dataclasses.replace(s3_settings, endpoint="http://127.0.0.1:1", attempts=1))
     with pytest.raises(Unavailable, match="endpoint"):
         store.size("a")
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.storage.objects.store import S3Settings
 from tests.e2e.cli.up import Up, run_command
-from tests.support.seaweedfs import s3_settings
+from tests.support.s3.seaweedfs import s3_settings
 
 __all__ = ["s3_settings"]
 

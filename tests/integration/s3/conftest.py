@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support.seaweedfs import s3_settings
+from tests.support.s3.seaweedfs import s3_settings
 
 __all__ = ["s3_settings"]

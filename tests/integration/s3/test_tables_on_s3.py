@@ -7,16 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, DataCorrupted, NotFound
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.store import S3Settings
-from lakelog.storage.objects.stores import LocationStores, open_store
-from metastore.memory import MemoryStore
-from metastore.store.transaction import Store
-from metastore.testing import in_process
-from metastore.use_cases import UseCases
+from lakelog.storage.objects.stores import open_store
+from tests.integration.s3.tables import open_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -28,12 +24,7 @@ def warehouse() -> str:
 
 @pytest.fixture
 def catalog(s3_settings: S3Settings, warehouse: str) -> Iterator[Catalog]:
-    async def open_memory() -> Store:
-        return MemoryStore(SystemClock())
-
-    metastore = in_process(open_memory, lambda store: UseCases(store, warehouse))
-    with Catalog(metastore, LocationStores(s3_settings)) as catalog:
-        catalog.create_database("shop")
+    with open_catalog(s3_settings, warehouse) as catalog:
         yield catalog
 
 

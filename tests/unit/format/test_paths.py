@@ -107,4 +107,4 @@ def test_a_key_that_s3_does_not_take_is_refused_before_s3_is_asked() -> None:
     with pytest.raises(InvalidArgument, match="more than 1024 bytes"):
         store.size(longest)
     with pytest.raises(Unavailable):
-        S3Store("lake", "p" * 123, S3Settings(endpoint="http://127.0.0.1:1")).size(longest)
+        S3Store("lake", "p" * 123, S3Settings(endpoint="http://127.0.0.1:1", attempts=1)).size(longest)
