@@ -52,6 +52,25 @@ class SystemClock:
         time.sleep(seconds)
 
 
+class ForwardClock:
+    """A clock whose wall-clock time never goes back, for ages that must not seem too young.
+
+    It follows steps forward, and ignores steps back.
+
+    Args:
+        clock: The clock to follow.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._anchor_ms = clock.now_ms() - clock.monotonic_s() * 1000
+
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds since the epoch, or what it would be without the steps back."""
+        self._anchor_ms = max(self._anchor_ms, self._clock.now_ms() - self._clock.monotonic_s() * 1000)
+        return int(self._anchor_ms + self._clock.monotonic_s() * 1000)
+
+
 class Ids(Protocol):
     """A source of new identities."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import itertools
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,19 +46,6 @@ class NetworkFault(enum.Enum):
     RESET = "connections are reset"
     HELD = "data arrives a second late"
     SLOW = "20 KB a second pass"
-
-
-class Pair(enum.Enum):
-    """Who talks to whom."""
-
-    CLIENT_METASTORE = "client to metastore"
-    METASTORE_POSTGRES = "metastore to Postgres"
-    READER_METASTORE = "reader service to metastore"
-    CLIENT_READER = "client to reader service"
-    COMPACTOR_METASTORE = "compactor to metastore"
-    PUBLISHER_METASTORE = "publisher to metastore"
-    PUBLISHER_KAFKA = "publisher to Kafka"
-    SUBSCRIBER_KAFKA = "subscriber to Kafka"
 
 
 @contextmanager
@@ -138,40 +126,28 @@ class Hub:
 
 
 @contextmanager
-def running(
-    folder: Path, *, silence_s: float | None = None, environment: dict[str, str] | None = None
-) -> Iterator[Hub]:
+def running(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Hub]:
     """A metastore with its Postgres, and proxies at both.
 
     Args:
         folder: For everything.
-        silence_s: The metastore's `--database-silence`; None: its default.
-        environment: Variables of all services.
+        variables: Of all services.
     """
     with ExitStack() as stack:
         postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres", port=0))
         url = postgres.url(over_tcp=True)
         database = stack.enter_context(PostgresProxy(int(url.rpartition(":")[2].partition("/")[0])))
-        variables = dict(environment or {})
-        if silence_s is not None:
-            variables["LAKELOG_DATABASE_SILENCE"] = f"{silence_s:g}"
         services = stack.enter_context(
             EmbeddedStack(
                 folder,
                 database_url=f"{url.rpartition(':')[0]}:{database.port}/postgres",
-                environment={**_inherited(), **variables},
+                environment={**os.environ, **(variables or {})},
             )
         )
         service = stack.enter_context(TcpProxy(services.port))
         direct = stack.enter_context(lakelog.connect(services.target))
         direct.create_database("net", if_not_exists=True)
         yield Hub(services, url, database, service, direct)
-
-
-def _inherited() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
 
 
 def run_cell(

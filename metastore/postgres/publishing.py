@@ -13,6 +13,7 @@ from ..store.publishing import AttemptSeen, Published, PublishTransaction
 from .catalog import NOW_MS
 from .connection import arrays
 from .connection.session import Row, Session
+from .jobs.work import IS_OVER
 
 _SET_LOG: Final = "UPDATE table_head SET log = %s WHERE table_id = %s"
 
@@ -62,12 +63,14 @@ _LIST_OLDEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id LIMIT %s"
 
 _FIND_NEWEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id DESC LIMIT 1"
 
-_FIND_HOLDER: Final = "SELECT holder FROM lease WHERE name = %s AND deadline > clock_timestamp()"
+_FIND_HOLDER: Final = f"SELECT holder FROM lease WHERE name = %s AND NOT {IS_OVER}"
 
+# An attempt that was heard of in the future has been silent since before the clock went back: a living writer reports
+# again within seconds.
 # SUBTLE: LIMIT 1 keeps the lookup of each result separate, by all columns of its index.
 _FIND_ATTEMPTS: Final = """
 SELECT replace(a.attempt_id::text, '-', ''), a.state, (extract(epoch FROM a.opened_at) * 1000)::bigint,
-    (extract(epoch FROM clock_timestamp() - greatest(a.opened_at, a.heard_at)) * 1000)::bigint,
+    abs(extract(epoch FROM clock_timestamp() - coalesce(a.heard_at, a.opened_at)) * 1000)::bigint,
     r.done IS NOT NULL OR coalesce(a.epoch < w.epoch, false)
 FROM attempt a
 LEFT JOIN table_head h ON h.table_uuid = %s

@@ -92,7 +92,8 @@ _ID_OR_ZERO: Final = Bounds(0, MAX_ID)
 _ANY: Final = Bounds(-MAX_INT64 - 1, MAX_INT64)
 """For numbers that are only compared."""
 _COUNT: Final = Bounds(0, MAX_INT32)
-_LEASE_MS: Final = Bounds(1_000, 3_600_000)
+LONGEST_LEASE_MS: Final = 3_600_000
+_LEASE_MS: Final = Bounds(1_000, LONGEST_LEASE_MS)
 _AGE_MS: Final = Bounds(0, _HUNDRED_YEARS_MS)
 _PAGE: Final = Bounds(1, 10_000)
 _PAGE_OR_ZERO: Final = Bounds(0, 10_000)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakelog.clock import SystemClock
+from lakelog.clock import ForwardClock, SystemClock
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.snapshot import Snapshot
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 _REST_S: Final = 10.0
 """How long the tasks of a process read files before they try a failed log again."""
 
-_clock: Final = SystemClock()
+_clock: Final = ForwardClock(SystemClock())
 
 _resting: Final[dict[str, float]] = {}
 """By topic: the end of this time, by the monotonic clock."""

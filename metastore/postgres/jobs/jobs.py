@@ -19,7 +19,7 @@ from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
 from ...store.transaction import TransactionAborted
-from ..catalog import NOW_MS, epoch_after
+from ..catalog import NOW_MS, epoch_after, is_ahead
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from ..connection import arrays
 from ..connection.session import Row, Session, Statement
@@ -46,12 +46,15 @@ j.state IN ('due', 'leased') AND j.kind = ANY(%s::text[]) AND (%s::uuid[] = '{}'
 
 _DUE_AT: Final = "clock_timestamp() + %s * interval '1 millisecond'"
 
+# A job is renewed, or made due, at the time of its last change.
+_IS_DUE: Final = f"(j.due_at <= clock_timestamp() OR {is_ahead('j.updated_at_ms')})"
+
 # By an index of leased jobs; there are no more of them than compactors.
 _BUSY: Final = f"""
 SELECT l.table_id, count(*) AS jobs, count(*) FILTER (WHERE l.kind = '{COMPACT}')
     >= max(coalesce((t.options ->> '{MAX_JOBS.key}')::int, {MAX_JOBS.default})) AS is_full
 FROM job l JOIN catalog_table t USING (table_id)
-WHERE l.state = 'leased' AND l.due_at > clock_timestamp() GROUP BY l.table_id
+WHERE l.state = 'leased' AND l.due_at > clock_timestamp() AND NOT {is_ahead("l.updated_at_ms")} GROUP BY l.table_id
 """
 
 _IS_TOO_MUCH: Final = f"(j.kind = '{COMPACT}' AND coalesce(b.is_full, false))"
@@ -67,7 +70,7 @@ CASE WHEN j.priority < {REQUEST_PRIORITY}
 _LEASE: Final = f"""
 WITH busy AS ({_BUSY}), first AS (
     SELECT j.job_id, j.state FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
-    WHERE {_WAITING} AND j.due_at <= clock_timestamp() AND NOT {_IS_TOO_MUCH}
+    WHERE {_WAITING} AND {_IS_DUE} AND NOT {_IS_TOO_MUCH}
     ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at,
         j.job_id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
@@ -86,13 +89,14 @@ _COUNT_LEASED: Final = f"""
 SELECT count(*) > coalesce((SELECT (options ->> '{MAX_JOBS.key}')::int FROM catalog_table WHERE table_id = %s),
     {MAX_JOBS.default})
 FROM job WHERE table_id = %s AND kind = '{COMPACT}' AND state = 'leased' AND due_at > clock_timestamp()
+    AND NOT {is_ahead("updated_at_ms")}
 """
 
 # A job held back by the limit on running ones becomes due when one of them ends, which is announced.
 # SUBTLE: greatest(0, NULL) is 0, and without any job the answer must be NULL.
 _NEXT_DUE: Final = f"""
 WITH busy AS ({_BUSY})
-SELECT CASE WHEN min(j.due_at) <= clock_timestamp() THEN 0
+SELECT CASE WHEN bool_or({_IS_DUE}) THEN 0
     ELSE ceil(extract(epoch FROM min(j.due_at) - clock_timestamp()) * 1000)::bigint END
 FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
 WHERE {_WAITING} AND NOT (j.state = 'due' AND {_IS_TOO_MUCH})
@@ -107,7 +111,7 @@ SELECT {_COLUMNS} {_FROM} WHERE %s::uuid[] = '{{}}' OR t.table_uuid = ANY(%s::uu
 ORDER BY t.database, t.name, j.kind, coalesce(j.long_scope, j.scope)
 """
 
-_RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT} WHERE job_id = %s"
+_RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT}, updated_at_ms = {NOW_MS} WHERE job_id = %s"
 
 _PUT: Final = f"""
 UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, payload = %s::jsonb, requested = %s::jsonb,
@@ -169,6 +173,7 @@ _MAKE_DUE: Final = f"""
         WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at
         WHEN j.kind = '{DELETION_VECTORS}' THEN excluded.due_at ELSE least(j.due_at, excluded.due_at) END
 WHERE j.state <> 'failed' OR j.updated_at_ms <= excluded.updated_at_ms - {FAILED_REST_MS}
+    OR {is_ahead("j.updated_at_ms")}
 """
 
 _ABORT: Final = """

@@ -36,9 +36,10 @@ DELETE FROM service WHERE instance_id IN (
 )
 """
 
+# A report from the future was made before the clock went back; a living service reports again within seconds.
 _LIST: Final = f"""
 SELECT kind, replace(instance_id::text, '-', ''), host, pid, version, state, work, metrics, started_at_ms,
-    greatest({NOW_MS} - reported_at_ms, 0), ttl_ms
+    abs({NOW_MS} - reported_at_ms), ttl_ms
 FROM service ORDER BY kind, host, started_at_ms, instance_id
 """
 

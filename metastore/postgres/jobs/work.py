@@ -6,6 +6,7 @@ from typing import Final
 
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
+from ...store.limits import LONGEST_LEASE_MS
 from ...store.transaction import WorkTransaction
 from ..catalog import NOW_MS, epoch_after
 from ..connection.session import Session
@@ -14,12 +15,19 @@ _REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_t
 
 _DEADLINE: Final = "clock_timestamp() + %s * interval '1 millisecond'"
 
+# A deadline after the longest possible one was set before the clock went back. Epochs fence off a holder that was only
+# overtaken by this.
+IS_OVER: Final = f"""
+(lease.deadline <= clock_timestamp()
+    OR lease.deadline > clock_timestamp() + interval '1 millisecond' * {LONGEST_LEASE_MS + 1000})
+"""
+
 _ACQUIRE: Final = f"""
 INSERT INTO lease (name, epoch, holder, owner, deadline)
 VALUES (%s, {epoch_after("0")}, %s, nullif(%s, ''), {_DEADLINE})
 ON CONFLICT (name) DO UPDATE SET epoch = {epoch_after("lease.epoch")}, holder = excluded.holder, owner = excluded.owner,
     deadline = {_DEADLINE}
-WHERE lease.deadline <= clock_timestamp()
+WHERE {IS_OVER}
 RETURNING epoch, holder
 """
 
@@ -51,10 +59,10 @@ ON CONFLICT (name) DO UPDATE SET table_name = excluded.table_name, source = excl
     reported_at_ms = excluded.reported_at_ms
 """
 
-_LIST_PIPELINES: Final = """
+_LIST_PIPELINES: Final = f"""
 SELECT p.name, p.table_name, p.source, p.state, p.last_batch_id, p.position, p.lag, p.total_rows, p.dead_letter_rows,
-    p.last_error, p.reported_at_ms, coalesce(l.holder, '')
-FROM pipeline p LEFT JOIN lease l ON l.name = 'pipeline/' || p.name AND l.deadline > clock_timestamp()
+    p.last_error, p.reported_at_ms, coalesce(lease.holder, '')
+FROM pipeline p LEFT JOIN lease ON lease.name = 'pipeline/' || p.name AND NOT {IS_OVER}
 ORDER BY p.name
 """
 

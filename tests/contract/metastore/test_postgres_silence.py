@@ -24,7 +24,7 @@ from metastore.postgres.store import PostgresStore, PostgresTransaction
 
 SILENCE_S = 0.3
 WITHIN_S = 15.0
-STUCK_S = 2.0
+STUCK_S = 1.5
 """A control must still wait after this time; with the protection it is about one second."""
 
 SILENCES: dict[str, Callable[[TcpProxy], None]] = {

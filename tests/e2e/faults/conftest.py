@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.faults.network import Hub, running
 from lakelog.testing import embedded_stack
 from tests.e2e.faults.lab import Lab
 
@@ -20,6 +21,24 @@ def stack_folder() -> Iterator[Path]:
 def module_lab(stack_folder: Path) -> Iterator[Lab]:
     with embedded_stack(stack_folder) as stack:
         yield Lab(stack, stack_folder)
+
+
+@pytest.fixture(scope="session")
+def shared_hub() -> Iterator[Hub]:
+    """A metastore whose connections go through proxies; it gives silence, and transactions without work, a second."""
+    variables = {"LAKELOG_DATABASE_SILENCE": "1", "LAKELOG_DATABASE_IDLE": "1"}
+    with (
+        tempfile.TemporaryDirectory(prefix="ll-net-", ignore_cleanup_errors=True) as folder,
+        running(Path(folder), variables) as hub,
+    ):
+        yield hub
+
+
+@pytest.fixture
+def hub(shared_hub: Hub) -> Iterator[Hub]:
+    yield shared_hub
+    shared_hub.database.heal()
+    shared_hub.service.heal()
 
 
 @pytest.fixture

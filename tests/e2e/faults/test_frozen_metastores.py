@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import lakelog
-from bench.faults.network import Hub, bounded, running
+from bench.faults.network import Hub, bounded
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.embedded.ports import free_ports
@@ -27,10 +25,9 @@ from lakelog.testing.postgres_proxy import CommitStep
 pytestmark = pytest.mark.e2e
 
 STEPS = get_args(CommitStep)
-IDLE_S = 1.0
 WITHIN_S = 20.0
 """For a commit at the other metastore; the database ends idle transactions after a second here."""
-STUCK_S = 5.0
+STUCK_S = 3.0
 ONCE = RetryPolicy(first_backoff_s=1e9, max_backoff_s=1e9)
 
 
@@ -40,45 +37,43 @@ class Two:
 
     hub: Hub
     second: Catalog
+    first: str = "metastore"
+    first_target: str = ""
     frozen: threading.Event = field(default_factory=threading.Event)
 
     def freeze(self) -> None:
-        self.hub.stack.pause("metastore")
+        self.hub.stack.pause(self.first)
         self.frozen.set()
 
     def thaw(self) -> None:
         """What stopped on its way arrives first, then the metastore wakes up."""
         self.hub.database.heal()
-        self.hub.stack.resume("metastore")
+        self.hub.stack.resume(self.first)
 
 
-@contextmanager
-def two_metastores(idle_s: float) -> Iterator[Two]:
-    environment = {"LAKELOG_DATABASE_IDLE": f"{idle_s:g}"}
-    with (
-        tempfile.TemporaryDirectory(prefix="ll-frz-", ignore_cleanup_errors=True) as folder,
-        running(Path(folder), environment=environment) as hub,
-    ):
-        other = f"127.0.0.1:{free_ports(1)[0]}"
-        hub.stack.add_service(
-            "metastore",
-            ["serve", "--warehouse", hub.stack.warehouse, "--listen", other, "--insecure-dev"],
-            name="second",
-            environment={"LAKELOG_DATABASE_URL": hub.database_url},
-            is_ready=lambda: is_serving(other),
-        )
-        with lakelog.connect(other) as second:
-            two = Two(hub, second)
-            try:
-                yield two
-            finally:
-                two.thaw()
+def add_metastore(hub: Hub, name: str, **variables: str) -> str:
+    target = f"127.0.0.1:{free_ports(1)[0]}"
+    hub.stack.add_service(
+        "metastore",
+        ["serve", "--warehouse", hub.stack.warehouse, "--listen", target, "--insecure-dev"],
+        name=name,
+        environment=variables,
+        is_ready=lambda: is_serving(target),
+    )
+    return target
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Two]:
-    with two_metastores(IDLE_S) as two:
-        yield two
+def second(shared_hub: Hub) -> Iterator[Catalog]:
+    target = add_metastore(shared_hub, "second", LAKELOG_DATABASE_URL=shared_hub.database_url)
+    with lakelog.connect(target) as catalog:
+        yield catalog
+    shared_hub.stack.kill("second")
+
+
+@pytest.fixture
+def two(hub: Hub, second: Catalog) -> Two:
+    return Two(hub, second, first_target=hub.stack.target)
 
 
 def request(catalog: Catalog, table: str, writer: str, identifier: int) -> CommitRequest:
@@ -93,7 +88,7 @@ def frozen_in_a_commit(two: Two, table: str, step: CommitStep) -> Iterator[list[
     got: list[object] = []
     two.frozen.clear()
     commit = request(two.second, table, "w", 2)
-    metastore = GrpcMetastore(two.hub.stack.target, deadlines=Deadlines(call_s=WITHIN_S), retries=ONCE)
+    metastore = GrpcMetastore(two.first_target, deadlines=Deadlines(call_s=WITHIN_S), retries=ONCE)
     metastore.commit(request(two.second, table, "w", 1))
     two.hub.database.stop_at(step, two.freeze)
 
@@ -135,24 +130,26 @@ def test_another_metastore_goes_on_and_the_frozen_one_changes_nothing_twice(two:
     expected = [("w", 2), ("other", 1)] if step == "before the answer" else [("other", 1), ("w", 2)]
     assert [(each["writer"], each["identifier"]) for each in snapshots] == [("w", 1), *expected]
     # Both serve, and see each other's commits.
-    with lakelog.connect(two.hub.stack.target) as first_again:
+    with lakelog.connect(two.first_target) as first_again:
         bounded(lambda: first_again.metastore.commit(request(first_again, table, "w", 3)), WITHIN_S, "it serves again")
     committed(request(two.second, table, "w", 4))
     assert two.second.table(table).snapshots().column("id").to_pylist() == [1, 2, 3, 4, 5]
 
 
-def test_control_without_the_limit_of_idle_transactions_others_wait_for_the_frozen_one() -> None:
-    with two_metastores(25.0) as two:
-        table = two.hub.table()
-        commit = request(two.second, table, "other", 1)
-        with (
-            frozen_in_a_commit(two, table, "holding locks"),
-            pytest.raises(TimeoutError, match="another writer's commit"),
-        ):
-            bounded(lambda: two.second.metastore.commit(commit), STUCK_S, "another writer's commit")
-        # When it wakes up, its commit is complete, and then the other's.
-        two.second.metastore.commit(commit)
-        assert two.second.table(table).snapshots().column("writer").to_pylist() == ["w", "w", "other"]
+def test_control_without_the_limit_of_idle_transactions_others_wait_for_the_frozen_one(two: Two) -> None:
+    variables = {"LAKELOG_DATABASE_URL": two.hub.stack.database_url, "LAKELOG_DATABASE_IDLE": "25"}
+    two.first, two.first_target = "patient", add_metastore(two.hub, "patient", **variables)
+    table = two.hub.table()
+    commit = request(two.second, table, "other", 1)
+    with (
+        frozen_in_a_commit(two, table, "holding locks"),
+        pytest.raises(TimeoutError, match="another writer's commit"),
+    ):
+        bounded(lambda: two.second.metastore.commit(commit), STUCK_S, "another writer's commit")
+    # When it wakes up, its commit is complete, and then the other's.
+    two.second.metastore.commit(commit)
+    assert two.second.table(table).snapshots().column("writer").to_pylist() == ["w", "w", "other"]
+    two.hub.stack.kill("patient")
 
 
 def test_control_a_commit_under_another_number_is_done_twice(two: Two) -> None:

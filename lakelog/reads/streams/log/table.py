@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from lakelog.clock import ForwardClock
 from lakelog.context import Context
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.tables.snapshot import Snapshot
@@ -77,6 +78,7 @@ class LogStreamTable(StreamTable):
             context.caches,
         )
         self._rests_until_s = 0.0
+        self._clock = ForwardClock(context.clock)
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
         """See `StreamTable`."""
@@ -127,7 +129,7 @@ class LogStreamTable(StreamTable):
         # The age of the oldest snapshot that is still to be shown, perhaps without any record left.
         oldest = next((each for each in snapshots if each.snapshot_id > done), None)
         if oldest is not None:
-            self._change_sources.check_age(oldest, self._context.clock.now_ms())
+            self._change_sources.check_age(oldest, self._clock.now_ms())
 
     def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
         if self._since_ms is not None:
