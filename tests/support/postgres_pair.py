@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user
 from metastore.postgres.connection.connections import libpq_url
+from metastore.server.startup import to_libpq_url
 
 WAIT_S = 30.0
 STANDBY = "standby"
@@ -37,10 +38,11 @@ class PostgresPair:
 
     @property
     def url(self) -> str:
-        """The address of both, in the form of libpq: clients use the one that takes writes."""
-        addresses = [_address(server) for server in (self.primary, self.standby)]
-        hosts, ports = (",".join(address[name] for address in addresses) for name in ("host", "port"))
-        return make_conninfo("", **{**addresses[0], "host": hosts, "port": ports, "target_session_attrs": "read-write"})
+        """The address of both, as operators give it: clients use the one that takes writes."""
+        first, second = _address(self.primary), _address(self.standby)
+        hosts = f"{first['host']}:{first['port']},{second['host']}:{second['port']}"
+        attributes = "target_session_attrs=read-write"
+        return to_libpq_url(f"postgresql://postgres:{first['password']}@{hosts}/postgres?{attributes}")
 
     def catch_up(self) -> None:
         """Waits until the standby has all that was committed."""

@@ -29,6 +29,8 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.prepared: set[bytes] = set()
+        # Also of a connection that is lost.
+        self.server = ":".join(part.decode() for part in (pgconn.host, pgconn.port) if part)
 
 
 OLDEST_SERVER: Final = 16

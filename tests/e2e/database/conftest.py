@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from metastore.postgres import migrate
-from tests.e2e.failover.two_metastores import TwoMetastores
+from tests.e2e.database.two_metastores import TwoMetastores
 from tests.support.postgres_pair import PostgresPair, open_pair
 
 
