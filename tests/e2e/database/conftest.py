@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,12 +8,18 @@ import pytest
 
 from metastore.postgres import migrate
 from tests.e2e.database.two_metastores import TwoMetastores
-from tests.support.postgres_pair import PostgresPair, open_pair
+from tests.support.postgres_pair import PairTemplate, PostgresPair
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[PairTemplate]:
+    with tempfile.TemporaryDirectory(prefix="ll-pair-", ignore_cleanup_errors=True) as folder:
+        yield PairTemplate(Path(folder), migrate)
 
 
 @pytest.fixture
-def pair() -> Iterator[PostgresPair]:
-    with open_pair(migrate) as opened:
+def pair(template: PairTemplate) -> Iterator[PostgresPair]:
+    with template.open_pair() as opened:
         yield opened
 
 
