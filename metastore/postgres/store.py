@@ -146,7 +146,7 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             lost = is_lost(error, connection)
             usable = not lost and await _rolled_back(session)
-            raise translate(error, lost=lost, committing=session.committing) from error
+            raise translate(error, server=connection.server, lost=lost, committing=session.committing) from error
         except LakelogError:
             usable = await _rolled_back(session)
             raise
@@ -186,7 +186,7 @@ class PostgresStore(Store):
                     with answered_within(connection, self._silence_s):
                         await connection.execute("SELECT 1")
             except psycopg.Error as error:
-                raise translate(error, lost=True, committing=False) from error
+                raise translate(error, server=connection.server, lost=True, committing=False) from error
             finally:
                 connection.pgconn.finish()
 

@@ -153,6 +153,12 @@ def show_database_url(url: str) -> str:
     """A database URL for display: without password, and of the query only a socket's folder. Pure; never raises."""
     try:
         parts = urlsplit(url)
+        *others, last = parts.netloc.rpartition("@")[2].split(",")
+        if others:
+            # libpq takes several servers, a primary and its standbys, which `urlsplit` does not know.
+            hosts = ",".join([_check_address(address) for address in (*others, last)])
+            user = parts.netloc.rpartition("@")[0].partition(":")[0]
+            return f"{parts.scheme.partition('+')[0]}://{f'{user}@' if user else ''}{hosts}{parts.path}"
         host, port, user = parts.hostname or "", parts.port, parts.username
         host = host or next(iter(parse_qs(parts.query).get("host", [])), "")
     except ValueError:
@@ -161,6 +167,14 @@ def show_database_url(url: str) -> str:
         return "(malformed URL)"
     where = f"{user}@{host}" if user else host
     return f"{parts.scheme.partition('+')[0]}://{where}{f':{port}' if port else ''}{parts.path}"
+
+
+def _check_address(address: str) -> str:
+    """The `host:port` of one of several servers; ValueError: it is not one."""
+    parts = urlsplit(f"//{address}")
+    if not parts.hostname or (parts.port is None and ":" in address.rpartition("]")[2]):
+        raise ValueError(address)
+    return address
 
 
 def to_libpq_url(url: str) -> str:

@@ -204,6 +204,14 @@ async def _expiration_ms(tx: Transaction, table_uuid: str) -> int:
 
 async def _check_in_history(tx: Transaction, head: TableHead, position: ConsumerPosition) -> None:
     if position.snapshot_id > head.latest_snapshot_id:
+        if position.snapshot_uuid:
+            raise HistoryDiverged(
+                f"The reader has seen snapshot {position.snapshot_id} of table {head.name}, but the newest one is "
+                f"{head.latest_snapshot_id}: the metastore's database was restored or has lost commits. Read the table "
+                "from its beginning.",
+                reason="SNAPSHOT_UNKNOWN",
+                metadata={"table": head.name, "snapshot_id": str(position.snapshot_id)},
+            )
         raise invalid(
             "positions.snapshot_id",
             position.snapshot_id,

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user
 from metastore.postgres.connection.connections import libpq_url
+from metastore.server.startup import to_libpq_url
 
 WAIT_S = 30.0
 STANDBY = "standby"
@@ -37,10 +38,11 @@ class PostgresPair:
 
     @property
     def url(self) -> str:
-        """The address of both, in the form of libpq: clients use the one that takes writes."""
-        addresses = [_address(server) for server in (self.primary, self.standby)]
-        hosts, ports = (",".join(address[name] for address in addresses) for name in ("host", "port"))
-        return make_conninfo("", **{**addresses[0], "host": hosts, "port": ports, "target_session_attrs": "read-write"})
+        """The address of both, as operators give it: clients use the one that takes writes."""
+        first, second = _address(self.primary), _address(self.standby)
+        hosts = f"{first['host']}:{first['port']},{second['host']}:{second['port']}"
+        attributes = "target_session_attrs=read-write"
+        return to_libpq_url(f"postgresql://postgres:{first['password']}@{hosts}/postgres?{attributes}")
 
     def catch_up(self) -> None:
         """Waits until the standby has all that was committed."""
@@ -83,37 +85,57 @@ class PostgresPair:
         return None if row is None else row[0]
 
 
-@contextmanager
-def open_pair(prepare: Callable[[str], None]) -> Iterator[PostgresPair]:
-    """Two servers for the length of the block; the first one's database is prepared before the second one copies it."""
-    with tempfile.TemporaryDirectory(prefix="ll-pair-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+class PairTemplate:
+    """The data of two servers that were never used; making it takes as long as several copies.
+
+    Args:
+        folder: For the data.
+        prepare: Prepares the first server's database, of whose URL it is given, before the second one copies it.
+    """
+
+    def __init__(self, folder: Path, prepare: Callable[[str], None]) -> None:
+        self._folder = folder
         with EmbeddedPostgres(folder / "primary", port=0) as primary:
             prepare(primary.url())
-            with EmbeddedPostgres(copy_server(primary, folder / "standby"), port=0) as standby:
-                yield PostgresPair(primary, standby)
+            _back_up(primary, folder / "standby")
+
+    @contextmanager
+    def open_pair(self) -> Iterator[PostgresPair]:
+        """A copy of both, running for the length of the block."""
+        with tempfile.TemporaryDirectory(prefix="ll-pair-", ignore_cleanup_errors=True) as name:
+            for server in ("primary", "standby"):
+                subprocess.run(["cp", "--archive", str(self._folder / server), name], check=True)
+            with EmbeddedPostgres(Path(name) / "primary", port=0) as primary:
+                # By TCP: the standby's user cannot pass the folders above the socket.
+                source = make_conninfo("", **_source(primary), application_name=STANDBY)
+                with (Path(name) / "standby" / "data" / "postgresql.auto.conf").open("a") as settings:
+                    settings.write(f"primary_conninfo = '{source}'\n")
+                with EmbeddedPostgres(Path(name) / "standby", port=0) as standby:
+                    yield PostgresPair(primary, standby)
 
 
-def copy_server(primary: EmbeddedPostgres, folder: Path) -> Path:
-    """Copies a running server; the copy starts as its standby."""
+def _back_up(primary: EmbeddedPostgres, folder: Path) -> None:
+    """Copies a running server's data; the copy starts as a standby."""
     folder.mkdir(mode=0o700)
-    # By TCP: the standby's user cannot pass the folders above the socket.
-    source = make_conninfo("", **{**_address(primary), "dbname": "", "application_name": STANDBY})
+    source = make_conninfo("", **_source(primary))
     command = [str(find_postgres_programs() / "pg_basebackup"), "--pgdata", str(folder / "data"), "--dbname", source]
-    subprocess.run(
-        [*command, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"], check=True, capture_output=True
-    )
+    subprocess.run([*command, "--checkpoint=fast", "--no-sync"], check=True, capture_output=True)
+    (folder / "data" / "standby.signal").touch(mode=0o600)
     user = find_server_user()
     if user is not None:
         for path in [folder / "data", *(folder / "data").rglob("*")]:
             os.chown(path, user.user_id, user.group_id, follow_symlinks=False)
     shutil.copy(primary.folder / "password", folder / "password")
-    return folder
 
 
 def _address(server: EmbeddedPostgres) -> dict[str, str]:
     found = conninfo_to_dict(libpq_url(server.url(over_tcp=True)))
     return {name: str(value) for name, value in found.items()}
+
+
+def _source(primary: EmbeddedPostgres) -> dict[str, str]:
+    """Where a standby gets everything from; no value needs quotes."""
+    return {name: value for name, value in _address(primary).items() if name != "dbname"}
 
 
 def _configure(server: EmbeddedPostgres, name: str, value: str) -> None:

@@ -250,8 +250,8 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
     metadata = {"attempt_id": request.attempt_id, "writer": request.writer}
     if attempt is None:
         raise NotFound(
-            f"Attempt {request.attempt_id} is not known: it was never opened here, or is too old. Open one with "
-            "stage_attempt and write the files again.",
+            f"Attempt {request.attempt_id} is not known: it was never opened here, is too old, or the database has "
+            "lost it. Write the rows again: that opens another one (by requests of your own, stage_attempt does).",
             reason="ATTEMPT_NOT_FOUND",
             metadata=metadata,
         )

@@ -32,6 +32,8 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
         self.prepared: set[bytes] = set()
+        self.server = ":".join(part.decode() for part in (pgconn.host, pgconn.port) if part)
+        """Its address, which is still known when the connection is lost."""
         self.backend = (0, "")
         """The process id and the start of the server's process for this connection."""
         self.silence: SilenceWatch | None = None

@@ -36,11 +36,12 @@ def is_lost(error: psycopg.Error, connection: psycopg.AsyncConnection) -> bool:
     )
 
 
-def translate(error: psycopg.Error, *, lost: bool, committing: bool) -> LakelogError:
+def translate(error: psycopg.Error, *, server: str, lost: bool, committing: bool) -> LakelogError:
     """The error to raise instead.
 
     Args:
         error: What psycopg raised.
+        server: The database server, for messages; empty: it is not known.
         lost: Whether the connection is lost.
         committing: Whether COMMIT may have reached the server.
     """
@@ -59,10 +60,17 @@ def translate(error: psycopg.Error, *, lost: bool, committing: bool) -> LakelogE
             f"The database took too long, so the transaction was given up; nothing happened. Try again. ({said})",
             reason="DATABASE_SLOW",
         )
+    if isinstance(error, errors.DiskFull):
+        return Unavailable(
+            f"The disk of the database server{server and f' {server}'} is full; nothing happened. Make room there; "
+            f"reads go on meanwhile, and writes as soon as there is room. ({said})",
+            reason="DATABASE_FULL",
+        )
     if error.sqlstate is not None and error.sqlstate.startswith("53"):
         return Unavailable(
-            f"The database is out of resources; nothing happened. Make room, then try again. ({said})",
-            reason="DATABASE_FULL",
+            f"The database server{server and f' {server}'} is out of resources; nothing happened. Give it more of what "
+            f"is missing, or try again later. ({said})",
+            reason="DATABASE_OVERLOADED",
         )
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return Unavailable(

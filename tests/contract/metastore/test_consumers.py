@@ -84,6 +84,8 @@ def test_a_position_is_one_that_the_table_has_and_does_not_go_back(metastore: Me
     metastore.advance_consumer("etl", [position(table, opened.epoch, 0)])
     with pytest.raises(InvalidArgument, match=r"snapshot_id is 4\. The newest snapshot of table shop\..* is 3"):
         metastore.advance_consumer("etl", [position(table, opened.epoch, 4)])
+    with pytest.raises(HistoryDiverged, match=r"has seen snapshot 4 of table .*, but the newest one is 3"):
+        metastore.advance_consumer("etl", [position(table, opened.epoch, 4, "a" * 32)])
     with pytest.raises(HistoryDiverged, match=r"Snapshot 3 of table .* is not the one that the reader has seen"):
         metastore.advance_consumer("etl", [position(table, opened.epoch, 3, uuid_of(metastore, table, 2))])
     metastore.advance_consumer("etl", [position(table, opened.epoch, 2)])

@@ -134,7 +134,11 @@ def test_tls_without_a_way_to_recognize_callers(tmp_path: Path) -> None:
     [
         ("postgresql://ann:sekret@db:5432/lake?password=sekret", "postgresql://ann@db:5432/lake"),
         ("postgresql+psycopg://postgres@/x?host=/tmp/s&port=3", "postgresql://postgres@/tmp/s/x"),
+        ("postgresql://ann:sekret@a:1,b,[::1]:3/x?target_session_attrs=read-write", "postgresql://ann@a:1,b,[::1]:3/x"),
+        ("postgresql://a:1,b:2/x", "postgresql://a:1,b:2/x"),
         ("postgresql://ann:sekret@db:nine/x", "(malformed URL)"),
+        ("postgresql://ann:sekret@a:1,b:nine/x", "(malformed URL)"),
+        ("postgresql://ann:sekret@a:1,/x", "(malformed URL)"),
         ("host=db password=sekret", "(malformed URL)"),
     ],
 )
@@ -145,6 +149,7 @@ def test_urls_are_shown_without_secrets(url: str, shown: str) -> None:
 def test_libpq_takes_its_own_scheme() -> None:
     assert to_libpq_url("postgresql+psycopg://a@b/c") == "postgresql://a@b/c"
     assert to_libpq_url("postgres://a@b/c") == "postgresql://a@b/c"
+    assert to_libpq_url("postgres://a@b:1,c:2/d") == "postgresql://a@b:1,c:2/d"
 
 
 def test_durability_is_relaxed_by_its_full_name_only() -> None:

@@ -12,7 +12,7 @@ from lakelog.errors import HistoryDiverged
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.plan import PlanRequest
 from metastore.snapshots.watching import WatchHub
-from tests.e2e.failover.two_metastores import TwoMetastores, position, read, take, write
+from tests.e2e.database.two_metastores import TwoMetastores, position, read, take, write
 
 pytestmark = pytest.mark.e2e
 

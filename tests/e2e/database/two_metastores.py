@@ -11,8 +11,9 @@ import pyarrow as pa
 from psycopg import OperationalError
 
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
-from lakelog.errors import OutcomeUnknown, Unavailable
+from lakelog.errors import NotFound, OutcomeUnknown, Unavailable
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.results import WriteResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
@@ -61,9 +62,19 @@ class TwoMetastores:
 
 def write(table: Table, identifier: int, value: str, writer: str = "w") -> Snapshot:
     """Commits one row under a number of a writer, and returns the snapshot."""
-    rows = pa.table({"k": [identifier], "v": [value]}, schema=SCHEMA)
-    repeat(lambda: table.upsert(rows, writer=writer, identifier=identifier))
+    upsert(table, identifier, value, writer)
     return table._context.metastore.list_snapshots(table.uuid).snapshots[-1]
+
+
+def upsert(table: Table, identifier: int, value: str, writer: str = "w") -> WriteResult:
+    """Writes one row under a number of a writer, again where an attempt that was opened ahead is lost."""
+    rows = pa.table({"k": [identifier], "v": [value]}, schema=SCHEMA)
+    while True:
+        try:
+            return repeat(lambda: table.upsert(rows, writer=writer, identifier=identifier))
+        except NotFound as error:
+            if error.reason != "ATTEMPT_NOT_FOUND":
+                raise
 
 
 def read(table: Table) -> list[str]:

@@ -22,7 +22,7 @@ from lakelog.format.commit.request import BucketRef, CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
-from tests.e2e.failover.two_metastores import SCHEMA, TwoMetastores, read, write
+from tests.e2e.database.two_metastores import SCHEMA, TwoMetastores, read, write
 from tests.support.tables.faulty import FaultyMetastore
 
 pytestmark = pytest.mark.e2e
