@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from lakelog.serving.edge.probes import OF_PROBES, PROBES_OF_CONNECTION
 from lakelog.serving.edge.shares import ShareLimits
 
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
@@ -38,12 +39,6 @@ COMMITTING: Final = frozenset(
 
 _LEAST_SHARE: Final = 16
 """No share is smaller: small totals are not divided further."""
-
-_PROBES: Final = 16
-"""Health checks over one connection at once. They need no token, so all together have no limit: else a caller without a
-token could block the health checks of all others."""
-
-_UNLIMITED: Final = 2**63
 
 
 @dataclass(frozen=True)
@@ -85,12 +80,12 @@ class CallLimits:
 
     def of_probes(self) -> ShareLimits:
         """The limits of calls that are open to everyone."""
-        return ShareLimits("health checks", "the number of connections", _UNLIMITED, _UNLIMITED, _PROBES, reserve=0)
+        return OF_PROBES
 
     @property
     def max_of_connection(self) -> int:
         """Calls, streams and probes that one connection can have open together."""
-        return self.of_calls().connection + self.of_streams().connection + _PROBES
+        return self.of_calls().connection + self.of_streams().connection + PROBES_OF_CONNECTION
 
     def _divided(self, kind: str, setting: str, total: int) -> ShareLimits:
         least = min(total, _LEAST_SHARE)
