@@ -57,6 +57,7 @@ class _Waiting:
 
     request: CommitRequest
     by: Principal
+    origin: str
     tables: frozenset[str]
     alone: bool
     file_count: int
@@ -108,7 +109,9 @@ class CommitGate:
         self._committed = committed
         self._uncertain = uncertain
         self._partitions = partitions
-        self._queue: GroupQueue[_Waiting] = GroupQueue(limits.max_group_commits, limits.max_group_files)
+        # A group is left for others.
+        of_caller = max(1, limits.max_parallel_groups - 1)
+        self._queue: GroupQueue[_Waiting] = GroupQueue(limits.max_group_commits, limits.max_group_files, of_caller)
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -135,6 +138,7 @@ class CommitGate:
         waiting = _Waiting(
             request=request,
             by=by,
+            origin=origin.get(),
             tables=frozenset(request.table_uuids),
             alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),

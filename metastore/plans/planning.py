@@ -9,7 +9,6 @@ missed: so a check at the end finds out whether everything planned is still reta
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -26,6 +25,8 @@ from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
+from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.turns import FairTurns
 
 from ..heavy_work import HeavyWork
 from ..logs.files import check_log_request, load_log_files
@@ -109,7 +110,7 @@ class Planner:
     def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics, work: HeavyWork) -> None:
         self._store = store
         self._threads = work.plans
-        self._looking_up = asyncio.Semaphore(limits.max_parallel_plans)
+        self._looking_up = FairTurns(limits.max_parallel_plans)
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
@@ -150,8 +151,11 @@ class Planner:
 
     async def _look_up(self, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         """The store's answer; None: partitions must be tested first."""
-        async with self._looking_up:
+        await self._looking_up.acquire(origin.get())
+        try:
             return await run_transaction(self._store, lambda tx: self._prepare(tx, request, matches))
+        finally:
+            self._looking_up.release()
 
     async def _prepare(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         found = await self._load(tx, request, matches)

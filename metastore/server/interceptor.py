@@ -42,10 +42,10 @@ from lakelog.errors import (
 from lakelog.serving.access import Access, Caller
 
 from .audit import describe_request, log
-from .edge.admission import Admission, Admitted, key_of_turns, needs_turn
+from .edge.admission import HUGE_PLAN_BYTES, PLAN, Admission, Admitted, key_of_turns, needs_turn
 from .edge.arrivals import Arrival
 from .edge.call_limits import CallLimits
-from .edge.requests import Received, Requests
+from .edge.requests import Received, Requests, note_received
 from .edge.running import Running, is_mutation
 from .rpc_metrics import RpcMetrics
 
@@ -125,6 +125,7 @@ class _Call:
         self._running: asyncio.Future[Any] | None = None
         self._arrival: Arrival | None = None
         self._has_turn = False
+        self._has_huge_turn = False
 
     def leave_to_grpc(self, details: grpc.HandlerCallDetails) -> bool:
         """Whether gRPC may receive the request by itself: few requests of this caller are on their way."""
@@ -199,12 +200,16 @@ class _Call:
                     reason=TOO_MANY_CALLS,
                 ) from error
             self._has_turn = True
+        if self._method == PLAN and len(data) > HUGE_PLAN_BYTES:
+            await admission.huge_plans.take(self._origin)
+            self._has_huge_turn = True
         # The types know handlers of threaded servers only.
         parse: Any = self._handler.request_deserializer
         return await requests.read(self._method, data, parse)
 
     async def _receive_and_answer(self, _: Any, context: Context) -> None:
         self._received = await self._receive(context)
+        note_received(self._received)
         if self._handler.unary_unary is None:
             await self._send_all(self._received.message, context)
         else:
@@ -246,14 +251,20 @@ class _Call:
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.
         behaviour: Any = self._handler.unary_unary
-        answering, self._running = self._owner.running.start(self._method, behaviour(request, context))
+        is_large = self._received is not None and self._received.is_large
+        answering, self._running = self._owner.running.start(
+            self._method, behaviour(request, context), is_large=is_large
+        )
         response = await answering
         _check_size(response)
         return response
 
     async def _send_all(self, request: Any, context: Context) -> None:
         behaviour: Any = self._handler.unary_stream or self._handler.stream_stream
-        await self._owner.running.send_all(self._method, behaviour(request, context), context)
+        responses = behaviour(request, context)
+        # The servicer lets go of the request when it needs it no more, and so must each frame here.
+        del request
+        await self._owner.running.send_all(self._method, responses, context)
 
     @property
     def _request(self) -> Message | None:
@@ -303,6 +314,9 @@ class _Call:
         if self._has_turn:
             self._has_turn = False
             self._owner.admission.working.give_back(self._turns)
+        if self._has_huge_turn:
+            self._has_huge_turn = False
+            self._owner.admission.huge_plans.give_back(self._origin)
         if self._received is not None:
             self._received.release()
         admitted, self._admitted = self._admitted, None

@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import Final
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError
 from lakelog.reads.streams.batch import Position, Progress
@@ -24,6 +25,11 @@ from .send_window import SendWindow
 
 MAX_ARROW_BYTES = 8 << 20
 """The largest Arrow message: far below what gRPC accepts, and large enough that its overhead does not count."""
+
+_MAX_UNSENT_BYTES: Final = MAX_ARROW_BYTES
+_MAX_UNSENT_MESSAGES: Final = 64
+"""How much is ready to be sent to a client that does not read. The client chooses the send window, which also counts
+what it has received and not acknowledged yet; here it takes memory."""
 
 Outgoing = reader_pb2.SubscribeResponse | BaseException | None
 """A message, or the error that ended the stream; None: its end."""
@@ -52,12 +58,13 @@ class Pump:
         max_arrow_bytes: int = MAX_ARROW_BYTES,
     ) -> None:
         self.outgoing: asyncio.Queue[Outgoing] = asyncio.Queue()
-        """Messages to be sent; the send window bounds them."""
+        """Messages to be sent, of `_MAX_UNSENT_BYTES` at most, not counting the last one."""
         self.reached: dict[str, int] = {}
         """The last snapshot that was sent completely, by table uuid; also read by other threads."""
         self.ended = asyncio.Event()
         """Set when nothing is read any more; never set if the pump was not started."""
         self._window = window
+        self._unsent = SendWindow(_MAX_UNSENT_BYTES, _MAX_UNSENT_MESSAGES)
         self._metrics = metrics
         self._loop = loop
         self._encoder = RowsEncoder(max_arrow_bytes)
@@ -115,6 +122,11 @@ class Pump:
         with self._keeping:
             self._stream.keep(positions)
 
+    def sent(self, item: reader_pb2.SubscribeResponse) -> None:
+        """Records that a message of `outgoing` is on its way."""
+        if item.HasField("progress"):
+            self._unsent.taken(item.progress.sequence)
+
     def end(self, reason: Exception) -> None:
         """Ends the stream at once, before messages that are still to be sent; called from the event loop."""
         while not self.outgoing.empty():
@@ -125,6 +137,7 @@ class Pump:
         """Ends the stream, from any thread; idempotent."""
         self._closed.set()
         self._window.close()
+        self._unsent.close()
         if self._stream is not None:
             self._stream.follower.close()
 
@@ -147,7 +160,8 @@ class Pump:
         for rows, is_last in self._with_last(progress):
             size_bytes = 0 if rows is None else len(rows.batch)
             sequence = self._window.enter(size_bytes)
-            if not sequence:
+            # Both windows count the same messages.
+            if not sequence or not self._unsent.enter(size_bytes):
                 return False
             if rows is not None:
                 self._metrics.batches.inc()

@@ -17,6 +17,7 @@ from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import BoundedStreams
+from lakelog.serving.edge.probes import BoundedProbes
 from lakelog.serving.listening import ServerTls, listen
 from lakelog.serving.logging_setup import Logger
 
@@ -30,7 +31,10 @@ _POLL_EVERY_S: Final = 2.0
 """Between two polls of the metastore, which give health and lag."""
 
 _MORE_STREAMS: Final = 64
-"""Beside the subscriptions: probes, and callers that are refused because there is no room."""
+"""Beside the subscriptions: probes, and callers that are refused because there is no room. There is no such limit of
+all connections together: a caller without a token would reach it with health checks alone."""
+
+_MAX_CONNECTIONS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,12 @@ class ReaderServer:
         self._log = log
         self._draining = asyncio.Event()
         self._server = grpc.aio.server(
-            interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS})],
+            interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS}), BoundedProbes(SERVICE)],
             options=(
                 ("grpc.max_receive_message_length", SUBSCRIBE_BOUNDS.max_bytes),
                 ("grpc.max_send_message_length", 64 << 20),
                 ("grpc.max_metadata_size", 16 * 1024),
+                ("grpc.max_allowed_incoming_connections", _MAX_CONNECTIONS),
                 # For one connection; the servicer counts the subscriptions of all connections together.
                 ("grpc.max_concurrent_streams", settings.max_subscriptions + _MORE_STREAMS),
                 # Two servers could share one port without notice.
@@ -99,7 +104,6 @@ class ReaderServer:
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
                 ("grpc.keepalive_permit_without_calls", 0),
             ),
-            maximum_concurrent_rpcs=settings.max_subscriptions + _MORE_STREAMS,
         )
         self._servicer = ReaderServicer(
             catalog,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -83,6 +84,9 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._open = 0
         self._open_of: Counter[str] = Counter()
         self._leaving: set[asyncio.Future[None]] = set()
+        # One for each subscription, which begins or stores a position, and waits for the metastore meanwhile. So no
+        # caller waits for those of another.
+        self._threads = ThreadPoolExecutor(max_subscriptions, thread_name_prefix="subscription")
         self.pumps: Final[set[Pump]] = set()
         """The pumps of open subscriptions."""
 
@@ -153,7 +157,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             return
         window = SendWindow(start.max_bytes, start.max_messages)
         pump = Pump(window, self._metrics, asyncio.get_running_loop())
-        beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, pump, start))
+        beginning = asyncio.get_running_loop().run_in_executor(self._threads, self._begin, pump, start)
         try:
             # Cancelling a call does not end the thread.
             await asyncio.shield(beginning)
@@ -241,7 +245,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                     window.taken(request.taken.sequence)
                 case "keep":
                     positions = from_proto_positions(request.keep.positions)
-                    await asyncio.to_thread(pump.keep, positions)
+                    await asyncio.get_running_loop().run_in_executor(self._threads, pump.keep, positions)
                     await answering.acquire()
                     pump.outgoing.put_nowait(reader_pb2.SubscribeResponse(kept=reader_pb2.KeptPositions()))
                 case other:
@@ -262,6 +266,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                 item = reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded())
                 asyncio.get_running_loop().call_later(self._linger_s, pump.end, ClientLeft())
             await context.write(item)
+            pump.sent(item)
             if item.HasField("kept"):
                 answering.release()
 

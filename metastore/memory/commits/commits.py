@@ -256,7 +256,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         for writer in removed:
             for mapping in (state.epochs, state.writer_owners, state.writer_times):
                 if writer in mapping:
-                    self._journal.pop(mapping, writer)  # type: ignore[arg-type, misc]
+                    self._journal.pop(mapping, writer)  # type: ignore[misc]
         return names[-1] if len(names) == limit else "", removed
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:

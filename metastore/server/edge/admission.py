@@ -45,6 +45,11 @@ _RENEWING: Final = frozenset(
     }
 )
 
+PLAN: Final = "/lakelog.rpc.v1.SnapshotService/Plan"
+HUGE_PLAN_BYTES: Final = 1024 * 1024
+"""A caller has one plan with a larger request at once: what is left of the request takes memory until the last answer
+is read. Clients of lakelog send a quarter of this at most."""
+
 
 @dataclass(frozen=True)
 class Admitted:
@@ -75,6 +80,7 @@ class Admission:
         self.streams: Final = Shares(limits.of_streams())
         self.receiving: Final = Turns(limits.receiving)
         self.working: Final = Turns(limits.working)
+        self.huge_plans: Final = Turns(1)
         self.arrivals: Final = Arrivals()
         self._access = access
         self._probes = Shares(limits.of_probes())

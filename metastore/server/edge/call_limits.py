@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from lakelog.serving.edge.probes import OF_PROBES, PROBES_OF_CONNECTION
 from lakelog.serving.edge.rates import CallRates
 from lakelog.serving.edge.shares import ShareLimits
 
@@ -41,12 +42,6 @@ COMMITTING: Final = frozenset(
 
 _LEAST_SHARE: Final = 16
 """No share is smaller: small totals are not divided further."""
-
-_PROBES: Final = 16
-"""Health checks over one connection at once. They need no token, so all together have no limit: else a caller without a
-token could block the health checks of all others."""
-
-_UNLIMITED: Final = 2**63
 
 _RATE_SETTING: Final = "--call-rate"
 
@@ -121,7 +116,7 @@ class CallLimits:
 
     def of_probes(self) -> ShareLimits:
         """The limits of calls that are open to everyone."""
-        return ShareLimits("health checks", "the number of connections", _UNLIMITED, _UNLIMITED, _PROBES, reserve=0)
+        return OF_PROBES
 
     def new_rates(self, now_s: Callable[[], float] = time.monotonic) -> Rates:
         """The rates of callers, of which each has its full burst."""
@@ -133,7 +128,7 @@ class CallLimits:
     @property
     def max_of_connection(self) -> int:
         """Calls, streams and probes that one connection can have open together."""
-        return self.of_calls().connection + self.of_streams().connection + _PROBES
+        return self.of_calls().connection + self.of_streams().connection + PROBES_OF_CONNECTION
 
     def _divided(self, kind: str, setting: str, total: int) -> ShareLimits:
         least = min(total, _LEAST_SHARE)

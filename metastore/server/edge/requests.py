@@ -11,14 +11,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.serving.edge.fair_room import FairRoom
+from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.request_bounds import RequestBounds
-from lakelog.serving.edge.turns import Room
 
 from ...heavy_work import run_paused
 from .large_commits import LargeCommit, read_commit, read_stream_commit
@@ -29,9 +31,8 @@ V = TypeVar("V")
 SMALL_BYTES: Final = 8 * 1024
 """The event loop processes a request up to this size: at worst 4,000 empty entries, some 20 ms."""
 
-_SENT_FOR_LONG: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Plan"})
-"""Methods whose answers are sent for as long as their callers read. They have room of their own: a caller that does not
-read would keep the large requests of others waiting, commits among them."""
+_OF_PLANS: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Plan"})
+"""Methods with room of their own, so that large plans keep no commits waiting."""
 
 _READ_IN_SLICES: Final[Mapping[str, Callable[[bytes], Message | LargeCommit]]] = {
     "/lakelog.rpc.v1.SnapshotService/Commit": read_commit,
@@ -61,17 +62,46 @@ class Received:
         size: Its bytes.
     """
 
-    def __init__(self, message: Message | LargeCommit, room: Room | None = None, size: int = 0) -> None:
+    def __init__(self, message: Message | LargeCommit, room: FairRoom | None = None, size: int = 0) -> None:
         # Only the method knows the type of its message.
-        self.message: Final[Any] = message
+        self.message: Any = message
         self._room = room
         self._size = size
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it uses room."""
+        return self._room is not None
 
     def release(self) -> None:
         """Gives its room back, once nothing is left of it; idempotent."""
         room, self._room = self._room, None
         if room is not None:
             room.give_back(self._size)
+
+    def forget(self) -> None:
+        """Lets go of the message, and gives its room back; idempotent."""
+        self.message = None
+        self.release()
+
+
+_received: Final[ContextVar[Received]] = ContextVar("received")
+
+
+def note_received(received: Received) -> None:
+    """Notes the request of the present call."""
+    _received.set(received)
+
+
+def forget_request() -> None:
+    """Lets go of the request of the present call, once nothing refers to its message any more.
+
+    For answers that are sent for as long as the caller reads: a caller that does not read would keep the large requests
+    of others waiting.
+    """
+    received = _received.get(None)
+    if received is not None:
+        received.forget()
 
 
 class Requests:
@@ -85,8 +115,8 @@ class Requests:
     def __init__(self, bounds: Mapping[str, RequestBounds], in_work_bytes: int) -> None:
         self.bounds: Final = bounds
         of_plans = in_work_bytes // 4
-        self._room = Room(in_work_bytes - of_plans)
-        self._room_of_plans = Room(of_plans)
+        self._room = FairRoom(in_work_bytes - of_plans)
+        self._room_of_plans = FairRoom(of_plans)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="requests")
 
     def close(self) -> None:
@@ -104,8 +134,8 @@ class Requests:
         bounds.check_size(data)
         if len(data) <= SMALL_BYTES:
             return Received(_read(bounds, data, parse))
-        room = self._room_of_plans if method in _SENT_FOR_LONG else self._room
-        await room.take(len(data))
+        room = self._room_of_plans if method in _OF_PLANS else self._room
+        await room.take(origin.get(), len(data))
         try:
             parse_large = _READ_IN_SLICES.get(method, parse)
             message = await self._in_thread(lambda: _read(bounds, data, parse_large))

@@ -34,6 +34,7 @@ _UNLIMITED: Final = frozenset(
 # Ended when the server drains; a stream of commits ends itself once all that it has read is answered.
 _ENDED_BY_DRAIN: Final = _UNLIMITED - {"/lakelog.rpc.v1.SnapshotService/CommitStream"}
 # Commits continue by themselves when their caller is gone, so they need no task of their own, which would cost 30 us.
+# Large ones get one: it keeps their place and their room while they are at the gate.
 _GOES_ON_BY_ITSELF: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Commit"})
 
 
@@ -55,13 +56,20 @@ class Running:
         while self._mutations:
             await asyncio.wait(self._mutations)
 
-    def start(self, method: str, work: Awaitable[Any]) -> tuple[Awaitable[Any], asyncio.Future[Any] | None]:
+    def start(
+        self, method: str, work: Awaitable[Any], *, is_large: bool
+    ) -> tuple[Awaitable[Any], asyncio.Future[Any] | None]:
         """Starts a call with one answer.
+
+        Args:
+            method: The full name.
+            work: Its work.
+            is_large: Whether its request uses room, which it keeps until the work is done.
 
         Returns:
             What to await for the answer; and the mutation, if it goes on when that is cancelled.
         """
-        if not is_mutation(method) or method in _GOES_ON_BY_ITSELF:
+        if not is_mutation(method) or (method in _GOES_ON_BY_ITSELF and not is_large):
             return self._bounded(method, work), None
         task = asyncio.ensure_future(work)
         self._mutations.add(task)

@@ -21,7 +21,7 @@ from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 from ...use_cases import UseCases
 from ..callers import principal
 from ..edge.large_commits import LargeCommit, to_commit_request
-from ..edge.requests import Requests
+from ..edge.requests import Requests, forget_request
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -173,6 +173,9 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
         """Returns which files a read must look at."""
         plan = await self._use_cases.planner.plan(await self._requests.translate(request, from_proto_plan_request))
+        # What is left of it is a small part. From here on the caller decides how long the plan is sent.
+        del request
+        forget_request()
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
         message = await self._use_cases.work.rows.run(len(plan.range_snapshots), to_proto_plan_header, header)
         yield snapshots_pb2.PlanResponse(header=message)
@@ -188,7 +191,11 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]
-        watch = self._use_cases.watches.watch(positions, complete=request.complete)
+        complete = request.complete
+        # A watch stays open for as long as its caller wants.
+        del request
+        forget_request()
+        watch = self._use_cases.watches.watch(positions, complete=complete)
         async with aclosing(_with_heartbeats(watch, self._heartbeat_s)) as events:
             async for event in events:
                 if event is None:

@@ -204,6 +204,7 @@ class ScriptedUseCases:
                     writer.write_table(table)
                 await self._enter("plan_chunk")
                 yield Chunk(sink.getvalue().to_pybytes(), without)
+            await self._enter("plan_end")
 
         return ScriptedPlan(TABLE, SCHEMA, {0: SCHEMA}, snapshot(3), (), chunks())
 

@@ -6,9 +6,7 @@ The controls are the same calls with limits that share nothing: then the one cal
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,19 +19,13 @@ from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
-from lakelog.serving.access import Access, parse_token_file
 from metastore.server.edge.call_limits import CallLimits
+from tests.integration.server.callers import ACCESS, TOKEN, call, channels, metadata, wait_until
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
 
-TOKEN = {name: f"{name}-token-0123456789" for name in ("ann", "bob", "eve")}
-ACCESS = Access(
-    tokens=parse_token_file(
-        f"ann reader {TOKEN['ann']}\nbob writer {TOKEN['bob']}\neve reader {TOKEN['eve']}\n", "tokens"
-    )[0]
-)
 SHARED = CallLimits(max_calls=160, max_streams=160)
 """Of each 40 a caller and 20 a connection, with a tenth of these for commits."""
 
@@ -42,30 +34,9 @@ UNSHARED = CallLimits(max_calls=160, max_streams=160, caller_share=1, connection
 WATCH = snapshots_pb2.WatchRequest(positions=[snapshots_pb2.WatchPosition(table_uuid="a" * 32)]).SerializeToString()
 
 
-@contextlib.contextmanager
-def channels(server: RunningServer, count: int) -> Iterator[list[grpc.Channel]]:
-    with contextlib.ExitStack() as stack:
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        yield [stack.enter_context(grpc.insecure_channel(server.target, options=options)) for _ in range(count)]
-
-
-def metadata(name: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {TOKEN[name]}"),)
-
-
 def open_watches(channel: grpc.Channel, name: str, count: int) -> list[Any]:
     watch: Any = channel.unary_stream("/lakelog.rpc.v1.SnapshotService/Watch")
     return [watch(WATCH, metadata=metadata(name)) for _ in range(count)]
-
-
-def call(channel: grpc.Channel, method: str, name: str, request: bytes = b"") -> LakelogError | None:
-    """The error of a call; None: it was answered."""
-    try:
-        made: Any = channel.unary_unary(f"/lakelog.rpc.v1.{method}")
-        made(request, timeout=10, metadata=metadata(name))
-    except grpc.RpcError as error:
-        return from_rpc_error(error, kind=CallKind.READ, method=method, target="t", deadline_s=10)
-    return None
 
 
 def refused(calls: list[Any]) -> list[LakelogError]:
@@ -83,13 +54,6 @@ def refused_stream_of_commits(channel: grpc.Channel) -> LakelogError:
     with pytest.raises(grpc.RpcError):
         next(answers)
     return from_rpc_error(answers, kind=CallKind.READ, method="CommitStream", target="t", deadline_s=10)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < give_up_s
-        time.sleep(0.01)
 
 
 def commit(server: RunningServer, name: str = "bob") -> None:

@@ -13,16 +13,17 @@ class Item:
     file_count: int = 0
     given_up: bool = field(default=False)
     ready: bool = True
+    origin: str = ""
 
 
-def queue_of(*items: Item, max_commits: int = 100, max_files: int = 100) -> GroupQueue[Item]:
-    queue: GroupQueue[Item] = GroupQueue(max_commits, max_files)
+def queue_of(*items: Item, max_commits: int = 100, max_files: int = 100, max_of_caller: int = 100) -> GroupQueue[Item]:
+    queue: GroupQueue[Item] = GroupQueue(max_commits, max_files, max_of_caller)
     for item in items:
         queue.add(item)
     return queue
 
 
-def item(name: str, tables: str = "t", **fields: bool | int) -> Item:
+def item(name: str, tables: str = "t", **fields: bool | int | str) -> Item:
     return Item(name, frozenset(tables), **fields)  # type: ignore[arg-type]
 
 
@@ -112,6 +113,35 @@ def test_those_that_were_given_up_are_passed_over() -> None:
     assert names(queue.take()) == "b"
     assert queue.take() == []
     assert queue.commit_count == 0
+
+
+def test_callers_get_groups_in_turn() -> None:
+    of_ann = [item(name, name, origin="ann") for name in "abcde"]
+    queue = queue_of(*of_ann, item("x", "x", origin="bob"), item("y", "y", origin="bob"), item("z", "z", origin="eve"))
+    assert [names(queue.take()) for _ in range(8)] == ["a", "x", "z", "b", "y", "c", "d", "e"]
+
+
+def test_one_caller_never_has_all_groups() -> None:
+    of_ann = [item(name, name, origin="ann") for name in "abcd"]
+    queue = queue_of(*of_ann, max_of_caller=2)
+    assert [names(queue.take()) for _ in range(3)] == ["a", "b", ""]
+    queue.add(item("x", "x", origin="bob"))
+    assert [names(queue.take()) for _ in range(2)] == ["x", ""]
+    queue.finish("a")
+    assert [names(queue.take()) for _ in range(2)] == ["c", ""]
+    queue.finish("x")
+    assert queue.take() == [], "the place of one caller is not another's"
+    queue.finish("b")
+    assert names(queue.take()) == "d"
+    queue.finish("c")
+    queue.finish("d")
+    assert not queue._groups
+    assert not queue._candidates
+
+
+def test_commits_of_several_callers_to_one_table_share_a_group() -> None:
+    queue = queue_of(item("a", origin="ann"), item("b", origin="bob"), max_of_caller=1)
+    assert names(queue.take()) == "ab"
 
 
 def test_no_table_is_starved_by_another() -> None:
