@@ -5,8 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import LakelogError
 from lakelog.format.jobs.job import Job
+from lakelog.serving.logging_setup import Logger
+from lakelog.storage.objects.stores import Stores
+
+from .metrics import Metrics
 
 
 class Control:
@@ -56,3 +61,20 @@ class JobExecutor(Protocol):
             LakelogError: Something else failed. All files that could safely be deleted are deleted.
         """
         ...
+
+
+class FileJobExecutor:
+    """What job executors that work with tables' files need.
+
+    Args:
+        metastore: Knows the tables, plans and commits.
+        stores: Where the tables' files are.
+        metrics: The measurements.
+        log: The service's log.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import FILE_MISSING, DataCorrupted
 from lakelog.format.commit.request import BucketRef, Change, ChangeResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
@@ -26,17 +25,14 @@ from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.serving.logging_setup import Logger
 from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
 from lakelog.storage.merging.deletion_vectors import to_merge_policy
-from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.writes.attempt import CommitAttempt
 from lakelog.writes.change import to_compaction_change
 
-from ..executor import Control
+from ..executor import Control, FileJobExecutor
 from ..job_commits import commit_for_job
-from ..metrics import Metrics
 from .bucket_work import MAX_GROUPS, Strategy, list_bucket, plan_work
 
 
@@ -58,21 +54,8 @@ class _Done:
         return said
 
 
-class DeletionVectorJobExecutor:
-    """Implements `JobExecutor` for jobs of the kind `deletion-vectors`, each of one bucket.
-
-    Args:
-        metastore: Plans and commits.
-        stores: Where the tables' files are.
-        metrics: The measurements.
-        log: The service's log.
-    """
-
-    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
-        self._metastore = metastore
-        self._stores = stores
-        self._metrics = metrics
-        self._log = log
+class DeletionVectorJobExecutor(FileJobExecutor):
+    """Implements `JobExecutor` for jobs of the kind `deletion-vectors`, each of one bucket."""
 
     def do(self, job: Job, control: Control) -> str:
         """Builds the vectors for all that a read of the bucket would merge, unless a compaction is due."""

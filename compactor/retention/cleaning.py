@@ -17,39 +17,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.facts import AttemptState
-from lakelog.format.jobs.job import CLEAN, Job
+from lakelog.format.jobs.job import Job
 from lakelog.format.retention.table_files import ABANDONED_MS, MAX_FILES_A_CALL, SETTLED_MS, AttemptAge
-from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.deleting import LeftFile
 from lakelog.storage.objects.store import ObjectStore
-from lakelog.storage.objects.stores import Stores
 
-from ..executor import Control
-from ..metrics import Metrics
+from ..executor import Control, FileJobExecutor
 from .deletions import Deletions
 
 _BATCH: Final = 500
 """Attempts that are aborted and forgotten together: some seconds of listing on a remote store."""
 
 
-class CleaningJobExecutor:
-    """Implements `JobExecutor` for jobs of the kind `clean`, each of one table.
-
-    Args:
-        metastore: Knows the attempts.
-        stores: Where the tables' files are.
-        metrics: The measurements.
-        log: The service's log.
-    """
-
-    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
-        self._metastore = metastore
-        self._stores = stores
-        self._metrics = metrics
-        self._log = log
+class CleaningJobExecutor(FileJobExecutor):
+    """Implements `JobExecutor` for jobs of the kind `clean`, each of one table."""
 
     def do(self, job: Job, control: Control) -> str:
         """Clears attempts away until none is left that is old enough."""
@@ -106,11 +89,7 @@ class CleaningJobExecutor:
                 # Whatever is in it keeps no other attempt.
                 deletions.leave(LeftFile(folder, error.message))
                 continue
-            links = [each.path for each in found if each.is_link]
-            if links:
-                self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
-            gone = set(deletions.delete([each.path for each in found]))
-            self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found if each.path in gone))
+            deletions.delete_listed(found)
             if not found or next(store.list_objects(folder), None) is None:
                 empty.append(attempt_id)
         return empty

@@ -9,7 +9,7 @@ from lakelog.errors import LakelogError
 from lakelog.format.jobs.job import Job
 from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.deleting import LeftFile, delete_files
-from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.objects.store import ObjectStore, StoredObject
 
 from ..metrics import Metrics
 
@@ -59,6 +59,15 @@ class Deletions:
         self.count += len(gone)
         self._metrics.deleted_files.labels(self._job.kind).inc(len(gone))
         return gone
+
+    def delete_listed(self, objects: Sequence[StoredObject]) -> None:
+        """As `delete`, and counts the bytes; logs symbolic links, whose targets stay."""
+        links = [each.path for each in objects if each.is_link]
+        if links:
+            self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
+        gone = set(self.delete([each.path for each in objects]))
+        size_bytes = sum(each.size_bytes for each in objects if each.path in gone)
+        self._metrics.deleted_bytes.labels(self._job.kind).inc(size_bytes)
 
     def leave(self, file: LeftFile) -> None:
         """Notes a file, or a folder of files, that cannot be deleted; idempotent."""

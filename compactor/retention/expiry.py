@@ -18,14 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.jobs.job import Job
 from lakelog.format.retention.expiry import ExpiryStep
-from lakelog.serving.logging_setup import Logger
-from lakelog.storage.objects.stores import Stores
 
-from ..executor import Control
-from ..metrics import Metrics
+from ..executor import Control, FileJobExecutor
 from .deletions import Deletions
 
 _AT_ONCE: Final = 1_000
@@ -59,21 +55,8 @@ class _Done:
         return ", ".join(parts)
 
 
-class ExpiryJobExecutor:
-    """Implements `JobExecutor` for jobs of the kind `expire`, each of one table.
-
-    Args:
-        metastore: Decides what expires.
-        stores: Where the tables' files are.
-        metrics: The measurements.
-        log: The service's log.
-    """
-
-    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
-        self._metastore = metastore
-        self._stores = stores
-        self._metrics = metrics
-        self._log = log
+class ExpiryJobExecutor(FileJobExecutor):
+    """Implements `JobExecutor` for jobs of the kind `expire`, each of one table."""
 
     def do(self, job: Job, control: Control) -> str:
         """Expires what is due and deletes expired files, until nothing is left."""

@@ -17,38 +17,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.jobs.job import PURGE, Job
+from lakelog.format.jobs.job import Job
 from lakelog.format.retention.dropped import DroppedTable
-from lakelog.serving.logging_setup import Logger
 from lakelog.storage.objects.deleting import LeftFile
 from lakelog.storage.objects.store import ObjectStore
-from lakelog.storage.objects.stores import Stores
 
-from ..executor import Control
-from ..metrics import Metrics
+from ..executor import Control, FileJobExecutor
 from .deletions import Deletions, FilesLeft
 
 _PAGE: Final = 1000
 """Files that are deleted between two checks whether the job is still ours."""
 
 
-class PurgeJobExecutor:
-    """Implements `JobExecutor` for jobs of the kind `purge`, each of one dropped table.
-
-    Args:
-        metastore: Knows the table.
-        stores: Where its files are.
-        metrics: The measurements.
-        log: The service's log.
-    """
-
-    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Logger) -> None:
-        self._metastore = metastore
-        self._stores = stores
-        self._metrics = metrics
-        self._log = log
+class PurgeJobExecutor(FileJobExecutor):
+    """Implements `JobExecutor` for jobs of the kind `purge`, each of one dropped table."""
 
     def do(self, job: Job, control: Control) -> str:
         """Purges the table; when stopped, it ends after the current page."""
@@ -78,11 +61,7 @@ class PurgeJobExecutor:
             control.check()
             if control.is_stopping:
                 return
-            links = [each.path for each in page if each.is_link]
-            if links:
-                self._log.warning("symbolic links deleted, but not their targets", links=links[:10])
-            gone = set(deletions.delete([each.path for each in page]))
-            self._metrics.deleted_bytes.labels(PURGE).inc(sum(each.size_bytes for each in page if each.path in gone))
+            deletions.delete_listed(page)
         store.delete_empty_folders()
 
 

@@ -1,14 +1,15 @@
-"""Databases and tables on the wire."""
+"""Databases, tables, their logs, and how far these are published, on the wire."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
 from lakelog.rpc.translation import Translation
-from lakelog.rpc.v1 import catalog_pb2, types_pb2
+from lakelog.rpc.v1 import catalog_pb2, logs_pb2, publishing_pb2, types_pb2
 
 
 def to_proto_table(table: TableInfo) -> types_pb2.Table:
@@ -48,3 +49,18 @@ def from_proto_table(message: types_pb2.Table) -> TableInfo:
 TABLE_NAME: Final = Translation(TableName, catalog_pb2.TableName)
 to_proto_table_name, from_proto_table_name = TABLE_NAME.both
 to_proto_database, from_proto_database = Translation(DatabaseInfo, catalog_pb2.Database).both
+
+to_proto_log, from_proto_log = Translation(LogInfo, logs_pb2.LogInfo, fields={"name": TABLE_NAME.both}).both
+
+_OFFSETS: Final = Translation(SnapshotOffsets, publishing_pb2.SnapshotOffsets)
+_STATE: Final = Translation(PublishState, publishing_pb2.GetPublishStateResponse, apart=("table_uuid",))
+to_proto_offsets, from_proto_offsets = _OFFSETS.both
+to_proto_report, from_proto_report = Translation(
+    PublishReport, publishing_pb2.ReportPublishedRequest, fields={"snapshots": _OFFSETS.both}
+).both
+to_proto_publish_state = _STATE.to_proto
+
+
+def from_proto_publish_state(message: publishing_pb2.GetPublishStateResponse, table_uuid: str) -> PublishState:
+    """Translates how far a log is published back; its table is that of the request."""
+    return _STATE.from_proto(message, table_uuid=table_uuid)

@@ -9,8 +9,8 @@ from lakelog.client.connection.retry import RetryPolicy
 from lakelog.client.grpc.unary import mutation, read
 from lakelog.format.commit.facts import AttemptState, SentAttempt
 from lakelog.format.log.state import PublishState
-from lakelog.rpc.log import from_proto_publish_state
 from lakelog.rpc.messages import build
+from lakelog.rpc.table import from_proto_publish_state
 from lakelog.rpc.v1 import publishing_pb2
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from lakelog.format.commit.facts import AttemptState
-from lakelog.rpc.log import to_proto_publish_state
+from lakelog.rpc.table import to_proto_publish_state
 from lakelog.rpc.v1 import publishing_pb2
 
 from ...use_cases import UseCases

@@ -13,8 +13,8 @@ from lakelog.format.retention.partition_expiry import PartitionFiles, PartitionP
 from lakelog.format.retention.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
-from lakelog.rpc.log import from_proto_log, to_proto_log
 from lakelog.rpc.retention import from_proto_dropped, from_proto_restored, to_proto_dropped, to_proto_restored
+from lakelog.rpc.table import from_proto_log, to_proto_log
 from lakelog.rpc.table_files import (
     from_proto_attempt,
     from_proto_found_files,
