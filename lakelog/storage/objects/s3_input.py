@@ -8,6 +8,8 @@ is the same afterwards, the read is repeated with another value.
 from __future__ import annotations
 
 import io
+import random
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,8 +21,11 @@ from lakelog.errors import Unavailable
 Ask = Callable[[Callable[[], Any], int], Any]
 """Makes a call of S3 that moves so many bytes, and translates its errors."""
 
-_READS: Final = 3
+READS: Final = 5
 """How often a range is read before it counts as unreadable."""
+
+_PAUSE_S: Final = 0.1
+"""The longest pause after the second short answer; it doubles with each further one."""
 
 _LEAST_BYTES: Final = 4096
 """Fewer are never read at once: an error's text, which pyarrow's first try may have put into the buffer, is shorter."""
@@ -71,7 +76,10 @@ class _Ranges(io.RawIOBase):
             return memoryview(b"")
         start = max(0, min(offset, end - _LEAST_BYTES))
         marker = int.from_bytes(np.random.bytes(1), "big")
-        for _ in range(_READS if self._checks_length else 1):
+        for number in range(READS if self._checks_length else 1):
+            if number > 1:
+                # Random, so that readers that were disturbed together do not come together again.
+                time.sleep(random.random() * _PAUSE_S * 2**number / 4)
             # SUBTLE: each try has a buffer of its own. A try that its caller has left may still write into it.
             data = np.empty(end - start, np.uint8)
             data[-1] = marker
@@ -80,7 +88,7 @@ class _Ranges(io.RawIOBase):
                 return memoryview(data)[offset - start :]
             marker ^= 0xFF
         raise Unavailable(
-            f"S3 answered {_READS} times with fewer bytes of {self._name} than requested. Read again; if it stays so, "
+            f"S3 answered {READS} times with fewer bytes of {self._name} than requested. Read again; if it stays so, "
             "look at the store, and at proxies and caches before it.",
             reason="SHORT_READ",
             metadata={"path": self._name},

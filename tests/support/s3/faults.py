@@ -67,7 +67,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Overtaken:
-    """An answer that other requests overtake: it is held until so many others have been answered, or for ten seconds."""
+    """An answer that other requests overtake: it waits until so many others have been answered, or ten seconds."""
 
     requests: int = 2
 
