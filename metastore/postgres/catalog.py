@@ -24,9 +24,10 @@ def is_ahead(column: str) -> str:
     """The condition that a time, which was now when it was stored, is in the future: the clock has gone back since.
 
     What was planned from that time on is then due: no one knows how much of it has passed, and epochs fence off whoever
-    was only slow. A second is left for clocks that are adjusted slowly. The expression is for times in milliseconds.
+    was only slow. A second is left for clocks that are adjusted slowly. The times are in milliseconds; the subquery
+    takes the clock's time once for all rows.
     """
-    return f"{column} > {NOW_MS} + 1000"
+    return f"{column} > (SELECT {NOW_MS} + 1000)"
 
 
 _NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"

@@ -197,7 +197,7 @@ def test_a_frozen_metastore_that_wakes_up_beside_its_successor_changes_nothing_t
         is_ready=lambda: is_serving(other),
     )
     try:
-        # Heads that the frozen one holds locked are free again when Postgres ends its transactions, after 30 s.
+        # Heads that the frozen one holds locked are free again when Postgres ends its transactions, after 20 s.
         second = [lab.start_writer(f"w{n}", count=8, try_s=40.0, target=other) for n in range(2)]
         lab.wait_for(lambda: len(lab.events("done")) >= 2, 60, "the successor serves")
         lab.stack.resume("metastore")

@@ -26,6 +26,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from lakelog.testing.proxy import TcpProxy
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+from tests.integration.server.test_drain import wait_until
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
@@ -94,6 +95,31 @@ def test_a_server_that_hangs_after_it_has_answered_is_distinguished_from_one_tha
         )
         with pytest.raises(Unavailable, match=rf"{said}.* Asking again: No metastore answers"):
             client.list_databases()
+
+
+def test_a_silent_connection_is_replaced_and_its_open_calls_end_with_the_client(
+    start_server: Start, connect: Connect
+) -> None:
+    server = start_server()
+    with TcpProxy(server.port) as proxy:
+        client = connect(proxy.target, deadlines=Deadlines(connect_s=0.3, call_s=0.5), retries=RetryPolicy(total_s=10))
+
+        def follow() -> None:
+            with contextlib.suppress(LakelogError):
+                list(client.watch([WatchPosition("a" * 32, 0)]))
+
+        watching = threading.Thread(target=follow)
+        watching.start()
+        wait_until(lambda: bool(server.use_cases.watched))
+        assert client.list_databases() == []
+        proxy.silence("answers")
+        client.create_database("a", if_not_exists=True)
+        assert proxy.swallowed, "the fault did not take effect"
+        assert proxy.open_links == 2, "the watch keeps its connection"
+        client.close()
+        watching.join(10)
+        assert not watching.is_alive()
+        wait_until(lambda: proxy.open_links == 0)
 
 
 def test_a_web_server_is_no_metastore(connect: Connect) -> None:
