@@ -157,8 +157,8 @@ def show_database_url(url: str) -> str:
         if others:
             # libpq takes several servers, a primary and its standbys, which `urlsplit` does not know.
             hosts = ",".join([_check_address(address) for address in (*others, last)])
-            user = parts.netloc.rpartition("@")[0].partition(":")[0]
-            return f"{parts.scheme.partition('+')[0]}://{f'{user}@' if user else ''}{hosts}{parts.path}"
+            where = f"{parts.username}@{hosts}" if parts.username else hosts
+            return f"{parts.scheme.partition('+')[0]}://{where}{parts.path}"
         host, port, user = parts.hostname or "", parts.port, parts.username
         host = host or next(iter(parse_qs(parts.query).get("host", [])), "")
     except ValueError:

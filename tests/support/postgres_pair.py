@@ -81,7 +81,7 @@ class PostgresPair:
     def query(self, statement: str) -> object:
         """The first value of a query, from the server that takes writes."""
         with psycopg.connect(libpq_url(self.url), autocommit=True) as connection:
-            row = connection.execute(statement).fetchone()  # type: ignore[call-overload]
+            row = connection.execute(statement).fetchone()
         return None if row is None else row[0]
 
 
@@ -93,7 +93,7 @@ class PairTemplate:
         prepare: Prepares the first server's database, of whose URL it is given, before the second one copies it.
     """
 
-    def __init__(self, folder: Path, prepare: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, prepare: Callable[[str], object]) -> None:
         self._folder = folder
         with EmbeddedPostgres(folder / "primary", port=0) as primary:
             prepare(primary.url())
@@ -146,7 +146,7 @@ def _configure(server: EmbeddedPostgres, name: str, value: str) -> None:
 
 def _query(server: EmbeddedPostgres, statement: str) -> object:
     with psycopg.connect(libpq_url(server.url()), autocommit=True) as connection:
-        row = connection.execute(statement).fetchone()  # type: ignore[call-overload]
+        row = connection.execute(statement).fetchone()
     assert row is not None
     return row[0]
 

@@ -13,21 +13,17 @@ from compactor.compactions.bucket_work import (
     Strategy,
     list_bucket,
     plan_work,
-    run_rewrite_task,
-    to_work_change,
 )
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged
-from lakelog.format.commit.request import BucketRef, CommitRequest, CommitResult
+from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
+from tests.e2e.database.lost_files import BUCKET, compact
 from tests.e2e.database.two_metastores import SCHEMA, TwoMetastores, read, write
 from tests.support.tables.faulty import FaultyMetastore
 
 pytestmark = pytest.mark.e2e
-
-BUCKET = BucketRef(b"", 0)
 
 
 def set_protection(monkeypatch: pytest.MonkeyPatch, protected: bool) -> None:
@@ -52,23 +48,15 @@ def test_a_compaction_of_lost_files_replaces_no_others(
     assert new.snapshot_id == work.planned_at.snapshot_id
     if protected:
         with pytest.raises(HistoryDiverged, match="Plan again on the newest snapshot"):
-            compact(both, table, work)
+            compact(both.old, table, work)
         assert read(table) == ["kept", "new"]
         again = plan_work(list_bucket(both.old, table.info, BUCKET, {}), BUCKET, Strategy.FULL)
         assert isinstance(again, BucketWork)
-        assert not compact(both, table, again).results[0].dropped
+        assert not compact(both.old, table, again).results[0].dropped
         assert read(table) == ["kept", "new"]
     else:
-        compact(both, table, work)
+        compact(both.old, table, work)
         assert read(table) == ["kept", "lost"], "a committed row is gone, and one that never was is there"
-
-
-def compact(both: TwoMetastores, table: Table, work: BucketWork) -> CommitResult:
-    """What a compactor does after its plan."""
-    attempt_id = both.old.stage_attempt([table.uuid], "compactor").attempt_id
-    store = table._context.open_store(work.info)
-    done = [run_rewrite_task(store, work.info, attempt_id, task) for task in work.rewrite_tasks]
-    return both.old.commit(CommitRequest("compactor", 1, (to_work_change(work, done, work.moved),), attempt_id))
 
 
 class StoppedClock(SystemClock):

@@ -66,9 +66,10 @@ def write(table: Table, identifier: int, value: str, writer: str = "w") -> Snaps
     return table._context.metastore.list_snapshots(table.uuid).snapshots[-1]
 
 
-def upsert(table: Table, identifier: int, value: str, writer: str = "w") -> WriteResult:
-    """Writes one row under a number of a writer, again where an attempt that was opened ahead is lost."""
-    rows = pa.table({"k": [identifier], "v": [value]}, schema=SCHEMA)
+def upsert(table: Table, key: int, value: str, writer: str = "w", *, identifier: int | None = None) -> WriteResult:
+    """Writes one row under a number, by default its key, and again if an attempt that was opened ahead is lost."""
+    rows = pa.table({"k": [key], "v": [value]}, schema=SCHEMA)
+    identifier = key if identifier is None else identifier
     while True:
         try:
             return repeat(lambda: table.upsert(rows, writer=writer, identifier=identifier))
