@@ -6,7 +6,10 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+EXPLAINED_BYTES: Final = 1 << 20
+"""A longer bad record is not parsed again for a better reason: as Python's objects it takes thirty times its size."""
 
 
 class FileRefused(Exception):
@@ -38,7 +41,13 @@ class BadRecord:
         except UnicodeDecodeError:
             letter["raw"] = self.raw.decode("utf-8", "backslashreplace")
             letter["raw_base64"] = base64.b64encode(self.raw).decode("ascii")
-        return json.dumps(letter, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        # Names of files may be no Unicode: what is none becomes escapes of JSON.
+        return json.dumps(letter, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def to_printable(text: str) -> str:
+    """The text with escapes for halves of surrogate pairs, which JSON can name and nothing can print. Pure."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 Report = Callable[[BadRecord], None]

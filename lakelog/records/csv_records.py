@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from pyarrow import types as pt
 
+from lakelog.format.types.decimal_text import has_shrinking_exponents
 from lakelog.records.bad_records import BadRecord, FileRefused, Report
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
 from lakelog.records.source_rows import SourceRows
@@ -104,7 +106,7 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
             names = next(csv.reader(lines, delimiter=options.delimiter, quotechar=options.quote))
     except csv.Error as error:
         raise FileRefused(f"its header cannot be parsed: {error}") from error
-    doubled = sorted({name for name in names if names.count(name) > 1})
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
     if doubled:
         raise FileRefused(f"its header names the column '{doubled[0][:100]}' twice")
     return names
@@ -197,6 +199,8 @@ def _parse_typed(
 ) -> pa.Table | None:
     """The records' values; None where not all of them are certain to be what was written."""
     columns = {name: types.get(name, pa.string()) for name in names}
+    if any(pt.is_decimal(type_) for type_ in columns.values()) and has_shrinking_exponents(data):
+        return None
     try:
         table = pa_csv.read_csv(
             pa.BufferReader(data), parse_options=_dialect(options), **_settings(data, options, columns)

@@ -8,6 +8,7 @@ without a loop over records; only bad ones are looked at one by one, for the rea
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,8 +19,9 @@ from pyarrow import types as pt
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.json.blocks import can_read, read_lines
+from lakelog.log.codecs.json.dense import TOO_DENSE
 from lakelog.log.codecs.json.members import find_left_out
-from lakelog.records.bad_records import BadRecord, Report
+from lakelog.records.bad_records import EXPLAINED_BYTES, BadRecord, Report, to_printable
 from lakelog.records.blocks import Block, ByteStream, Indices, read_blocks
 from lakelog.records.json_scan import scan_records
 from lakelog.records.source_rows import SourceRows, spread
@@ -128,13 +130,13 @@ def _scan(
 
 
 def _to_bad(block: Block, record: int, column: str | None, reason: str) -> BadRecord:
-    # Half a surrogate pair, which JSON can escape, is no text that could be written anywhere.
-    reason = reason.encode("utf-8", "backslashreplace").decode("utf-8")
-    return BadRecord(int(block.lines[record]), column, reason, block.raw(record))
+    return BadRecord(int(block.lines[record]), column, to_printable(reason), block.raw(record))
 
 
 def _explain(raw: bytes, types: Mapping[str, pa.DataType], ignore_unknown: bool) -> str:
     """Why a record cannot be read."""
+    if len(raw) > EXPLAINED_BYTES:
+        return f"it is not JSON, has a field that the table does not have, or {TOO_DENSE}"
     try:
         fields = json.loads(raw, object_pairs_hook=_unique, strict=False)
     except UnicodeDecodeError:
@@ -145,11 +147,13 @@ def _explain(raw: bytes, types: Mapping[str, pa.DataType], ignore_unknown: bool)
     if unknown and not ignore_unknown:
         known = ", ".join(list(types)[:_MOST_NAMES])
         return f"the table has no column for its field '{unknown[0][:_LONGEST_SHOWN]}'; it has {known}"
-    return "it is not JSON: it is nested too deeply, or a text in it is no valid Unicode"
+    return f"it is not JSON: it is nested too deeply, {TOO_DENSE}, or a text in it is no valid Unicode"
 
 
 def _explain_value(raw: bytes, name: str, type_: pa.DataType) -> str:
     """Why a record's field is no value of its type."""
+    if len(raw) > EXPLAINED_BYTES:
+        return f"column '{name}' has a value in a record of {len(raw)} bytes, but needs {_needed(type_)}"
     try:
         shown = _show(json.loads(raw, strict=False).get(name))
     except UnicodeDecodeError:
@@ -162,8 +166,8 @@ def _explain_value(raw: bytes, name: str, type_: pa.DataType) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        doubled = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"the field '{doubled[:_LONGEST_SHOWN]}' stands there twice")
     return fields
 

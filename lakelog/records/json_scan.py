@@ -13,7 +13,7 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.base64_text import from_base64
 from lakelog.log.codecs.byte_columns import Mask, take_spans
-from lakelog.log.codecs.casts import cast_or_null
+from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json.scan import JsonScan, scan_json
 from lakelog.log.codecs.json.values import ARRAY, OBJECT, TEXT, WORD, Members, Values, read_column
 from lakelog.records.text_options import TextOptions
@@ -106,5 +106,6 @@ def _read_single(values: Values, type_: pa.DataType, options: TextOptions) -> pa
         words = pc.if_else(is_true, options.true_values[0], options.false_values[0])
     elif pt.is_integer(type_):
         pointed = pc.if_else(pc.match_substring_regex(words, "[.eE]"), words, pa.scalar(None, pa.string()))
-        words = pc.coalesce(cast_or_null(pointed, lambda part: part.cast(_WHOLE), _WHOLE).cast(pa.string()), words)
+        whole, _ = cast_where_possible(pointed, _WHOLE)
+        words = pc.coalesce(whole.cast(pa.string()), words)
     return pc.coalesce(values.read_texts(), words)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.format.types.sql_types import to_sql_type
-from lakelog.log.codecs.casts import cast_or_null
+from lakelog.log.codecs.casts import cast_or_null, cast_where_possible
 from lakelog.log.codecs.time_texts import from_iso_texts
 from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
 
@@ -89,7 +89,7 @@ def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: t
         return _parse_floats(texts, type_), f"a number ({to_sql_type(type_)})"
     if pt.is_decimal(type_):
         numbers = _without_plus(_only(texts, _NUMBER))
-        return cast_or_null(numbers, lambda part: part.cast(type_), type_), f"a number that fits {to_sql_type(type_)}"
+        return cast_where_possible(numbers, type_)[0], f"a number that fits {to_sql_type(type_)}"
     if pt.is_boolean(type_):
         return _parse_booleans(texts, options)
     if pt.is_date(type_):

@@ -16,6 +16,8 @@ from lakelog.errors import InvalidArgument
 _DICTS_AT_ONCE: Final = 8192
 """Rows given as dicts that become one batch."""
 
+_MOST_PLACES: Final = 76
+
 _UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
 
 
@@ -119,6 +121,7 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
     try:
         if any(isinstance(value, Decimal) for value in values):
             # Arrow does not mix floats with decimals. As in a column of floats, each float becomes its shortest text.
+            _check_places([value for value in values if isinstance(value, Decimal)])
             values = [Decimal(repr(float(value))) if isinstance(value, float) else value for value in values]
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -128,6 +131,14 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
             reason="VALUE_MISMATCH",
             metadata={"column": name},
         ) from error
+
+
+def _check_places(decimals: list[Decimal]) -> None:
+    """SUBTLE: Arrow takes minutes, or ends the process, for numbers with as many places as `Decimal("1e-999999")`."""
+    for value in decimals:
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and not -_MOST_PLACES <= exponent <= _MOST_PLACES:
+            raise ValueError(f"{str(value)[:50]} has more places than a decimal can have")
 
 
 def _unnamed_index(schema: pa.Schema) -> list[str]:

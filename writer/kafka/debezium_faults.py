@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs import read_debezium_changes
+from lakelog.records.bad_records import EXPLAINED_BYTES, to_printable
 
 NO_MESSAGE: Final = (
     "it is no message of Debezium: an object in JSON with 'op' (c, r, u or d) and the row that this needs ('after', of "
@@ -51,6 +52,8 @@ def _is_number(shown: str) -> bool:
 
 def _show(value: bytes, name: str) -> str:
     """The text that a message has for a column."""
+    if len(value) > EXPLAINED_BYTES:
+        return "a value"
     try:
         message: Any = json.loads(value.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -60,6 +63,9 @@ def _show(value: bytes, name: str) -> str:
         if part == "payload":
             message = inner if isinstance(inner, dict) else message
         elif isinstance(inner, dict) and inner.get(name) is not None:
-            text = json.dumps(inner[name], ensure_ascii=False)
+            try:
+                text = to_printable(json.dumps(inner[name], ensure_ascii=False))
+            except RecursionError:
+                return "a value"
             return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
     return "a value"

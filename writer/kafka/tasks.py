@@ -17,6 +17,7 @@ from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.records.bad_records import BadRecord, FileRefused
+from lakelog.records.blocks import BLOCK_BYTES
 from lakelog.records.source_rows import SourceRows
 from lakelog.spark.task_errors import errors_to_driver
 
@@ -179,6 +180,26 @@ def _read_rows(
     if not count:
         return
     records = take_fetched(records, slice(0, count))
+    for piece in _cut(records):
+        yield from _read_piece(task, taken, piece, sink)
+
+
+def _cut(records: FetchedRecords) -> Iterator[FetchedRecords]:
+    """Pieces of few bytes: what is made of them takes up to 150 times their size."""
+    sizes = np.asarray(pc.add(_to_lengths(records.values), _to_lengths(records.keys)), dtype=np.int64)
+    numbers = np.cumsum(sizes) // BLOCK_BYTES
+    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    for start, end in zip(starts, np.append(starts[1:], len(records)), strict=True):
+        yield take_fetched(records, slice(int(start), int(end)))
+
+
+def _to_lengths(texts: pa.Array) -> pa.Array:
+    return pc.binary_length(texts).cast(pa.int64()).fill_null(0)
+
+
+def _read_piece(
+    task: KafkaReadTask, taken: TakenRange, records: FetchedRecords, sink: BadRecordSink
+) -> Iterator[SourceRows]:
     if not task.source.takes_uncommitted and (is_early := find_uncommitted(records)).any():
         raise _to_uncommitted_error(taken, records, int(np.flatnonzero(is_early)[0]))
     said = HeaderKinds.of(records)
@@ -190,7 +211,7 @@ def _read_rows(
         # A loop over bad records, of which there are few.
         for place in np.flatnonzero(sequences.wrong):
             sink.report(BadRecord(int(records.offsets[place]), None, _NO_SEQUENCE, records.keys[int(place)].as_py()))
-        yield from _read_rows(task, taken, take_fetched(records, ~sequences.wrong), sink)
+        yield from _read_piece(task, taken, take_fetched(records, ~sequences.wrong), sink)
         return
     for rows in _read_format(task, records, said, sink):
         numbered = sequences.add_to(rows)

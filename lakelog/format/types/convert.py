@@ -18,6 +18,9 @@ from lakelog.format.types.types import HARMLESS_EXTENSIONS
 _BEYOND_DECIMALS: Final = 1e38
 """No decimal of 38 digits is as large."""
 
+_BELOW_DECIMALS: Final = 9e-39
+"""No decimal of 38 digits is as small, but for 0."""
+
 
 class ValueLost(Exception):
     """A value would change or is not allowed; `str` says why. Never leaves lakelog.format."""
@@ -193,7 +196,10 @@ def _decimals_to_floats(array: pa.Array, expected: pa.DataType) -> pa.Array:
 
 def _floats_to_decimals(array: pa.Array, expected: pa.DataType) -> pa.Array:
     """Each float as the shortest decimal number that is that float, as 0.1, not as its exact binary value."""
-    if not pc.all(pc.less(pc.abs(array), _BEYOND_DECIMALS), skip_nulls=True, min_count=0).as_py():
+    sizes = pc.abs(array)
+    # SUBTLE: Arrow must not parse smaller numbers (`decimal_text`); no decimal has as many places anyway.
+    fits = pc.and_(pc.less(sizes, _BEYOND_DECIMALS), pc.or_(pc.equal(sizes, 0), pc.greater(sizes, _BELOW_DECIMALS)))
+    if not pc.all(fits, skip_nulls=True, min_count=0).as_py():
         raise ValueLost(f"{expected} has no such number; write NULL where there is none")
     try:
         # Of 256 bits, which hold the digits of every number below the bound with every scale.

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
+from lakelog.format.types.decimal_text import cast_decimal_texts
 from lakelog.log.codecs.byte_columns import Mask
 
 
@@ -28,7 +30,13 @@ def cast_or_null(values: pa.Array, cast: Callable[[pa.Array], pa.Array], target:
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
+def cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """`values.cast(target)`, but texts with extreme exponents are no decimals."""
+    is_parsed = pt.is_decimal(target) and pt.is_string(values.type)
+    return cast_decimal_texts(values, target) if is_parsed else values.cast(target)
+
+
 def cast_where_possible(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Mask]:
     """Casts what can be cast, and says which values cannot: those are NULL."""
-    found = cast_or_null(values, lambda part: part.cast(target), target)
+    found = cast_or_null(values, lambda part: cast_exactly(part, target), target)
     return found, np.asarray(pc.and_(values.is_valid(), found.is_null()))

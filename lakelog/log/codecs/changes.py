@@ -165,10 +165,10 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
     roots.refuse(~is_tombstone & ((places == len(_OPS)) | ((row.kinds != OBJECT) & ~is_delete)))
     for value in (row, old):
         value.refuse((value.kinds != OBJECT) & (value.kinds != NOTHING))
-    groups = _group_by_schema(said, time_unit, schema)
-    rows = _read_in_groups(row, schema, groups)
+    encodings = _find_encodings(said, time_unit)
+    rows = _read_rows(row, schema, encodings)
     has_before = (old.kinds == OBJECT) & ~roots.wrong
-    olds = _read_in_groups(old, schema, groups) if has_before.any() else None
+    olds = _read_rows(old, schema, encodings) if has_before.any() else None
     return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
 
 
@@ -187,7 +187,7 @@ def read_debezium_keys(keys: pa.Array, schema: pa.Schema, *, time_unit: str | No
     payload, said = roots.find_members(["payload", "schema"])
     inside = (payload.kinds == OBJECT) & (said.kinds == OBJECT)
     row = _choose(inside, payload, roots)
-    rows = _read_in_groups(row, schema, _group_by_schema(said, time_unit, schema))
+    rows = _read_rows(row, schema, _find_encodings(said, time_unit))
     is_whole = (row.kinds == OBJECT) & ~roots.wrong
     for column in rows.columns:
         is_whole &= np.asarray(column.is_valid())
@@ -220,11 +220,32 @@ def _to_table(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Records whose columns are encoded alike; all where `slots` is None."""
+class _Encodings:
+    """How columns are encoded in each record.
 
-    slots: npt.NDArray[np.int64] | None
-    types: Mapping[str, ConnectType]
+    Args:
+        of_schemas: By the schemas that stand around rows: the columns that are encoded in a way of their own.
+        schemas: The schema of each record; None: there is one, of all.
+        unsaid: The encoding of all columns of records without a schema, which count as the last schema.
+    """
+
+    of_schemas: Sequence[Mapping[str, ConnectType]]
+    schemas: npt.NDArray[np.int64] | None
+    unsaid: ConnectType
+
+    def read(self, values: Values, field: pa.Field) -> pa.Array:
+        """The values of a column, by its encodings: of these there are few, but there may be a schema a record."""
+        of_schemas = [types.get(field.name, PLAIN) for types in self.of_schemas] + [self.unsaid]
+        if self.schemas is None:
+            return read_connect_column(values, field.type, of_schemas[0])
+        numbers = {encoding: number for number, encoding in enumerate(dict.fromkeys(of_schemas))}
+        of_records = np.array([numbers[encoding] for encoding in of_schemas])[self.schemas]
+        slots = [np.flatnonzero(of_records == number) for number in range(len(numbers))]
+        parts = [
+            read_connect_column(values.fill(chosen), field.type, encoding)
+            for chosen, encoding in zip(slots, numbers, strict=True)
+        ]
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(slots))))
 
 
 def _is_bare_null(roots: Values, values: pa.Array) -> Mask:
@@ -238,39 +259,27 @@ def _choose(mask: Mask, there: Values, here: Values | None) -> Values:
     return Values(there.scan, there.wrong, holders, kinds, there.texts)
 
 
-def _group_by_schema(said: Values, time_unit: str | None, schema: pa.Schema) -> list[_Group]:
-    unsaid = {name: ConnectType(time_unit) for name in schema.names} if time_unit else {}
+def _find_encodings(said: Values, time_unit: str | None) -> _Encodings:
+    unsaid = ConnectType(time_unit)
     is_said = said.kinds == OBJECT
     if not is_said.any():
-        return [_Group(None, unsaid)]
+        return _Encodings([], None, unsaid)
     opens = np.where(is_said, said.holders + 1, 0)
     scan = said.scan
     starts = scan.starts[opens]
     lengths = np.where(is_said, scan.ends[scan.partners[opens]] - starts, 0)
     # A topic has few schemas, and a message's schema is larger than its rows: each is read once.
     encoded = take_spans(scan.data, starts, lengths, is_said).dictionary_encode()
-    types = [read_connect_types(text.as_py().decode()) for text in encoded.dictionary]
+    types = [read_connect_types(text.as_py()) for text in encoded.dictionary]
     if len(types) == 1 and is_said.all():
-        return [_Group(None, types[0])]
-    numbers = np.asarray(encoded.indices.fill_null(len(types)))
-    return [_Group(np.flatnonzero(numbers == number), found) for number, found in enumerate([*types, unsaid])]
+        return _Encodings(types, None, unsaid)
+    return _Encodings(types, np.asarray(encoded.indices.fill_null(len(types)), dtype=np.int64), unsaid)
 
 
-def _read_in_groups(values: Values, schema: pa.Schema, groups: list[_Group]) -> pa.Table:
-    if len(groups) == 1:
-        return _read_rows(values, schema, groups[0].types)
-    parts = [(group.slots, group) for group in groups if group.slots is not None]
-    order = np.concatenate([slots for slots, _ in parts])
-    tables = [_read_rows(values.fill(slots), schema, group.types) for slots, group in parts]
-    return pa.concat_tables(tables).take(pa.array(np.argsort(order)))
-
-
-def _read_rows(values: Values, schema: pa.Schema, types: Mapping[str, ConnectType] | None) -> pa.Table:
-    """The rows; with types, of Debezium."""
+def _read_rows(values: Values, schema: pa.Schema, encodings: _Encodings | None) -> pa.Table:
+    """The rows; with encodings, of Debezium."""
     columns = [
-        read_column(found, field.type)
-        if types is None
-        else read_connect_column(found, field.type, types.get(field.name, PLAIN))
+        read_column(found, field.type) if encodings is None else encodings.read(found, field)
         for found, field in zip(values.find_members(schema.names), schema, strict=True)
     ]
     nullable = pa.schema([field.with_nullable(True) for field in schema])

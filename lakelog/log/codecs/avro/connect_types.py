@@ -27,6 +27,9 @@ from lakelog.log.codecs.json.values import NOTHING, TEXT, WORD, Values, read_col
 MILLISECONDS: Final = "ms"
 MICROSECONDS: Final = "us"
 NANOSECONDS: Final = "ns"
+_MOST_DIGITS: Final = 38
+_NO_SCALE: Final = -1
+"""All scales that no decimal has, so that no more encodings than there are useful ones need to be told apart."""
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 _UNITS: Final = {
@@ -53,10 +56,10 @@ class ConnectType:
 PLAIN: Final = ConnectType()
 
 
-def read_connect_types(schema: str) -> dict[str, ConnectType]:
+def read_connect_types(schema: bytes) -> dict[str, ConnectType]:
     """The columns that are encoded in a way of their own, from the JSON of the schema of a message or a key. Pure.
 
-    What the schema does not tell is left out.
+    What the schema does not tell is left out; of one that is no such schema that is everything.
     """
     try:
         fields = json.loads(schema).get("fields") or []
@@ -64,14 +67,15 @@ def read_connect_types(schema: str) -> dict[str, ConnectType]:
         key = {"fields": fields}
         rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), key)
         return {str(field["field"]): found for field in rows.get("fields") or [] if (found := _read_type(field))}
-    except (ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError):
         return {}
 
 
 def _read_type(field: Mapping[str, Any]) -> ConnectType | None:
     name = field.get("name")
     if name == _DECIMAL:
-        return ConnectType(decimal_scale=int((field.get("parameters") or {}).get("scale", 0)))
+        scale = int((field.get("parameters") or {}).get("scale", 0))
+        return ConnectType(decimal_scale=scale if 0 <= scale <= _MOST_DIGITS else _NO_SCALE)
     return ConnectType(time_unit=_UNITS[name]) if name in _UNITS else None
 
 
@@ -110,7 +114,7 @@ def _read_decimals(values: Values, data_type: pa.DataType, scale: int) -> pa.Arr
     values.refuse(wrong)
     whole, wrong = from_big_endian(encoded)
     values.refuse(wrong)
-    if not 0 <= scale <= 38:
+    if scale == _NO_SCALE:
         values.refuse(np.asarray(whole.is_valid()))
         return pa.nulls(len(values), data_type)
     unscaled = pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), whole.buffers())

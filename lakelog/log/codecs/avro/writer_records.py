@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,14 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.avro.connect_types import from_big_endian
 from lakelog.log.codecs.avro.cursors import AvroCursors, Records
+from lakelog.log.codecs.avro.long_records import read_long_records
 from lakelog.log.codecs.avro.writer_schema import AvroNode, WriterSchema
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.codecs.casts import cast_where_possible
 from lakelog.log.codecs.json.strings import to_strings
+
+_FEW_AT_ONCE: Final = 2_000
+"""Steps for few records: 0.5 s, which arrays of 2,000 elements may take."""
 
 
 def read_writer_records(texts: pa.Array, schema: WriterSchema) -> tuple[pa.Table, Mask]:
@@ -28,11 +33,19 @@ def read_writer_records(texts: pa.Array, schema: WriterSchema) -> tuple[pa.Table
         The columns of `schema.arrow`, and which records are wrong: truncated, too long, or not of this schema; what
         stands in their rows says nothing.
     """
-    reader = _Reader(texts)
+    reader = _Reader(texts, _FEW_AT_ONCE)
     everything = np.arange(len(texts))
     columns = [reader.read(node, everything) for node in schema.nodes]
     reader.refuse(everything, reader.cursors != reader.ends)
-    return pa.Table.from_arrays(columns, schema=schema.arrow), reader.wrong
+    table, wrong = pa.Table.from_arrays(columns, schema=schema.arrow), reader.wrong
+    left_over = np.flatnonzero(reader.left_over)
+    if not len(left_over):
+        return table, wrong
+    found, wrong_there = read_long_records(texts.take(pa.array(left_over)), schema)
+    wrong[left_over] = wrong_there
+    places = np.arange(len(texts))
+    places[left_over] = len(texts) + np.arange(len(left_over))
+    return pa.concat_tables([table, found]).take(pa.array(places)), wrong
 
 
 class _Reader(AvroCursors):

@@ -17,6 +17,7 @@ types that hold themselves, have no columns to go to and are refused.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,6 +27,7 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument
 
 _MAX_DEPTH: Final = 32
+_MOST_TYPES: Final = 10_000
 _MAX_DIGITS: Final = 38
 
 _PLAIN: Final[Mapping[str, pa.DataType]] = {
@@ -108,8 +110,11 @@ class _Parser:
     """Reads the types of one schema; those with names may be meant again by these."""
 
     named: dict[str, AvroNode | None] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    count: int = 0
 
     def read(self, found: Any, path: str, space: str, depth: int) -> AvroNode:
+        self._count(1, path)
         if depth > _MAX_DEPTH:
             raise _refuse(f"field '{path}' lies more than {_MAX_DEPTH} types deep; write it flatter")
         if isinstance(found, list):
@@ -145,6 +150,7 @@ class _Parser:
     ) -> tuple[AvroNode, tuple[str, ...]]:
         """A record, and the names of its fields."""
         full, space = self._declare(found, path, space)
+        before = self.count
         fields = found.get("fields")
         if not isinstance(fields, list) or not fields:
             raise _refuse(f"the record {full} has no fields")
@@ -157,11 +163,12 @@ class _Parser:
             inner = f"{path}.{each['name']}" if path else each["name"]
             # A logical type stands inside of the type; one beside it is a mistake that Avro passes over.
             nodes.append(self.read(each["type"], inner, space, depth + 1))
-        if doubled := sorted({name for name in names if names.count(name) > 1}):
+        if doubled := sorted(name for name, count in Counter(names).items() if count > 1):
             raise _refuse(f"the record {full} has the field '{doubled[0]}' twice")
         struct = pa.struct([(name, node.data_type) for name, node in zip(names, nodes, strict=True)])
         node = AvroNode(struct, children=tuple(nodes))
         self.named[full] = node
+        self.counts[full] = self.count - before
         return node, tuple(names)
 
     def _read_union(self, found: list[Any], path: str, space: str, depth: int) -> AvroNode:
@@ -184,6 +191,7 @@ class _Parser:
             raise _refuse(f"the enum {full} has no symbols")
         node = AvroNode(pa.string(), symbols=tuple(symbols))
         self.named[full] = node
+        self.counts[full] = 0
         return node
 
     def _read_fixed(self, found: Mapping[str, Any], path: str, space: str) -> AvroNode:
@@ -194,6 +202,7 @@ class _Parser:
         is_decimal = found.get("logicalType") == "decimal"
         node = AvroNode(_to_decimal(found, path) if is_decimal else pa.binary(), size)
         self.named[full] = node
+        self.counts[full] = 0
         return node
 
     def _declare(self, found: Mapping[str, Any], path: str, space: str) -> tuple[str, str]:
@@ -221,7 +230,17 @@ class _Parser:
         node = self.named[full]
         if node is None:
             raise _refuse(f"field '{path}' holds the type {full} inside of itself, for which there is no column")
+        self._count(self.counts[full], path)
         return node
+
+    def _count(self, types: int, path: str) -> None:
+        """SUBTLE: 40 records that each hold the one before them twice are 2^40 columns."""
+        self.count += types
+        if self.count > _MOST_TYPES:
+            raise _refuse(
+                f"it has more than {_MOST_TYPES} types up to field '{path}', those with names counted wherever they "
+                "are meant; give a schema with the fields that the table has"
+            )
 
 
 def _to_decimal(found: Mapping[str, Any], path: str) -> pa.DataType:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as pj
 from pyarrow import types as pt
 
+from lakelog.format.types.decimal_text import has_shrinking_exponents
 from lakelog.log.codecs.base64_text import from_base64
 from lakelog.log.codecs.time_texts import from_iso_texts
 
@@ -54,6 +55,8 @@ def read_lines(
         ignore_unknown: Whether other members are passed over, rather than left to the other way.
         needs_zone: As of `from_iso_texts`.
     """
+    if _holds_decimals(pa.struct(list(schema))) and has_shrinking_exponents(data):
+        return None
     try:
         plain = pa.schema([pa.field(field.name, _to_plain(field.type)) for field in schema])
         parsing = pj.ParseOptions(
@@ -72,6 +75,14 @@ def can_read(schema: pa.Schema) -> bool:
         return all(_to_plain(field.type) is not None for field in schema)
     except _UnusualError:
         return False
+
+
+def _holds_decimals(data_type: pa.DataType) -> bool:
+    if pt.is_map(data_type):
+        return False
+    if pt.is_struct(data_type) or pt.is_list(data_type):
+        return any(_holds_decimals(data_type.field(place).type) for place in range(data_type.num_fields))
+    return bool(pt.is_decimal(data_type))
 
 
 def _to_plain(data_type: pa.DataType) -> pa.DataType:

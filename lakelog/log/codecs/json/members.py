@@ -16,7 +16,7 @@ def find_left_out(texts: pa.Array, names: Sequence[str], *, path: Sequence[str] 
     """For each name the objects that have no member of this name. Pure; no loop over rows.
 
     Args:
-        texts: JSON, binary; what is no object lacks nothing.
+        texts: JSON, binary; what is no object lacks nothing, and what cannot be scanned lacks all.
         names: Of members.
         path: The members that lead to the objects that are looked at; one that is no object is passed over.
     """
@@ -25,4 +25,5 @@ def find_left_out(texts: pa.Array, names: Sequence[str], *, path: Sequence[str] 
         inner = objects.find_members([name])[0]
         holders = np.where(inner.kinds == OBJECT, inner.holders, objects.holders)
         objects = Values.of(objects.scan, objects.wrong, holders, objects.texts)
-    return [(objects.kinds == OBJECT) & (found.holders < 0) for found in objects.find_members(names)]
+    damaged = objects.scan.damaged
+    return [damaged | (objects.kinds == OBJECT) & (found.holders < 0) for found in objects.find_members(names)]

@@ -9,9 +9,11 @@ Invariants of a finished scan, which rest on each other in this order:
 2. Brackets are balanced in each text and closed by their own kind, so that depths are known.
 3. Each token may follow the one before it (`_ALLOWED`): the texts are JSON.
 
-A text that breaks one is *damaged*: it is replaced by `null` and all are scanned again, so that no text can make
-another one be misread. Sorted by depth, then position, each container's tokens stand in one row: it opens, its colons
-and commas, it closes. All that is asked later rests on that.
+A text that breaks one, or has too many signs (`dense.py`), is *damaged*: it is replaced by `null` and all are scanned
+again, so that no text can make another one be misread.
+
+Sorted by depth, then position, each container's tokens stand in one row: it opens, its colons and commas, it closes.
+All that is asked later rests on that.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.log.codecs.byte_columns import Bounds, Bytes, Mask, find_span_places, to_bytes
+from lakelog.log.codecs.json.dense import find_dense
 
 Tokens = npt.NDArray[np.int64]
 """Numbers of tokens, by position."""
@@ -146,6 +149,9 @@ def scan_json(texts: pa.Array) -> JsonScan:
     damaged = np.zeros(len(texts), dtype=np.bool_)
     if pc.any(pc.match_substring(texts, b"\xff")).as_py():
         damaged |= np.asarray(pc.match_substring(texts, b"\xff"))
+        texts = _replace(texts, damaged)
+    if (is_dense := find_dense(texts)).any():
+        damaged |= is_dense
         texts = _replace(texts, damaged)
     while True:
         scan, wrong = _scan(texts, damaged)

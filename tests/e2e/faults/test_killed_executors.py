@@ -1,0 +1,77 @@
+"""Spark's executors, and their Python workers, killed in each phase of a write: each row once, nothing is left."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakelog.testing.history import Write
+from tests.e2e.faults.cluster_program import PHASES, ROWS
+from tests.e2e.faults.lab import Lab
+from tests.e2e.faults.writer_process import KEYED
+from tests.support.repository import ROOT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SOME = (
+    ("written:executor", "committing:executor"),
+    ("shuffled:executor", "writing:worker"),
+    ("reading:executor", "speculated:executor"),
+    ("ended:executor", "reading:worker"),
+    ("writing:executor", "written:worker"),
+    ("shuffled:worker", "ended:worker"),
+    ("committing:executor", "speculated:executor"),
+    ("written:executor", "shuffled:executor", "reading:executor"),
+)
+"""By seed: the faults of the writes of one driver."""
+
+
+def test_all_phases_have_their_turn() -> None:
+    assert {fault.partition(":")[0] for faults in SOME for fault in faults} == set(PHASES)
+
+
+@pytest.mark.parametrize("seed", range(len(SOME)))
+def test_an_executor_that_dies_costs_no_row_and_doubles_none(lab: Lab, tmp_path: Path, seed: int) -> None:
+    """A task that had died wrote files. No snapshot names them, and cleaning finds and deletes them."""
+    faults = SOME[seed]
+    program = str(Path(__file__).with_name("cluster_program.py"))
+    log = tmp_path / "program.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, program, lab.stack.target, str(tmp_path), KEYED, *faults],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        assert process.wait(300) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    for number, fault in enumerate(faults, 1):
+        assert f"WRITTEN {number} {fault} False True" in log.read_text()
+        assert (tmp_path / f"struck-{number}").exists()
+    writes = [
+        Write("w", number, {KEYED: tuple(f"{number}.{row}" for row in range(ROWS))}, "acknowledged")
+        for number in range(1, len(faults) + 1)
+    ]
+    assert lab.check(writes) == []
+    stray = lab.orphans()
+    if any(fault.startswith(("written", "ended", "speculated")) for fault in faults):
+        # The dead tasks had written all of their files.
+        assert stray, log.read_text()
+    with lab.connect() as catalog:
+        table = catalog.table(KEYED)
+        found = table.check_files(repair=True, older_than=dt.timedelta(0))
+        assert found.orphan_files >= len(stray)
+        assert table.scan().to_arrow().num_rows == ROWS * len(faults)
+    assert lab.orphans() == {}
+    assert lab.check(writes) == []
