@@ -14,6 +14,7 @@ try:
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import MigrateConfig, ServeConfig, parse_command, read_environment
+    from .memory_return import set_up_allocator
     from .server.logging_setup import set_up_logging
     from .server.startup import StartupFailure
     from .wiring import bring_up_to_date, check, serve
@@ -30,6 +31,7 @@ def main() -> int:
                 The exit code: 0, or 2 with one line on standard error when the service cannot start as configured.
     """
     leave_pandas_out()
+    set_up_allocator()
     try:
         keep_private(read_environment())
         command = parse_command(sys.argv[1:], read_environment())

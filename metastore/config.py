@@ -217,6 +217,13 @@ class ServeConfig(DatabaseConfig):
         32 << 20,
         1,
     )
+    plan_cache_bytes: int = whole(
+        "plan-cache-bytes",
+        "LAKELOG_PLAN_CACHE_BYTES",
+        "Bytes of packed file entries that are held for plans; default 268435456, 256 MiB.",
+        256 << 20,
+        0,
+    )
     insecure_dev: bool = insecure_setting("do everything")
 
 

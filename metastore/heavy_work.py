@@ -29,6 +29,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from lakelog.errors import ResourceExhausted
 
+from .memory_return import MemoryReturn
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -121,10 +123,20 @@ class WorkThreads:
         threads: How many pieces of work run at once.
         max_waiting: How many can wait for a thread; None: the callers bound them.
         light: Work of at most this many items is done at once, on the loop.
+        memory: Returns the memory of large work; None: nothing does.
     """
 
-    def __init__(self, name: str, *, threads: int, max_waiting: int | None = None, light: int = LIGHT) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        max_waiting: int | None = None,
+        light: int = LIGHT,
+        memory: MemoryReturn | None = None,
+    ) -> None:
         self.light: Final = light
+        self._memory = memory
         self._name = name
         self._threads = threads
         self._max_waiting = max_waiting
@@ -155,6 +167,8 @@ class WorkThreads:
             )
         finally:
             self._taken -= 1
+            if self._memory is not None:
+                self._memory.after(size)
 
     def _check_room(self) -> None:
         if self._max_waiting is not None and self._taken >= self._threads + self._max_waiting:
@@ -170,13 +184,14 @@ class HeavyWork:
     """The threads of a metastore, by kind of work. They start with the first work."""
 
     def __init__(self) -> None:
-        self.commits: Final = WorkThreads("commits", threads=1)
-        """Checking, deciding and writing large commits; the gate bounds how many wait."""
-        self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100, light=LIGHT_ROWS)
-        """Filtering, sorting and packing file entries."""
-        self.rows: Final = WorkThreads("rows", threads=1, light=LIGHT_ROWS)
-        """Converting large results of the database that hold no lock."""
         self._frees: Final = ThreadPoolExecutor(1, thread_name_prefix="lakelog-free")
+        memory = MemoryReturn(self._frees)
+        self.commits: Final = WorkThreads("commits", threads=1, memory=memory)
+        """Checking, deciding and writing large commits; the gate bounds how many wait."""
+        self.plans: Final = WorkThreads("plans", threads=2, max_waiting=100, light=LIGHT_ROWS, memory=memory)
+        """Filtering, sorting and packing file entries."""
+        self.rows: Final = WorkThreads("rows", threads=1, light=LIGHT_ROWS, memory=memory)
+        """Converting large results of the database that hold no lock."""
 
     def free_later(self, objects: list[Any]) -> None:
         """Frees many objects, in slices and beside the loop, once nothing else refers to them.

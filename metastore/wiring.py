@@ -47,6 +47,7 @@ from .server.lifecycle import run_until_signal
 from .server.own_presence import make_presence
 from .server.rpc_metrics import RpcMetrics
 from .server.startup import StartupFailure, check_warehouse, one_line, show_database_url, wait_for_database
+from .store.limits import Limits
 from .use_cases import UseCases
 
 _GC_FIRST_GENERATION: Final = 10_000
@@ -81,6 +82,7 @@ async def serve(config: ServeConfig) -> None:
     use_cases = UseCases(
         store,
         config.warehouse,
+        limits=Limits(chunk_cache_bytes=config.plan_cache_bytes),
         work=work,
         clock=clock,
         ids=ids,

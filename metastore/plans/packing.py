@@ -255,13 +255,17 @@ def _merge_range(
 ) -> pa.Table:
     """The entries of a range in the order of a plan, with their statistics."""
     order = new.column("order_snapshot")
-    tables = [new.filter(pc.and_(pc.greater(order, plan.after), pc.less_equal(order, plan.until)))]
+    # A filter copies, so there is none for what stays whole: entries with statistics can be tens of megabytes.
+    inside = pc.and_(pc.greater(order, plan.after), pc.less_equal(order, plan.until))
+    tables = [new if pc.all(inside).as_py() else new.filter(inside)]
     for chunk in plan.sources:
         column = read_entries(statistics[chunk.chunk_id]).column(0)
         tables.append(read_entries(entries[chunk.chunk_id]).append_column(STATISTICS_FIELD, column))
     merged = pa.concat_tables(tables)
-    lost = pa.array(plan.lost, pa.int64())
-    return sort_entries(merged.filter(pc.invert(pc.is_in(merged.column("file_id"), value_set=lost))))
+    if plan.lost:
+        lost = pa.array(plan.lost, pa.int64())
+        merged = merged.filter(pc.invert(pc.is_in(merged.column("file_id"), value_set=lost)))
+    return sort_entries(merged)
 
 
 def _new_chunk(entries: pa.Table, plan: RangePlan, part: int) -> NewChunk:

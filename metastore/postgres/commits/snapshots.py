@@ -91,9 +91,6 @@ _ENTRY_COLUMNS: Final = """
 
 _NEVER: Final = 2**63 - 1
 
-_ROWS_AT_ONCE: Final = 4 * SLICE
-"""How many rows of some columns are converted at once: each column is a call of its own."""
-
 _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
 )
@@ -154,8 +151,11 @@ class PostgresSnapshots(SnapshotTransaction):
         threads = self._session.work.rows
         size = len(query.partitions or ()) + len(query.buckets or ())
         sql, parameters = await threads.run(size, to_statement, query)
-        rows = await self._session.read(sql, parameters, binary=True)
-        return await threads.run(len(rows), _to_entries, rows, ENTRY_SCHEMA if query.with_statistics else FILE_SCHEMA)
+        schema = ENTRY_SCHEMA if query.with_statistics else FILE_SCHEMA
+        parts = await self._session.read_parts(sql, parameters, lambda rows: _to_entries(rows, schema))
+        if len(parts) <= 1:
+            return parts[0] if parts else schema.empty_table()
+        return await threads.run(len(parts) * SLICE, _combine, parts)
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
         return [row[0] for row in await self._session.read(_LIST_REMOVED, _fixed(table_id, after, until), binary=True)]
@@ -322,16 +322,13 @@ def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any
 
 
 def _to_entries(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    """Makes a table of rows and uses them up; in slices, because each call into C keeps other threads waiting."""
-    if not rows:
-        return schema.empty_table()
-    parts = []
-    while rows:
-        columns = zip(*rows[:_ROWS_AT_ONCE], strict=True)
-        arrays_ = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-        parts.append(pa.Table.from_arrays(arrays_, schema=schema))
-        del rows[:_ROWS_AT_ONCE]
-    return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
+    """Makes a table of some rows; few enough, because each call into C keeps other threads waiting."""
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    return pa.Table.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+
+
+def _combine(parts: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(parts).combine_chunks()
 
 
 def _to_snapshots(rows: Sequence[Row]) -> list[Snapshot]:

@@ -6,11 +6,11 @@ metastore's time for a commit (bench W9). The protocol is the same; only the loo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -22,6 +22,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from ...heavy_work import SLICE, WorkThreads, slices
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 _TEXT: Final = 0
 _BINARY: Final = 1
@@ -80,6 +81,20 @@ async def load_rows(connection: psycopg.AsyncConnection[Any], result: PGresult, 
     return await threads.run(result.ntuples, _convert, connection, result)
 
 
+async def load_parts(
+    connection: psycopg.AsyncConnection[Any], result: PGresult, threads: WorkThreads, convert: Callable[[list[Row]], T]
+) -> list[T]:
+    """The rows of a result, converted slice by slice: only the rows of one slice are objects at a time.
+
+    Args:
+        connection: As for `load_rows`.
+        result: As for `load_rows`.
+        threads: As for `load_rows`.
+        convert: Makes something smaller of at most `SLICE` rows; it is called beside the event loop if there are many.
+    """
+    return await threads.run(result.ntuples, _convert_parts, connection, result, convert)
+
+
 def _communicate(
     pgconn: PGconn, prepared: set[bytes], statements: Sequence[Statement]
 ) -> Generator[Any, Any, list[PGresult]]:
@@ -135,6 +150,14 @@ def _dump(value: str | int | bytes | None) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     return str(value).encode()
+
+
+def _convert_parts(
+    connection: psycopg.AsyncConnection[Any], result: PGresult, convert: Callable[[list[Row]], T]
+) -> list[T]:
+    transformer = Transformer(connection)
+    transformer.set_pgresult(result)
+    return [convert(transformer.load_rows(start, stop, tuple)) for start, stop in slices(result.ntuples)]
 
 
 def _convert(connection: psycopg.AsyncConnection[Any], result: PGresult) -> list[Row]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from ...heavy_work import HeavyWork, WorkThreads
 from .connections import Connection
-from .round_trip import Row, Statement, execute_all, load_rows
+from .round_trip import Row, Statement, execute_all, load_parts, load_rows
 
 __all__ = ["Row", "Session", "Statement"]
+
+T = TypeVar("T")
 
 # Preparing these gains nothing.
 _BEGIN: Final = Statement("BEGIN", prepare=False)
@@ -41,11 +44,19 @@ class Session:
         """The rows of a query that locks nothing."""
         if not binary:
             return (await self._execute([Statement(sql, parameters)], self.work.rows))[0]
+        return await load_rows(self._connection, await self._read_binary(sql, parameters), self.work.rows)
+
+    async def read_parts(self, sql: str, parameters: Sequence[Any], convert: Callable[[list[Row]], T]) -> list[T]:
+        """The rows of a query that locks nothing, converted slice by slice: see `load_parts`."""
+        result = await self._read_binary(sql, parameters)
+        return await load_parts(self._connection, result, self.work.rows, convert)
+
+    async def _read_binary(self, sql: str, parameters: Sequence[Any]) -> PGresult:
         cursor = self._connection.cursor(binary=True)
         with self._connection.watched():
             await cursor.execute(sql, parameters)
         assert cursor.pgresult is not None, "the statement was executed"
-        return await load_rows(self._connection, cursor.pgresult, self.work.rows)
+        return cursor.pgresult
 
     async def read_one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
         """The only row of a query that locks nothing, or None."""

@@ -1,0 +1,1 @@
+"""Memory, threads, connections and open files of services under the worst requests, against their budget."""
