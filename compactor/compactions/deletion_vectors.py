@@ -26,7 +26,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.serving.logging_setup import Logger
 from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.writes.attempt import CommitAttempt
