@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescri
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lakelog.rpc.services import OF_METASTORE, OF_READER, list_methods
+from lakelog.serving.methods import OF_METASTORE, OF_READER, list_methods
 
 INTEGERS: Final = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)
 """The kinds of all numbers of our messages."""

@@ -19,8 +19,8 @@ from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
-from lakelog.rpc.services import OF_METASTORE, list_methods
 from lakelog.serving.edge.request_bounds import RequestBounds
+from lakelog.serving.methods import OF_METASTORE, list_methods
 
 from ...logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
 from ...logs.validation import MAX_LOG_PARTITIONS

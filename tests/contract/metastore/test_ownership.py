@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from lakelog.errors import InvalidArgument, PermissionDenied
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.commit.request import CommitRequest
-from lakelog.rpc.services import OF_METASTORE, list_methods
+from lakelog.serving.methods import OF_METASTORE, list_methods
 from metastore.ownership import NOT_OWNER
 from metastore.server.logging_setup import set_up_logging
 from metastore.tables import table_files

@@ -17,9 +17,9 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
-from lakelog.rpc.services import OF_METASTORE, list_methods
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
+from lakelog.serving.methods import OF_METASTORE, list_methods
 from metastore.server.access import NEEDED_ROLES
 from tests.integration.server.running_server import RunningServer, failure_of
 from tests.support.certificates import TestAuthority

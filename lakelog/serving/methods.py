@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
-from .v1 import (
+from lakelog.rpc.v1 import (
     catalog_pb2,
     consumers_pb2,
     dropped_pb2,
