@@ -25,7 +25,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.lookup.bucket_changes import group_by_bucket
 from lakelog.storage.merging.bucket_vectors import build_deletion_vectors, pick_sections
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.live_file import to_live_files
 
 VECTORED_ROWS: Final = 2_000_000

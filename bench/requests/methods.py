@@ -9,52 +9,18 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescri
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lakelog.rpc.v1 import (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    reader_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
-
-_OF_METASTORE: Final[tuple[Any, ...]] = (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
+from lakelog.serving.methods import OF_METASTORE, OF_READER, list_methods
 
 INTEGERS: Final = (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)
 """The kinds of all numbers of our messages."""
 
 
-def _find_methods(*files: Any) -> dict[str, MethodDescriptor]:
-    return {
-        f"/{service.full_name}/{method.name}": method
-        for file in files
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-    }
+def _find_methods(modules: tuple[Any, ...]) -> dict[str, MethodDescriptor]:
+    return {f"/{method.containing_service.full_name}/{method.name}": method for method in list_methods(modules)}
 
 
-METASTORE_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(*_OF_METASTORE)
-READER_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(reader_pb2)
+METASTORE_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(OF_METASTORE)
+READER_METHODS: Final[Mapping[str, MethodDescriptor]] = _find_methods(OF_READER)
 
 
 def make_message(of: Descriptor) -> Message:

@@ -26,7 +26,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.writes.attempt import CommitAttempt
 from lakelog.writes.change import to_compaction_change

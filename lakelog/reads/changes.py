@@ -39,7 +39,7 @@ from lakelog.storage.lookup.bucket_changes import (
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.lookup.key_lookup import FoundTooMuchError
 from lakelog.storage.merging.aligned_runs import Room
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.parquet.lookahead import look_ahead

@@ -15,7 +15,7 @@ from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import find_overwrites
 from lakelog.reads.row_source import RowSource
-from lakelog.storage.merging.deletion_vectors import MergePolicy, to_merge_policy
+from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 

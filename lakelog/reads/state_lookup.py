@@ -21,7 +21,7 @@ from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.bucket_changes import NAMED_PARTITIONS, Bucket, group_by_bucket
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.lookup.key_lookup import KeyLookup
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.parquet.writer import plan_file_schema

@@ -10,7 +10,6 @@ look equal; where that could matter, they are compared in full.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from functools import cached_property
 from typing import Any, Final
@@ -81,18 +80,22 @@ class ValueSet:
     def _keys(self) -> npt.NDArray[np.bytes_]:
         return np.sort(_to_keys(self._array, self._width))
 
-    @cached_property
-    def _sorted(self) -> list[bytes]:
-        return sorted(self._values)
-
     def _look_closely(self, hits: Mask, least: pa.Array, greatest: pa.Array) -> None:
         """Corrects the answer for files with a bound that is longer than the compared bytes."""
-        is_long = _is_longer(least) | _is_longer(greatest)
-        for file in np.flatnonzero(hits & is_long):
-            low, high = least[file].as_py(), greatest[file].as_py()
-            below = 0 if low is None else bisect_left(self._sorted, low)
-            up_to = len(self._sorted) if high is None else bisect_right(self._sorted, high)
-            hits[file] = up_to > below
+        files = np.flatnonzero(hits & (_is_longer(least) | _is_longer(greatest)))
+        if not len(files):
+            return
+        # The ranks of values and bounds among each other are in the order of their bytes.
+        low, high = (bounds.take(pa.array(files)).cast(pa.binary()) for bounds in (least, greatest))
+        together = pa.concat_arrays([self._array, low, high])
+        ranks = pc.rank(together, sort_keys="ascending", tiebreaker="dense").to_numpy()
+        count, after_low = len(self._values), len(self._values) + len(files)
+        values = np.sort(ranks[:count])
+        below = np.searchsorted(values, ranks[count:after_low], side="left")
+        up_to = np.searchsorted(values, ranks[after_low:], side="right")
+        below[_is_null(low)] = 0
+        up_to[_is_null(high)] = count
+        hits[files] = up_to > below
 
 
 def _to_keys(values: pa.Array, width: int) -> npt.NDArray[np.bytes_]:

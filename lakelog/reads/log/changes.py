@@ -26,7 +26,7 @@ from lakelog.reads.log.sources import ChangeSource
 from lakelog.reads.reading import to_scan_columns
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.lookup.changelog_rules import to_changelog_rules
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.write.routing import Routing, route_rows, to_routing

@@ -22,7 +22,8 @@ from lakelog.format.tables.plan import Plan
 from lakelog.options.values import TableOptions
 from lakelog.spark.executor.write import Section, Words, find_deletion_vectors_in_task, find_deletion_words
 from lakelog.spark.task_errors import lakelog_errors
-from lakelog.storage.merging.deletion_vectors import merge_bytes, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import merge_bytes
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile
 
 MAX_BITMAP_BYTES = 1 << 30

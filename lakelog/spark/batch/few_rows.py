@@ -20,7 +20,7 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import open_table_store
 from lakelog.spark.types import to_spark_schema
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.live_file import to_live_files
 from lakelog.storage.scan.file_scan import FileScan
 from lakelog.storage.scan.small_read import read_if_small

@@ -23,7 +23,7 @@ from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.stream.read_options import COMMIT_TIMESTAMP_COLUMN, METADATA_TYPES
 from lakelog.spark.task_errors import errors_to_driver
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 

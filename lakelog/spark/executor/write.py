@@ -30,7 +30,8 @@ from lakelog.spark.executor.uncommitted import UncommittedTask, begin_uncommitte
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.storage.lookup.bucket_changelog import BucketChangelogs, BucketLookup, EmittedBucket, to_added, to_lookups
-from lakelog.storage.merging.deletion_vectors import MergePolicy, find_deletion_vectors
+from lakelog.storage.merging.deletion_vectors import find_deletion_vectors
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeTask, merge_commit_files
 from lakelog.storage.write.input_copies import InputCopies

@@ -29,7 +29,7 @@ from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.spark.types import forbids_null, same_values, to_spark_schema
-from lakelog.storage.merging.deletion_vectors import MergePolicy, to_merge_policy
+from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.scan.file_scan import FileScan
 

@@ -39,7 +39,7 @@ from lakelog.storage.lookup.copy_cache import CopyCache
 from lakelog.storage.lookup.key_lookup import FoundTooMuchError
 from lakelog.storage.merging.aligned_runs import Room
 from lakelog.storage.merging.deletion_vector_file import write_deletion_vectors
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.live_file import LiveFile

@@ -21,7 +21,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.copy_cache import CopyCache
 from lakelog.storage.lookup.key_lookup import FoundRecords, FoundTooMuchError, KeyLookup
 from lakelog.storage.merging.aligned_runs import AlignedRows, Room, RunPart, read_aligned, read_run_within
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile

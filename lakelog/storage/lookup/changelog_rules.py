@@ -6,7 +6,7 @@ from lakelog.format.merge.changelog import ChangelogRules
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.tables import ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS
 from lakelog.options.values import TableOptions
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 
 
 def to_changelog_rules(schema: TableSchema, options: TableOptions) -> ChangelogRules:

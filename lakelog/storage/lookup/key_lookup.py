@@ -26,7 +26,7 @@ from lakelog.storage.lookup.copy_cache import CopyCache
 from lakelog.storage.lookup.key_probe import KeyProbe
 from lakelog.storage.lookup.local_copy import CopyTooLargeError, LocalCopy
 from lakelog.storage.lookup.sought_keys import SoughtKeys
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.own_columns import KIND_FIELD, TIME_FIELD, has_times, pick_own_fields

@@ -16,13 +16,8 @@ from lakelog.format.merge.sections import KeyRange, split_sections
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging.deletion_vector_file import write_deletion_vectors
-from lakelog.storage.merging.deletion_vectors import (
-    MergePolicy,
-    RowIndices,
-    are_committed,
-    find_deletion_vectors,
-    to_merge_policy,
-)
+from lakelog.storage.merging.deletion_vectors import RowIndices, are_committed, find_deletion_vectors
+from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile

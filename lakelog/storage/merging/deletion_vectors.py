@@ -32,16 +32,9 @@ from lakelog.format.tables.predicate import Predicate
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.widths import row_bytes
-from lakelog.options.declared.tables import (
-    FIRST_ROW,
-    MERGE_ENGINE,
-    SEQUENCE_DELETE_RETENTION,
-    SEQUENCE_FIELD,
-    SEQUENCE_SORT_ORDER,
-)
-from lakelog.options.values import TableOptions
 from lakelog.storage.merging.aligned_runs import Room, RunPart, read_aligned, read_run_within
 from lakelog.storage.merging.deletion_vector_file import read_deletion_vectors
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
@@ -59,39 +52,6 @@ _POSITION_BYTES: Final = 8
 _READ_THREADS: Final = 2
 
 RowIndices = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class MergePolicy:
-    """Decides between rows of one key (semantics 1.3). Picklable, hashable.
-
-    Args:
-        key: The primary key's columns without partition columns.
-        sequence: `sequence.field`.
-        sequence_descending: `sequence.field.sort-order` is desc.
-        delete_retention_ms: `sequence.delete-retention`.
-        keeps_deletes: Leave deletes out only if a later row of their key is there too, as among the rows of one commit
-            (semantics 3.3).
-        keep_first: The first row of a key stays, as with the merge engine `first-row`.
-    """
-
-    key: tuple[str, ...]
-    sequence: tuple[str, ...]
-    sequence_descending: bool
-    delete_retention_ms: int
-    keeps_deletes: bool = False
-    keep_first: bool = False
-
-
-def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
-    """The policy of a table with a primary key. Pure."""
-    return MergePolicy(
-        schema.trimmed_key,
-        options.get(SEQUENCE_FIELD),
-        options.get(SEQUENCE_SORT_ORDER) == "desc",
-        options.get(SEQUENCE_DELETE_RETENTION),
-        keep_first=options.get(MERGE_ENGINE) == FIRST_ROW,
-    )
 
 
 class DeletionVectorCache:

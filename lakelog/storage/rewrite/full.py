@@ -25,7 +25,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.tables import ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging.aligned_runs import AlignedRows, read_aligned
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile

@@ -34,7 +34,7 @@ from lakelog.options.declared.tables import FILE_COMPRESSION
 from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.key_lookup import KeyLookup
 from lakelog.storage.merging.aligned_runs import AlignedRows, RunPart, read_aligned
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.file_builder import FileBuilder

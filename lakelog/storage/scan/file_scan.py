@@ -26,7 +26,8 @@ from lakelog.format.tables.predicate import Predicate
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.caches import Caches
-from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, MergePolicy, find_deletion_vectors
+from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, find_deletion_vectors
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile

@@ -12,7 +12,7 @@ from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.types.rowkind import RowKind
 from lakelog.options.declared.tables import PRECOMMIT_COMPACT
 from lakelog.options.values import TableOptions
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.parquet.writer import FileEncoding
 from lakelog.storage.write.routing import RoutedRows
 

@@ -34,7 +34,7 @@ from lakelog.format.types.rowkind import concat_kinds
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.tables import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding, plan_file_schema

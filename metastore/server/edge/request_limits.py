@@ -8,7 +8,7 @@ here only keep the service alive, so they are a little higher than those of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.descriptor import MethodDescriptor
 from grpc_health.v1 import health_pb2
@@ -19,21 +19,8 @@ from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
-from lakelog.rpc.v1 import (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
 from lakelog.serving.edge.request_bounds import RequestBounds
+from lakelog.serving.methods import OF_METASTORE, list_methods
 
 from ...logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
 from ...logs.validation import MAX_LOG_PARTITIONS
@@ -79,23 +66,6 @@ _MAX_BYTES: Final[Mapping[str, int]] = {
     "ServerReflectionInfo": 4 * _KIB,
 }
 """The most bytes, by the method's short name."""
-
-_FILES: Final = (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-    health_pb2,
-    reflection_pb2,
-)
 
 _MAX_BUCKETS: Final = 214_748
 _MAX_PARTITIONS: Final = 100_000
@@ -190,7 +160,4 @@ def with_slack(most: int) -> int:
 
 def served_methods() -> Iterable[MethodDescriptor]:
     """All methods that the server answers."""
-    for file in _FILES:
-        generated: Any = file
-        for service in generated.DESCRIPTOR.services_by_name.values():
-            yield from service.methods
+    return list_methods((*OF_METASTORE, health_pb2, reflection_pb2))

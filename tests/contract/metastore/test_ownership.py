@@ -12,20 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from lakelog.errors import InvalidArgument, PermissionDenied
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.commit.request import CommitRequest
-from lakelog.rpc.v1 import (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
+from lakelog.serving.methods import OF_METASTORE, list_methods
 from metastore.ownership import NOT_OWNER
 from metastore.server.logging_setup import set_up_logging
 from metastore.tables import table_files
@@ -33,21 +20,6 @@ from tests.contract.metastore.owned_calls import OPEN_TO_THE_ROLE, REFUSED, SPAR
 from tests.support.log_settings import kept_log_settings
 from tests.support.metastore.making import append, empty, make_change, make_file, make_table
 from tests.support.metastore.parties import Parties, open_parties
-
-_FILES = (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
 
 _OWNED_FIELDS = frozenset(
     {"attempt_id", "attempt_ids", "writer", "identifier", "lease", "job_id", "epoch", "epochs", "holder", "consumer_id"}
@@ -81,21 +53,10 @@ def _names_a_thing(message: Descriptor, seen: frozenset[str] = frozenset()) -> b
 
 
 def test_each_call_that_names_what_is_owned_is_in_a_table() -> None:
-    named = {
-        method.name
-        for file in _FILES
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-        if _names_a_thing(method.input_type)
-    }
+    named = {method.name for method in list_methods(OF_METASTORE) if _names_a_thing(method.input_type)}
     listed = [*REFUSED, *SPARED, *OPEN_TO_THE_ROLE]
     assert len(set(listed)) == len(listed), "each in one table"
-    known = {
-        method.name
-        for file in _FILES
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-    }
+    known = {method.name for method in list_methods(OF_METASTORE)}
     assert not named - set(listed), "say who may make this call"
     assert not set(listed) - known, "there is no such call any more"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -258,8 +259,8 @@ def make_unreadable(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
             raise PermissionError(errno.EACCES, "Permission denied", path)
         return open_(path, *args, **named)
 
-    open_ = local_folders.os.open
-    monkeypatch.setattr(local_folders.os, "open", refusing)
+    open_ = os.open
+    monkeypatch.setattr(os, "open", refusing)
 
 
 def purge_with_an_unreadable_folder(

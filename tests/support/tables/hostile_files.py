@@ -25,7 +25,7 @@ from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.bucket_changelog import BucketChangelogs, BucketLookup
 from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache
 from lakelog.storage.merging.bucket_vectors import build_deletion_vectors
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.local import LocalStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files

@@ -16,7 +16,8 @@ from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.key_lookup import KeyLookup
 from lakelog.storage.merging.aligned_runs import RunPart, read_run
-from lakelog.storage.merging.deletion_vectors import find_deletion_vectors, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import find_deletion_vectors
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile

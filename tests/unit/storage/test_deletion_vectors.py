@@ -12,12 +12,8 @@ import pytest
 from lakelog.errors import DataCorrupted
 from lakelog.options.values import TableOptions
 from lakelog.storage.merging.deletion_vector_file import write_deletion_vectors
-from lakelog.storage.merging.deletion_vectors import (
-    DeletionVectorCache,
-    MergePolicy,
-    find_deletion_vectors,
-    to_merge_policy,
-)
+from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, find_deletion_vectors
+from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
 from tests.unit.storage.vectored_runs import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run

@@ -9,7 +9,8 @@ import pytest
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import DeletionVectorCache
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.reader import DataFileReader

@@ -16,7 +16,7 @@ from lakelog.format.keys.encoding import encode_key, lower_bound, upper_bound
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache
 from lakelog.storage.lookup.key_lookup import KeyLookup
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.writer import plan_file_schema

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
-from lakelog.storage.merging.deletion_vectors import MergePolicy
+from lakelog.storage.merging.merge_policy import MergePolicy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.read_counts import ReadCounts

@@ -14,7 +14,8 @@ from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import to_scan_columns
-from lakelog.storage.merging.deletion_vectors import MergePolicy, key_bytes, to_merge_policy
+from lakelog.storage.merging.deletion_vectors import key_bytes
+from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet import data_files as data_files_module
 from lakelog.storage.parquet.data_files import DataFiles

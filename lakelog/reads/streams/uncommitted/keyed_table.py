@@ -24,7 +24,7 @@ from lakelog.reads.streams.batch import StreamBatch
 from lakelog.reads.streams.log.tail import Arrived
 from lakelog.reads.streams.table import StreamView
 from lakelog.reads.streams.uncommitted.table import Picked, UncommittedStreamTable
-from lakelog.storage.merging.deletion_vectors import to_merge_policy
+from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 
