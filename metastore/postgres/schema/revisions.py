@@ -42,6 +42,8 @@ def _assigned(file: Path) -> dict[str, str | None]:
     for statement in ast.parse(file.read_bytes()).body:
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or not isinstance(statement.value, ast.Constant):
             continue
+        value = statement.value.value
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        found.update({target.id: statement.value.value for target in targets if isinstance(target, ast.Name)})
+        if value is None or isinstance(value, str):
+            found.update({target.id: value for target in targets if isinstance(target, ast.Name)})
     return found

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +20,7 @@ from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import JobState
 from lakelog.testing import embedded_stack
 from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.forked import run_forked
 from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e]
@@ -169,8 +170,8 @@ def test_several_share_the_work_of_writers_with_faults(world: World) -> None:
 
 def test_a_table_that_does_not_exist_and_a_metastore_that_is_not_there_are_reported(world: World) -> None:
     def run(*arguments: str, target: str = world.stack.target) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "compactor", "run", "--once", "--target", target, *arguments]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        words = ["run", "--once", "--target", target, *arguments]
+        return run_forked("compactor", words, folder=ROOT, environment=os.environ)
 
     missing = run("--tables", f"shop.nothing,{world.table.name},shop.neither")
     assert missing.returncode == 8

@@ -16,9 +16,13 @@ import pytest
 from lakelog.errors import NotFound
 from lakelog.format.jobs.job import PURGE
 from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.forked import preload, run_forked
 from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e]
+
+
+preload("lakelog.cli.app")
 
 
 def folder_of(world: World) -> Path:
@@ -72,11 +76,10 @@ def run_python(world: World, code: str, *arguments: str) -> subprocess.Popen[byt
 
 
 def check(world: World, *arguments: str) -> dict[str, object]:
-    command = [sys.executable, "-m", "lakelog.cli.main", "table", "check", world.table.name, "-o", "json", *arguments]
+    words = ["table", "check", world.table.name, "-o", "json", *arguments]
     environment = {**os.environ, "LAKELOG_TARGET": world.stack.target, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=world.folder, env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_forked("lakelog.cli.main", words, folder=world.folder, environment=environment)
+    assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
 

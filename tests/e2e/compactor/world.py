@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,18 +15,21 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.jobs.job import CHANGELOG, Job
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from tests.support.forked import ForkedProcess, preload
 from tests.support.repository import ROOT
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
 LEASE_S = 2
 
+preload("compactor.config", "compactor.wiring")
+
 
 @dataclass
 class Compactor:
     """A process of the service; its log is kept."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log: Path
 
     def wait(self, within_s: float = 60.0) -> int:
@@ -63,8 +64,7 @@ class World:
         log = self.folder / f"compactor-{len(self.compactors)}.log"
         module = "tests.e2e.compactor.faulty" if fault else "compactor"
         tables = [] if for_all_tables else ["--tables", self.table.name]
-        command = [sys.executable, "-m", module, "run", *tables, *arguments]
-        command += ["--lease-seconds", str(lease_s), "--log-level", "debug"]
+        words = ["run", *tables, *arguments, "--lease-seconds", str(lease_s), "--log-level", "debug"]
         environment = {
             **os.environ,
             "LAKELOG_TARGET": self.stack.target,
@@ -72,8 +72,7 @@ class World:
             "PYTHONPATH": str(ROOT),
             "FAULT": fault,
         }
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=output, stderr=output)
+        process = ForkedProcess(module, words, folder=self.folder, environment=environment, output=log)
         self.compactors.append(Compactor(process, log))
         return self.compactors[-1]
 

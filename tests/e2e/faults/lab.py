@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import time
@@ -19,11 +18,9 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.history import SeenSnapshot, Write, check_history
 from tests.e2e.faults.writer_process import KEYED, LOG, SCHEMA, Orders, main
+from tests.support.forked import FORKS, preload
 
-# Processes of their own, forked from one that has imported everything and done nothing else: a start takes a hundredth
-# of what it would take from nothing.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["pytest", "tests.e2e.faults.writer_process"])
+preload("tests.e2e.faults.writer_process")
 
 
 @dataclass
@@ -77,7 +74,7 @@ class Lab:
         given = Orders(
             target=orders.pop("target", self.stack.target), journal=str(self.journal), writer=writer, **orders
         )
-        process = _FORKS.Process(target=main, args=(given,), name=f"writer {writer}", daemon=True)
+        process = FORKS.Process(target=main, args=(given,), name=f"writer {writer}", daemon=True)
         process.start()
         started = WriterProcess(process, writer)
         self.processes.append(started)

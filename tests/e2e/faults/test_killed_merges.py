@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,16 +15,16 @@ import pytest
 from lakelog.sdk.tables.table import Table
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.merging_process import MERGED, OPTIONS, ROWS, SCHEMA, STEPS, write_by_sdk
+from tests.support.forked import FORKS, preload
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.e2e
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["pytest", "tests.e2e.faults.merging_process"])
+preload("tests.e2e.faults.merging_process")
 
 
 def run_sdk(lab: Lab, step: str) -> int | None:
-    process = _FORKS.Process(target=write_by_sdk, args=(lab.stack.target, step), daemon=True)
+    process = FORKS.Process(target=write_by_sdk, args=(lab.stack.target, step), daemon=True)
     process.start()
     process.join(60)
     code = process.exitcode

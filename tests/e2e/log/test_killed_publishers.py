@@ -5,10 +5,9 @@ All over a real broker and a real Postgres; a plain consumer judges. Controls le
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -36,6 +35,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.testing.log_history import LogViolation, check_log
 from lakelog.testing.log_recording import Recorder, check_recording, load_table_side, read_recording
 from tests.support.command import Command
+from tests.support.forked import ForkedProcess, preload
 from tests.support.log.kafka_broker import require_kafka
 from tests.support.log.logging_tables import read_all
 from tests.support.repository import ROOT
@@ -57,6 +57,10 @@ def lab() -> Iterator[FaultLab]:
         yield lab
 
 
+_numbers = itertools.count(1)
+preload("lakelog.log.kafka.sending.producer", "writer.config", "writer.publishing.recovery", "writer.publishing.wiring")
+
+
 @pytest.fixture
 def catalog(lab: FaultLab) -> Iterator[Catalog]:
     with lab.connect() as catalog:
@@ -75,12 +79,13 @@ def recorder(lab: FaultLab, table: Table) -> Iterator[Recorder]:
 
 
 @contextmanager
-def publisher(lab: FaultLab, table: Table, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+def publisher(lab: FaultLab, table: Table, **settings: str) -> Iterator[ForkedProcess]:
     """A publisher of one table that is told where to die or to freeze, and what to leave out."""
     reported_all = {f"LAB_{name.upper()}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "tests.e2e.log.publisher_process", "publish", "--tables", table.name]
-    options = ["--target", lab.stack.target, "--lease-seconds", f"{LEASE_S:g}"]
-    process = subprocess.Popen([*command, *options], cwd=ROOT, env={**os.environ, **reported_all})
+    words = ["publish", "--tables", table.name, "--target", lab.stack.target, "--lease-seconds", f"{LEASE_S:g}"]
+    log = lab.stack.folder / "logs" / f"lab-publisher-{next(_numbers)}.log"
+    environment = {**os.environ, **reported_all}
+    process = ForkedProcess("tests.e2e.log.publisher_process", words, folder=ROOT, environment=environment, output=log)
     try:
         yield process
     finally:
@@ -99,7 +104,7 @@ def find_violations(recorder: Recorder, table: Table) -> set[LogViolation]:
     return {finding.violation for finding in findings}
 
 
-def wait_until_frozen(process: subprocess.Popen[bytes]) -> None:
+def wait_until_frozen(process: ForkedProcess) -> None:
     give_up_s = time.monotonic() + WAIT_S
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         assert process.poll() is None, "it ended instead of freezing"

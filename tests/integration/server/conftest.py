@@ -11,7 +11,7 @@ import pytest
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.grpc.metastore import GrpcMetastore
 from metastore.server.logging_setup import set_up_logging
-from tests.integration.server.metastore_process import Process, run
+from tests.integration.server.metastore_process import Process, migrate
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 from tests.support.log_settings import kept_log_settings
 
@@ -60,8 +60,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def start(database_url: str, *arguments: str) -> Process:
-        migrated = run("migrate", "--database-url", database_url)
-        assert migrated.returncode == 0, migrated.stderr
+        migrate(database_url)
         log = tmp_path / f"metastore-{len(started)}.log"
         started.append(Process(database_url, tmp_path / "warehouse", *arguments, log=log))
         return started[-1]

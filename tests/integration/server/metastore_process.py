@@ -12,6 +12,10 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.support.forked import preload, run_forked
+
+preload("metastore.config", "metastore.wiring", "metastore.postgres.schema.alembic_steps")
+
 ROOT = Path(__file__).parents[3]
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -23,10 +27,13 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "metastore", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=environment(**variables), check=False
-    )
+    return run_forked("metastore", arguments, folder=ROOT, environment=environment(**variables))
+
+
+def migrate(database_url: str) -> None:
+    """Brings a database to this version's tables, as an operator does."""
+    done = run("migrate", "--database-url", database_url)
+    assert done.returncode == 0, done.stderr
 
 
 class Process:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,10 +25,13 @@ from lakelog.errors import PermissionDenied
 from lakelog.format.jobs.presence import Liveness, Service, ServiceReport, ServiceState
 from lakelog.serving.access import Access, parse_token_file
 from metastore.postgres.connection.connections import libpq_url
-from tests.integration.server.metastore_process import Process, environment
+from tests.integration.server.metastore_process import ROOT, Process, environment
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+from tests.support.forked import ForkedProcess, preload
 
 Serve = Callable[..., Process]
+
+preload("compactor.config", "compactor.wiring", "reader.config", "reader.wiring", "writer.publishing.wiring")
 
 _MODULES = {
     "compactor": ("compactor", "run", "--metrics-port", "0"),
@@ -43,13 +46,14 @@ class ServiceProcess:
     def __init__(self, kind: str, target: str, log: Path) -> None:
         self.log = log
         module, *arguments = _MODULES[kind]
-        with log.open("w") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdout=subprocess.DEVNULL,
-                stderr=stream,
-                env=environment(LAKELOG_TARGET=target),
-            )
+        self.process = ForkedProcess(
+            module,
+            arguments,
+            folder=ROOT,
+            environment=environment(LAKELOG_TARGET=target),
+            output=Path(os.devnull),
+            stderr=log,
+        )
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -85,7 +89,7 @@ def wait_until(found: Callable[[], Any], within_s: float = 30) -> Any:
     return value
 
 
-def find(client: GrpcMetastore, process: subprocess.Popen[Any] | subprocess.Popen[str]) -> Service | None:
+def find(client: GrpcMetastore, process: subprocess.Popen[str] | ForkedProcess) -> Service | None:
     return next((service for service in client.list_services() if service.pid == process.pid), None)
 
 
