@@ -176,7 +176,6 @@ class UseCases:
 
 
 def find_use_case(use_cases: UseCases, name: str) -> Callable[..., Any]:
-    """The only method of all use cases that has this name of `lakelog.client.metastore.metastore.Metastore`."""
-    (method,) = [getattr(each, name) for each in vars(use_cases).values() if hasattr(each, name)]
-    found: Callable[..., Any] = method
+    """The method of this name of `lakelog.client.metastore.metastore.Metastore`, which one use case has."""
+    found: Callable[..., Any] = next(getattr(each, name) for each in vars(use_cases).values() if hasattr(each, name))
     return found

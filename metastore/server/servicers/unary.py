@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,6 +11,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.rpc.unary import UnaryMethod
 
 from ...use_cases import UseCases, find_use_case
@@ -35,16 +37,22 @@ class Servicer:
                 setattr(self, method.name, _serve(method.name, use_cases))
 
 
-def _serve(name: str, use_cases: UseCases) -> Handler:
-    use_case = find_use_case(use_cases, "".join(f"_{each.lower()}" if each.isupper() else each for each in name)[1:])
-    parameters = [each for each in inspect.signature(use_case).parameters if each != "by"]
-    takes_caller = "by" in inspect.signature(use_case).parameters
-    method = UnaryMethod(name, parameters)
+def _serve(rpc: str, use_cases: UseCases) -> Handler:
+    name = "".join(f"_{each.lower()}" if each.isupper() else each for each in rpc)[1:]
+    # Use cases have the protocol's parameters, and perhaps `by`.
+    parameters = inspect.signature(getattr(Metastore, name)).parameters
+    method = UnaryMethod(rpc, [each for each in parameters if each != "self"])
 
     async def serve(request: Message, _context: grpc.aio.ServicerContext[Any, Any]) -> Message:
         arguments = method.from_request(request)
-        if takes_caller:
+        use_case = find_use_case(use_cases, name)
+        if _takes_caller(getattr(use_case, "__func__", use_case)):
             arguments["by"] = principal()
         return method.to_response(await use_case(**arguments))
 
     return serve
+
+
+@functools.cache
+def _takes_caller(function: Callable[..., Any]) -> bool:
+    return "by" in inspect.signature(function).parameters

@@ -241,10 +241,11 @@ def test_what_was_opened_without_tokens_belongs_to_no_one(migrated_url: str) -> 
         after.bob.finish_job(job.job_id, job.epoch)
         append_as_registered(after.bob, table, 3, epoch)
         after.bob.open_consumer("etl", [table.table_uuid], "me")
-        for act in (
+        acts: tuple[Callable[[], object], ...] = (
             lambda: after.alice.register_writer("w"),
             lambda: after.alice.open_consumer("etl", [table.table_uuid], "me"),
-        ):
+        )
+        for act in acts:
             with pytest.raises(PermissionDenied, match="'bob'"):
                 act()
     with open_parties(migrated_url, identified=False) as later:

@@ -99,8 +99,8 @@ def install_fault(step: str) -> None:
             die()
         forget(self, *arguments)
 
-    GrpcMetastore.expire_snapshots = faulty_expire  # type: ignore[method-assign]
-    GrpcMetastore.forget_expired_files = faulty_forget  # type: ignore[assignment,method-assign]
+    GrpcMetastore.expire_snapshots = faulty_expire
+    GrpcMetastore.forget_expired_files = faulty_forget
     purges: Any = import_module("compactor.retention.purges")
     delete_files, purge_rows = purges.PurgeJobExecutor._delete_files, GrpcMetastore.purge_rows
 
@@ -117,7 +117,7 @@ def install_fault(step: str) -> None:
         return deleted
 
     purges.PurgeJobExecutor._delete_files = faulty_delete_files
-    GrpcMetastore.purge_rows = faulty_purge_rows  # type: ignore[method-assign]
+    GrpcMetastore.purge_rows = faulty_purge_rows
     for executor in (
         changelogs.ChangelogJobExecutor,
         compactions.CompactionJobExecutor,
@@ -130,7 +130,7 @@ def install_fault(step: str) -> None:
         rewriter.rewrite_some = faulty_make(rewriter.rewrite_some)  # type: ignore[method-assign]
     GrpcMetastore.commit = faulty_commit  # type: ignore[method-assign]
     GrpcMetastore.stage_attempt = faulty_stage  # type: ignore[method-assign]
-    GrpcMetastore.attach_changelogs = faulty_attach  # type: ignore[method-assign]
+    GrpcMetastore.attach_changelogs = faulty_attach
 
 
 if __name__ == "__main__":
