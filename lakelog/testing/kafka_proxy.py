@@ -82,7 +82,7 @@ class KafkaProxy(TcpProxy):
         self._holds = 0
         self._loses = 0
         self._end_delay_s = 0.0
-        self._held: list[EndRequest] = []
+        self._held_ends: list[EndRequest] = []
         self._ends = 0
         self._broker = (host, port)
         super().__init__(port, host=host)
@@ -101,7 +101,7 @@ class KafkaProxy(TcpProxy):
     @property
     def held(self) -> int:
         """How many ends of transactions are held back and may still arrive late."""
-        return len(self._held)
+        return len(self._held_ends)
 
     # Faults
 
@@ -129,7 +129,7 @@ class KafkaProxy(TcpProxy):
             The broker's answer to each: Kafka's error codes; 0 if it took effect, now or before.
         """
         with self._end_lock:
-            held, self._held = self._held, []
+            held, self._held_ends = self._held_ends, []
         return [_deliver(self._broker, request) for request in held]
 
     def heal(self) -> None:
@@ -137,7 +137,7 @@ class KafkaProxy(TcpProxy):
         with self._end_lock:
             self._holds = self._loses = 0
             self._end_delay_s = 0.0
-            self._held = []
+            self._held_ends = []
         super().heal()
 
     # Passing on
@@ -159,7 +159,7 @@ class KafkaProxy(TcpProxy):
             holds, loses = self._holds > 0, not self._holds and self._loses > 0
             if holds:
                 self._holds -= 1
-                self._held.append(EndRequest(frame))
+                self._held_ends.append(EndRequest(frame))
             if loses:
                 self._loses -= 1
                 talk.loses.add(correlation)
