@@ -11,7 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -59,6 +59,35 @@ _DENIED: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=32)
+def _open_filesystem(settings: S3Settings) -> fs.S3FileSystem:
+    """Arrow's file system for some settings.
+
+    SUBTLE: pyarrow (26) makes a new one only when no request of the process is running. If each table had its own, the
+    first access to a table would wait for a store that is silent about another one.
+    """
+    endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
+    if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
+        shown = blot_out_forms(settings.endpoint or "")
+        raise InvalidArgument(f"S3 endpoint '{shown}' is not http://host:port or https://host:port.")
+    return fs.S3FileSystem(
+        access_key=settings.access_key_id,
+        secret_key=settings.secret_access_key,
+        session_token=settings.session_token,
+        # Asking Amazon for a region, which a custom endpoint makes meaningless, would be a useless call.
+        region=settings.region or ("us-east-1" if endpoint else None),
+        scheme=endpoint.scheme if endpoint else None,
+        endpoint_override=endpoint.netloc if endpoint else None,
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        request_timeout=_SILENCE_S,
+        # It waits between the attempts for a random time of up to 1 s, 2 s, 4 s ... 20 s, and less often than that
+        # if most requests of this store fail.
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=settings.attempts),
+        # A small object is one request instead of three, and no failure leaves an open upload.
+        allow_delayed_open=True,
+    )
+
+
 class S3Store:
     """Objects of one bucket below a prefix; pickles with its settings.
 
@@ -90,35 +119,15 @@ class S3Store:
         """`s3://`, bucket and prefix; ends with a slash."""
         return f"s3://{self._bucket}/{self._prefix}/" if self._prefix else f"s3://{self._bucket}/"
 
-    @cached_property
+    @property
     def filesystem(self) -> fs.S3FileSystem:
-        """Arrow's file system for the bucket."""
-        settings = self._settings
-        endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
-        if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
-            shown = blot_out_forms(settings.endpoint or "")
-            raise InvalidArgument(f"S3 endpoint '{shown}' is not http://host:port or https://host:port.")
-        return fs.S3FileSystem(
-            access_key=settings.access_key_id,
-            secret_key=settings.secret_access_key,
-            session_token=settings.session_token,
-            # Asking Amazon for a region, which a custom endpoint makes meaningless, would be a useless call.
-            region=settings.region or ("us-east-1" if endpoint else None),
-            scheme=endpoint.scheme if endpoint else None,
-            endpoint_override=endpoint.netloc if endpoint else None,
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            request_timeout=_SILENCE_S,
-            # It waits between the attempts for a random time of up to 1 s, 2 s, 4 s ... 20 s, and less often than that
-            # if most requests of this store fail.
-            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=settings.attempts),
-            # A small object is one request instead of three, and no failure leaves an open upload.
-            allow_delayed_open=True,
-        )
+        """Arrow's file system, which all stores with the same settings share."""
+        return _open_filesystem(self._settings)
 
     def open_input(self, path: str) -> S3Input:
         """Opens an object for random access."""
         key = self._key(path)
-        source = self._ask(key, partial(self.filesystem.open_input_file, key))
+        source = self._ask(key, lambda: self.filesystem.open_input_file(key))
         return open_s3_input(source, partial(self._ask, key), f"s3://{key}")
 
     def create(self, path: str) -> S3Writer:
@@ -139,7 +148,7 @@ class S3Store:
     def _delete(self, path: str, timeout_s: float | None = None) -> bool:
         key = self._key(path)
         try:
-            self._ask(key, partial(self.filesystem.delete_file, key), timeout_s=timeout_s)
+            self._ask(key, lambda: self.filesystem.delete_file(key), timeout_s=timeout_s)
         except NotFound:
             return False
         return True
@@ -162,7 +171,7 @@ class S3Store:
         folder = "/".join(part for part in (self._bucket, self._prefix, prefix) if part)
         skipped = len(self.location) - len("s3://")
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        infos = self._ask(folder, partial(self.filesystem.get_file_info, selector), timeout_s=_LISTING_S)
+        infos = self._ask(folder, lambda: self.filesystem.get_file_info(selector), timeout_s=_LISTING_S)
         return (
             StoredObject(info.path[skipped:], info.size, (info.mtime_ns or 0) // 1_000_000)
             for info in infos
@@ -175,7 +184,7 @@ class S3Store:
     def size(self, path: str) -> int:
         """An object's size in bytes."""
         key = self._key(path)
-        info = self._ask(key, partial(self.filesystem.get_file_info, key))
+        info = self._ask(key, lambda: self.filesystem.get_file_info(key))
         if info.type != fs.FileType.File:
             raise NotFound(f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": key})
         return int(info.size)

@@ -11,9 +11,11 @@ import io
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.errors import Unavailable
@@ -48,7 +50,7 @@ class S3Input(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
 
     def __new__(cls, ranges: _Ranges) -> S3Input:
         """Makes the object for pyarrow."""
-        return super().__new__(cls, ranges, mode="r")  # type: ignore[no-any-return]
+        return super().__new__(cls, ranges, mode="r")
 
     def __init__(self, ranges: _Ranges) -> None:
         self._ranges = ranges
@@ -83,9 +85,9 @@ class _Ranges(io.RawIOBase):
             # SUBTLE: each try has a buffer of its own. A try that its caller has left may still write into it.
             data = np.empty(end - start, np.uint8)
             data[-1] = marker
-            self._ask(lambda data=data: self._source.get_stream(start, len(data)).readinto(data), len(data))
+            self._ask(partial(self._read_into, data, start), len(data))
             if data[-1] != marker or not self._checks_length:
-                return memoryview(data)[offset - start :]
+                return data.data[offset - start :]
             marker ^= 0xFF
         raise Unavailable(
             f"S3 answered {READS} times with fewer bytes of {self._name} than requested. Read again; if it stays so, "
@@ -93,6 +95,9 @@ class _Ranges(io.RawIOBase):
             reason="SHORT_READ",
             metadata={"path": self._name},
         )
+
+    def _read_into(self, data: npt.NDArray[np.uint8], start: int) -> None:
+        self._source.get_stream(start, len(data)).readinto(data)
 
     def read(self, size: int = -1) -> bytes:
         data = self.read_range(self._size - self._place if size < 0 else size, self._place)

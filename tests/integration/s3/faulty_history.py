@@ -24,7 +24,7 @@ from lakelog.storage.objects.store import S3Settings
 from lakelog.storage.objects.stores import LocationStores
 from metastore.use_cases import PLANNERS
 from tests.integration.s3.tables import open_catalog
-from tests.support.s3.faults import Cut, Lost, Overtaken, Refused, Rule, Slow
+from tests.support.s3.faults import Cut, Fault, Lost, Overtaken, Refused, Rule, Slow
 from tests.support.s3.proxy import S3Proxy
 from tests.support.tables.attaching import make_service
 
@@ -108,7 +108,7 @@ class FaultyHistory:
             self._compare()
 
     def _rules(self) -> list[Rule]:
-        faults = [
+        faults: list[Fault] = [
             Refused(),
             Refused(500, "InternalError", is_done=True),
             Lost(),

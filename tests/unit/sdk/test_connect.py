@@ -13,6 +13,7 @@ from lakelog.arguments import parse_table_name, to_epoch_ms, to_option_texts
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableName
+from lakelog.storage.objects.store import S3Settings
 
 
 def test_arguments_go_before_the_environment() -> None:
@@ -110,3 +111,12 @@ def test_half_of_the_credentials_for_s3_is_none(environment: dict[str, str], mis
     with pytest.raises(InvalidArgument, match=f"Set {missing} too, or neither") as error:
         read_s3_settings(environment)
     assert "hidden" not in error.value.message
+
+
+def test_attempts_and_timeout_of_s3_come_from_the_environment() -> None:
+    found = read_s3_settings({"LAKELOG_S3_ATTEMPTS": "3", "LAKELOG_S3_TIMEOUT": "45"})
+    assert (found.attempts, found.timeout_s) == (3, 45)
+    assert read_s3_settings({}) == S3Settings()
+    for variable, value in (("ATTEMPTS", "0"), ("ATTEMPTS", "21"), ("ATTEMPTS", "-1"), ("TIMEOUT", "soon")):
+        with pytest.raises(InvalidArgument, match=f"LAKELOG_S3_{variable} is '{value}': give a whole number from 1"):
+            read_s3_settings({f"LAKELOG_S3_{variable}": value})
