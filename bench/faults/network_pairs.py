@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import lakelog
 from bench.faults.network import Cell, NetworkFault, run_cell
+from bench.faults.tables import WHOLE_ROWS
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.services import is_serving
@@ -89,7 +90,7 @@ class PairLab:
         return cell
 
     def _judge(self, recorder: Recorder, table: Table) -> None:
-        findings = check_recording(recorder.stop(), table, row=("v",))
+        findings = check_recording(recorder.stop(), table, row=("v",), whole_rows=WHOLE_ROWS)
         if findings:
             raise NetworkLabError("\n".join(map(str, findings)))
 
