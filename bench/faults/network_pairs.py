@@ -117,9 +117,9 @@ class PairLab:
                 reader = self.reader if pair is Pair.READER_METASTORE else self.proxies[pair].target
                 return self._subscribed(table, stack, reader, "file")
             case Pair.COMPACTOR_METASTORE:
-                return lambda number: (write(table, number), table.compact(full=True, timeout=WITHIN_S))[0]
+                return lambda number: write_and_compact(table, number)
             case Pair.PUBLISHER_METASTORE:
-                return lambda number: (write(table, number), wait_for_log(table))[0]
+                return lambda number: write_and_publish(table, number)
             case Pair.KAFKA:
                 return self._subscribed(table, stack, "", "log")
 
@@ -157,8 +157,15 @@ def write(table: Table, number: int) -> None:
     table.upsert(rows, writer=table.name, identifier=number)
 
 
-def wait_for_log(table: Table) -> None:
-    """Until all that was committed is published."""
+def write_and_compact(table: Table, number: int) -> None:
+    """Commits one row, and waits for a compaction."""
+    write(table, number)
+    table.compact(full=True, timeout=WITHIN_S)
+
+
+def write_and_publish(table: Table, number: int) -> None:
+    """Commits one row, and waits until all that was committed is published."""
+    write(table, number)
     metastore = table._context.metastore
     give_up_s = time.monotonic() + WITHIN_S
     while True:
