@@ -175,7 +175,7 @@ def run_cell(
     return Cell(seconds, proxy.swallowed + proxy.cuts - before, (links, proxy.open_links))
 
 
-def bounded(act: Callable[[], None], within_s: float, what: str) -> None:
+def bounded(act: Callable[[], object], within_s: float, what: str) -> None:
     """Runs something in a thread of its own; TimeoutError if it takes longer; else its own error."""
     failure: list[BaseException] = []
 

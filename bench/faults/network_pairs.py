@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import lakelog
 from bench.faults.network import Cell, NetworkFault, run_cell
+from bench.faults.tables import WHOLE_ROWS
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.services import is_serving
@@ -89,7 +90,7 @@ class PairLab:
         return cell
 
     def _judge(self, recorder: Recorder, table: Table) -> None:
-        findings = check_recording(recorder.stop(), table, row=("v",))
+        findings = check_recording(recorder.stop(), table, row=("v",), whole_rows=WHOLE_ROWS)
         if findings:
             raise NetworkLabError("\n".join(map(str, findings)))
 
@@ -116,9 +117,9 @@ class PairLab:
                 reader = self.reader if pair is Pair.READER_METASTORE else self.proxies[pair].target
                 return self._subscribed(table, stack, reader, "file")
             case Pair.COMPACTOR_METASTORE:
-                return lambda number: (write(table, number), table.compact(full=True, timeout=WITHIN_S))[0]
+                return lambda number: write_and_compact(table, number)
             case Pair.PUBLISHER_METASTORE:
-                return lambda number: (write(table, number), wait_for_log(table))[0]
+                return lambda number: write_and_publish(table, number)
             case Pair.KAFKA:
                 return self._subscribed(table, stack, "", "log")
 
@@ -156,8 +157,15 @@ def write(table: Table, number: int) -> None:
     table.upsert(rows, writer=table.name, identifier=number)
 
 
-def wait_for_log(table: Table) -> None:
-    """Until all that was committed is published."""
+def write_and_compact(table: Table, number: int) -> None:
+    """Commits one row, and waits for a compaction."""
+    write(table, number)
+    table.compact(full=True, timeout=WITHIN_S)
+
+
+def write_and_publish(table: Table, number: int) -> None:
+    """Commits one row, and waits until all that was committed is published."""
+    write(table, number)
     metastore = table._context.metastore
     give_up_s = time.monotonic() + WITHIN_S
     while True:

@@ -67,7 +67,7 @@ def test_commits_at_the_moment_of_silence_are_unknown_and_hold_no_locks(hub: Hub
         hub.database.silence("answers")
         threads = [
             threading.Thread(
-                target=lambda n=n: hub.direct.table(table).append(  # type: ignore[misc]
+                target=lambda n=n: hub.direct.table(table).append(
                     pa.table({"v": [n]}, schema=SCHEMA), writer=f"w{n}", identifier=1
                 )
             )
