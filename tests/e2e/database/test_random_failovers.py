@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
@@ -76,12 +77,14 @@ def compact_until(metastore: InProcessMetastore, table: Table, ended: threading.
 
 def follow(table: Table, ended: threading.Event) -> list[str]:
     """The values that a subscription has shown, which begins again when the history has diverged."""
+    give_up_s = time.monotonic() + 2 * MOST_S
     while True:
         found: list[str] = []
         try:
             with table.subscribe() as stream:
                 while True:
                     batch = stream.read(0.2)
+                    assert time.monotonic() < give_up_s, (stream.position, table.snapshots(1).to_pylist())
                     if batch is not None:
                         kept = [row for row in batch.data.to_pylist() if row["_row_kind"] in ("+I", "+U")]
                         found += [row["v"] for row in kept]
