@@ -101,8 +101,8 @@ class TablesFollower:
                     raise
                 self._on_begin(list(self._starts.values()))
             except NotFound as error:
-                # A table was dropped before the watch was open, or during planning.
-                raise (self._to_dropped(error) or error) from error
+                # A table was dropped before the watch was open, or during planning. Or a known snapshot is lost.
+                raise (self._to_dropped(error) or _to_diverged(error) or error) from error
             else:
                 return
 
@@ -301,6 +301,18 @@ class TablesFollower:
             except NotFound:
                 return table.to_dropped()
         return None
+
+
+def _to_diverged(error: NotFound) -> HistoryDiverged | None:
+    """The error for a snapshot that the watch reported, and that the metastore does not know any more."""
+    if error.reason != "SNAPSHOT_NOT_FOUND":
+        return None
+    return HistoryDiverged(
+        f"{error.message} It was there before: the metastore's database was restored, or has lost commits. Stop, and "
+        "compare what was read with the table.",
+        reason="SNAPSHOT_UNKNOWN",
+        metadata=error.metadata,
+    )
 
 
 class _Cursor:

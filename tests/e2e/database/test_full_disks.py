@@ -130,7 +130,7 @@ def test_no_room_for_tables(folder: Path) -> None:
         assert list_identifiers(metastore, table) == [*done, number]
         metastore.commit(to_request(table, number))
         assert list_identifiers(metastore, table) == [*done, number]
-        assert server.pid == pid, "nobody had to restart it"
+        assert server.pid == pid, "it was not restarted"
         metastore.close()
 
 

@@ -101,6 +101,6 @@ def write(table: Table, number: int, rows: int, dice: Random) -> None:
 def wait_for_problem(table: Table) -> str:
     give_up_s = time.monotonic() + WAIT_S
     while not (problem := table._context.metastore.get_publish_state(table.uuid).problem):
-        assert time.monotonic() < give_up_s, "nobody noticed"
+        assert time.monotonic() < give_up_s, "the publisher has not noticed"
         time.sleep(0.05)
     return problem

@@ -1,4 +1,4 @@
-"""What callers are told of errors of the database, by their SQLSTATE."""
+"""What callers learn of errors of the database, by their SQLSTATE."""
 
 from __future__ import annotations
 
