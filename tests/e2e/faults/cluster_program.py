@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
+
+import lakelog.spark
 
 ROWS = 2_000
 PHASES = ("reading", "shuffled", "writing", "written", "ended", "committing", "speculated")
@@ -112,26 +113,20 @@ def install_fault(phase: str, victim: str, mark: Path) -> Any:
 
 
 def list_executors() -> list[int]:
-    """The executors of this driver's process group."""
+    """The executors of this driver, whose folder they name."""
     found = []
     for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
         try:
             command = (process / "cmdline").read_bytes()
-            group = int((process / "stat").read_text().rpartition(")")[2].split()[2])
+            environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        if b"CoarseGrainedExecutorBackend" in command and group == os.getpgid(0):
+        if b"CoarseGrainedExecutorBackend" in command and f"LAB={os.environ['LAB']}\0".encode() in environment:
             found.append(int(process.name))
     return found
 
 
 def main(target: str, folder: str, table: str, *faults: str) -> None:
-    # Executors are started from here, and the wheel of PySpark has all that they need.
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    import lakelog.spark
-
     spark = lakelog.spark.build_session(
         "killed-executors",
         "local-cluster[2,1,1024]",
@@ -140,6 +135,9 @@ def main(target: str, folder: str, table: str, *faults: str) -> None:
             "spark.log.level": "OFF",
             "spark.executor.memory": "512m",
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+            "spark.executorEnv.LAB": os.environ["LAB"],
+            # As for all Java of the tests (tests/conftest.py), whose variable reaches drivers only.
+            "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
             "spark.speculation": "true",
             "spark.speculation.interval": "200ms",
             "spark.speculation.minTaskRuntime": "2s",
