@@ -60,7 +60,7 @@ def read_json_rows(values: pa.Array, schema: pa.Schema) -> Changes:
     quick = read_objects(values.fill_null(_NO_OBJECT), schema)
     if quick is not None:
         return Changes(quick, kinds, np.asarray(values.is_valid()), None, none, none)
-    roots = Values.of_roots(scan_json(values))
+    roots = Values.of_roots(scan_json(values, is_bounded=False))
     roots.refuse(((roots.kinds != OBJECT) & (roots.kinds != NOTHING)) | _is_bare_null(roots, values))
     rows = _read_rows(roots, schema, None)
     return Changes(rows, kinds, (roots.kinds == OBJECT) & ~roots.wrong, None, none, roots.wrong)
@@ -134,7 +134,9 @@ def read_json_arrays(values: pa.Array, types: Sequence[pa.DataType | None]) -> t
     return columns, roots.wrong
 
 
-def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str | None = None) -> Changes:
+def read_debezium_changes(
+    values: pa.Array, schema: pa.Schema, *, time_unit: str | None = None, is_bounded: bool = True
+) -> Changes:
     """Messages of Debezium, with and without a schema around them. Pure.
 
     Args:
@@ -142,11 +144,12 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
         schema: The columns; others are passed over, missing ones are NULL.
         time_unit: Of timestamps that are numbers in messages without a schema, `ms`, `us` or `ns`; None: such a number
             makes its message wrong.
+        is_bounded: As of `scan_json`.
     """
     quick = _read_debezium_quickly(values, schema)
     if quick is not None:
         return quick
-    roots = Values.of_roots(scan_json(values))
+    roots = Values.of_roots(scan_json(values, is_bounded=is_bounded))
     roots.refuse((roots.kinds != OBJECT) & (roots.kinds != NOTHING))
     before, after, op, payload, said = roots.find_members(["before", "after", "op", "payload", "schema"])
     inside = (payload.kinds == OBJECT) & (op.kinds == NOTHING)

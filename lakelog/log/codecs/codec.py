@@ -220,7 +220,9 @@ class LogCodec:
     def _read_values(self, values: pa.Array, wanted: pa.Schema) -> Changes:
         if self.form.value_format == AVRO:
             return read_avro_rows(values, to_value_fields(self.schema), wanted)
-        return read_debezium_changes(values, wanted) if self.has_before else read_json_rows(values, wanted)
+        if self.has_before:
+            return read_debezium_changes(values, wanted, is_bounded=False)
+        return read_json_rows(values, wanted)
 
     def _read_keys(self, keys: pa.Array, wanted: pa.Schema) -> Changes:
         """The columns of `wanted` that are in the key."""

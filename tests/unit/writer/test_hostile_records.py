@@ -100,6 +100,20 @@ def test_a_text_of_nothing_but_signs_takes_no_more_than_its_bound(
     kept = sum(found.nbytes for found in (getattr(scan, each.name) for each in fields(scan)))
     assert scan.damaged.tolist() == [False, most_signs == 1_000, False]
     assert (kept > 50 * len(many)) == (most_signs != 1_000)
+    # What lakelog's own logs hold is always read.
+    assert not scan_json(pa.array([many], pa.binary()), is_bounded=False).damaged.any()
+
+
+@pytest.mark.parametrize("half", [b"a\\u0", b"a\\u01", b"a\\ud83d", b"a\\u"])
+def test_half_an_escape_takes_nothing_of_the_next_record(topics: Topics, tmp_path: Path, half: bytes) -> None:
+    """Texts with escapes are read one behind the other; the next one begins with what would complete the first."""
+    whole = [b"041\\t", b"\\ude00\\ud83d\\ude00", b"\\tbc"]
+    for text in whole[::2]:
+        topics.send(b'{"id": 1, "item": "%s"}' % half, b'{"id": 2, "item": "%s", "price": "1"}' % text)
+    topics.send(b'{"id": 1, "item": "%s"}' % half, b'{"id": 3, "item": "%s"}' % whole[1])
+    rows, bad = make_case(topics, tmp_path, "json").read()
+    assert [(row["id"], row["item"]) for row in rows] == [(2, "041\t"), (2, "\tbc")]
+    assert len(bad) == 4
 
 
 def test_records_are_read_in_pieces_of_few_bytes(

@@ -139,18 +139,19 @@ class JsonScan:
         return counts, self.order[find_span_places(first, counts)]
 
 
-def scan_json(texts: pa.Array) -> JsonScan:
+def scan_json(texts: pa.Array, *, is_bounded: bool = True) -> JsonScan:
     """Scans texts. Pure.
 
     Args:
         texts: Binary or strings; NULL counts as `null`.
+        is_bounded: Whether texts with too many signs are damaged. Those that lakelog has written itself are read.
     """
     texts = texts.cast(pa.binary()).fill_null(b"null")
     damaged = np.zeros(len(texts), dtype=np.bool_)
     if pc.any(pc.match_substring(texts, b"\xff")).as_py():
         damaged |= np.asarray(pc.match_substring(texts, b"\xff"))
         texts = _replace(texts, damaged)
-    if (is_dense := find_dense(texts)).any():
+    if is_bounded and (is_dense := find_dense(texts)).any():
         damaged |= is_dense
         texts = _replace(texts, damaged)
     while True:

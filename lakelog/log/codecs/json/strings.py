@@ -61,27 +61,31 @@ def _unescape(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     # What an escape means is never longer than itself, so it is written in its place.
     data[simple] = meanings
     kept[simple + 1] = False
-    wrong_places = [simple[meanings == 0], _write_unicode(data, kept, at[is_unicode])]
+    wrong_places = [simple[meanings == 0], _write_unicode(data, kept, at[is_unicode], bounds)]
     wrong = np.searchsorted(bounds, np.concatenate(wrong_places), side="right") - 1
     lengths = np.diff(np.concatenate([[0], np.cumsum(kept)])[bounds])
     return from_bytes(data[kept], to_bounds(lengths)), np.unique(wrong)
 
 
-def _write_unicode(data: Bytes, kept: Mask, at: Bounds) -> Bounds:
+def _write_unicode(data: Bytes, kept: Mask, at: Bounds, bounds: Bounds) -> Bounds:
     """Writes UTF-8 for escapes by number, pairs of surrogates too; returns the places of wrong ones."""
     digits = _HEX[data[at[:, None] + np.arange(2, 6)]]
-    wrong = (digits == 16).any(axis=1)
+    # SUBTLE: what follows a wrong escape, or half a pair, can be of the next value, which is whole.
+    ends = bounds[np.searchsorted(bounds, at, side="right")]
+    wrong = (digits == 16).any(axis=1) | (at + 6 > ends)
     points = (digits * (4096, 256, 16, 1)).sum(axis=1)
     is_high = (points >= 0xD800) & (points < 0xDC00)
     is_low = (points >= 0xDC00) & (points < 0xE000)
     pairs = np.zeros(len(at), dtype=np.bool_)
-    pairs[:-1] = is_high[:-1] & is_low[1:] & (at[1:] == at[:-1] + 6)
+    pairs[:-1] = (
+        is_high[:-1] & is_low[1:] & (at[1:] == at[:-1] + 6) & (ends[1:] == ends[:-1]) & ~wrong[:-1] & ~wrong[1:]
+    )
     second = np.zeros(len(at), dtype=np.bool_)
     second[1:] = pairs[:-1]
     # Half of a pair becomes bytes that are no UTF-8, and is found as such.
     following = np.append(points[1:], 0)
     points = np.where(pairs, 0x10000 + ((points - 0xD800) << 10) + (following - 0xDC00), points)
-    kept[at[:, None] + np.arange(6)] = False
+    kept[at[~wrong][:, None] + np.arange(6)] = False
     for first, last, length in ((0, 0x7F, 1), (0x80, 0x7FF, 2), (0x800, 0xFFFF, 3), (0x10000, 0x10FFFF, 4)):
         chosen = (points >= first) & (points <= last) & ~second & ~wrong
         places, values = at[chosen], points[chosen]
