@@ -49,6 +49,10 @@ KINDS: Final[Mapping[str, Sequence[Abuse]]] = {
     "connections": [ABUSES["connections"]],
     "abandoned calls": [ABUSES["abandoned"]],
     "plans with IN": [LARGE_WORK["plan-in"]],
+}
+"""The worst requests of each kind."""
+
+TOGETHER: Final[Mapping[str, Sequence[Abuse]]] = {
     "together": [
         commit_at_once,
         ABUSES["empty-messages"],
@@ -63,8 +67,13 @@ _SNAPSHOTS: Final = 200
 _SCHEMA: Final = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
 
-def measure_metastore(bench: Bench) -> Iterator[Figure]:
-    """The most memory, threads, connections and files of a metastore under each kind of requests."""
+def measure_metastore(bench: Bench, kinds: Mapping[str, Sequence[Abuse]] = KINDS) -> Iterator[Figure]:
+    """The most memory, threads, connections and files of a metastore under each kind of requests, one after the other.
+
+    Args:
+        bench: The bench that runs the workload.
+        kinds: By name what clients do at once.
+    """
     with ExitStack() as stack:
         database = stack.enter_context(embedded_stack(bench.folder / "database", services=[]))
         group = stack.enter_context(memory_group(METASTORE_BYTES))
@@ -80,7 +89,7 @@ def measure_metastore(bench: Bench) -> Iterator[Figure]:
         stack.callback(service.end)
         target = service.wait_for_line("metastore ready on").split(" on ", 1)[1].split(" ", 1)[0]
         table = _fill(target)
-        for kind, abuses in KINDS.items():
+        for kind, abuses in kinds.items():
             usage = _measure(service, target, table, abuses, bench.scaled(_SECONDS) + 5)
             kills = 0 if group is None else group.count_kills()
             if kills or not service.is_running:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from bench.budget.compactor import measure_compactor
-from bench.budget.measuring import measure_metastore
+from bench.budget.measuring import TOGETHER, measure_metastore
 
 TITLE = "what services use under the worst requests, against their budget"
 
-PARTS = {"metastore": measure_metastore, "compactor": measure_compactor}
+PARTS = {
+    "metastore": measure_metastore,
+    "together": lambda bench: measure_metastore(bench, TOGETHER),
+    "compactor": measure_compactor,
+}
