@@ -81,8 +81,9 @@ class ReaderServer:
         self._metrics = metrics
         self._log = log
         self._draining = asyncio.Event()
+        self._probes = BoundedProbes(SERVICE)
         self._server = grpc.aio.server(
-            interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS}), BoundedProbes(SERVICE)],
+            interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS}), self._probes],
             options=(
                 ("grpc.max_receive_message_length", SUBSCRIBE_BOUNDS.max_bytes),
                 ("grpc.max_send_message_length", 64 << 20),
