@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.forked import ForkedProcess, preload
 from tests.support.repository import ROOT
+
+preload("reader.config", "reader.wiring")
 
 
 @dataclass
 class Replica:
     """A process of the service."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     target: str
     metrics_url: str
     log: Path
@@ -53,10 +54,9 @@ class Replica:
 def launch_replica(metastore: str, log: Path, arguments: Sequence[str], listen: str) -> Replica:
     """Starts `lakelog reader serve` and waits until it serves."""
     insecure = () if "--tls-cert" in arguments else ("--insecure-dev",)
-    command = [sys.executable, "-m", "reader", "serve", "--listen", listen, "--metrics-port", "0", *insecure]
+    words = ["serve", "--listen", listen, "--metrics-port", "0", *insecure, *arguments]
     environment = {**os.environ, "LAKELOG_TARGET": metastore, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    with log.open("wb") as output:
-        process = subprocess.Popen([*command, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output)
+    process = ForkedProcess("reader", words, folder=ROOT, environment=environment, output=log)
     end_s = time.monotonic() + 60
     while not (ready := re.search(r"reader ready on (\S+) .* metrics on (\S+)", log.read_text())):
         assert process.poll() is None, log.read_text()

@@ -264,7 +264,9 @@ def test_what_is_killed_comes_back(up: Up) -> None:
     assert "metastore was killed by signal 9 (SIGKILL); it is started again" in up.output.read_text()
 
 
-def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp) -> None:
+def test_a_signal_stops_everything_and_the_data_stays_and_the_next_up_takes_over_from_a_killed_one(
+    start_up: StartUp,
+) -> None:
     first = start_up()
     facts = first.wait_until_ready()
     assert facts["target"] == first.target
@@ -274,12 +276,23 @@ def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp) -> None
     assert not processes_in(first.data)
     assert not first.ready_file.exists()
     assert {"postgres.log", "metastore.log"} <= {file.name for file in (first.data / "logs").iterdir()}
+
     second = start_up(first.data, first.port)
     second.wait_until_ready()
     assert "taking over" not in second.output.read_text()
     assert [database["name"] for database in second.json("database", "list")] == ["kept"]
-    assert second.stop(signal.SIGTERM) == 0
-    assert not processes_in(first.data)
+    children = processes_in(second.data)
+    second.process.kill()
+    second.process.wait()
+    second.ready_file.unlink()
+
+    third = start_up(second.data, second.port)
+    third.wait_until_ready()
+    assert not [pid for pid in children if is_alive(pid)]
+    assert f"(process {second.process.pid}) was killed; taking over" in third.output.read_text()
+    assert [database["name"] for database in third.json("database", "list")] == ["kept"]
+    assert third.stop(signal.SIGTERM) == 0
+    assert not processes_in(third.data)
 
 
 def test_a_kafka_of_its_own(start_up: StartUp) -> None:
@@ -324,18 +337,3 @@ def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:
     # The program that makes the database has children of its own, which end when they notice that it is gone.
     wait_until(lambda: not processes_in(starting.data), 10, "nothing runs any more")
     assert "Traceback" not in starting.output.read_text()
-
-
-def test_the_next_up_takes_over_from_one_that_was_killed(start_up: StartUp) -> None:
-    first = start_up()
-    first.wait_until_ready()
-    first.run("database", "create", "kept")
-    children = processes_in(first.data)
-    first.process.kill()
-    first.process.wait()
-    first.ready_file.unlink()
-    second = start_up(first.data, first.port)
-    second.wait_until_ready()
-    assert not [pid for pid in children if is_alive(pid)]
-    assert f"(process {first.process.pid}) was killed; taking over" in second.output.read_text()
-    assert [database["name"] for database in second.json("database", "list")] == ["kept"]

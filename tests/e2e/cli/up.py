@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import preload, run_forked
+
+preload("lakelog.cli.app", "lakelog.client.grpc.metastore", "lakelog.sdk.catalog", "lakelog.without_pandas")
+
 COMMAND = [sys.executable, "-m", "lakelog.cli.main"]
 
 READY_WITHIN_S = 120.0
@@ -79,7 +83,10 @@ class Up:
         return facts
 
     def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return run_command("--target", self.target, *arguments, stdin=stdin)
+        words = ("--target", self.target, *arguments)
+        if stdin is not None:
+            return run_command(*words, stdin=stdin)
+        return run_forked("lakelog.cli.main", words, folder=Path.cwd(), environment=environment())
 
     def json(self, *arguments: str) -> Any:
         done = self.run("--output", "json", *arguments)
