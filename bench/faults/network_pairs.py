@@ -90,6 +90,8 @@ class PairLab:
         return cell
 
     def _judge(self, recorder: Recorder, table: Table) -> None:
+        # A subscriber reads files while brokers do not answer, so the log can have less than it has seen.
+        wait_for_log(table)
         findings = check_recording(recorder.stop(), table, row=("v",), whole_rows=WHOLE_ROWS)
         if findings:
             raise NetworkLabError("\n".join(map(str, findings)))
@@ -166,6 +168,11 @@ def write_and_compact(table: Table, number: int) -> None:
 def write_and_publish(table: Table, number: int) -> None:
     """Commits one row, and waits until all that was committed is published."""
     write(table, number)
+    wait_for_log(table)
+
+
+def wait_for_log(table: Table) -> None:
+    """Until all that was committed is published."""
     metastore = table._context.metastore
     give_up_s = time.monotonic() + WITHIN_S
     while True:
