@@ -33,6 +33,7 @@ from tests.support.hostile_records import (
 )
 from tests.support.repository import ROOT
 from writer.kafka import tasks
+from writer.kafka import values as values_module
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 
 from .kafka_records import FIELDS, Case
@@ -121,7 +122,7 @@ def test_records_are_read_in_pieces_of_few_bytes(
 ) -> None:
     """What is made of a piece is a hundred times as large, so 32 MB of a fetch at once would be gigabytes."""
     sizes: list[int] = []
-    read = tasks.read_debezium_values
+    read = values_module.read_debezium_values
 
     def measure(values: pa.Array, *more: Any, **named: Any) -> Any:
         sizes.append(values.nbytes)
