@@ -11,12 +11,15 @@ import asyncio
 import json
 import logging
 import uuid
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import psycopg
-from psycopg import generators, pq
+from psycopg.abc import PQGen
+from psycopg.pq.abc import PGconn
+from psycopg.waiting import WAIT_R
 
 from lakelog.errors import LakelogError
 
@@ -55,7 +58,7 @@ CHANNEL: Final = "lakelog_heads"
 _MAX_ANNOUNCED: Final = 100
 """Tables of one notification: Postgres takes 8000 bytes."""
 
-_WAKE_INTERVAL_S: Final = 30.0
+_LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
@@ -174,17 +177,21 @@ class PostgresStore(Store):
         """The announcements of other metastores, until closed; an empty set after each new connection."""
         while not self._closing.is_set():
             connection = await connect(self._url)
+            received: deque[psycopg.Notify] = deque()
+            connection.add_notify_handler(received.append)
             try:
                 await connection.execute(f"LISTEN {CHANNEL}")
                 yield frozenset()
                 while not self._closing.is_set():
-                    for notification in await _receive(connection):
-                        sender, *tables = json.loads(notification.extra)
+                    await connection.wait(_receive(connection.pgconn), interval=_LISTEN_TIMEOUT_S)
+                    if not received:
+                        # Nothing was announced, or the connection has gone silent.
+                        with answered_within(connection, self._silence_s):
+                            await connection.execute("SELECT 1")
+                    while received:
+                        sender, *tables = json.loads(received.popleft().payload)
                         if sender != self._name:
                             yield frozenset(tables)
-                    # Nothing was announced, or the connection has gone silent.
-                    with answered_within(connection, self._silence_s):
-                        await connection.execute("SELECT 1")
             except psycopg.Error as error:
                 raise translate(error, server=connection.server, lost=True, committing=False) from error
             finally:
@@ -195,9 +202,16 @@ class PostgresStore(Store):
         await self._pool.close()
 
 
-async def _receive(connection: psycopg.AsyncConnection[Any]) -> list[pq.PGnotify]:
-    """Waits for notifications. The connection's own `notifies` does the same, but wakes up ten times a second."""
-    return await connection.wait(generators.notifies(connection.pgconn), interval=_WAKE_INTERVAL_S)
+def _receive(connection: PGconn) -> PQGen[None]:
+    """Waits once for bytes of the server, for `wait` of a connection; its handler gets the notifications in them.
+
+    The connection's own `notifies` wakes up ten times a second.
+    """
+    yield WAIT_R
+    connection.consume_input()
+    while (notification := connection.notifies()) is not None:
+        if connection.notify_handler is not None:
+            connection.notify_handler(notification)
 
 
 async def _rolled_back(session: Session) -> bool:

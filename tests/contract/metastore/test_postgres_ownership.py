@@ -14,6 +14,7 @@ import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import PermissionDenied
+from metastore.commits.group_queue import GroupQueue
 from metastore.ownership import Principal
 from metastore.postgres.commits.commits import PostgresCommits
 from metastore.postgres.schema import migration
@@ -133,6 +134,9 @@ def test_six_commits_under_a_new_name_leave_the_gate_to_others(
 
 
 def test_control_with_a_claim_at_the_beginning(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are there turns, which leave a group to other callers."""
+    make_queue = GroupQueue.__init__
+    monkeypatch.setattr(GroupQueue, "__init__", lambda self, commits, files, _: make_queue(self, commits, files, 6))
     opened = open_in_process(migrated_url)
     lock = PostgresTransaction.lock_group
 
