@@ -11,12 +11,13 @@ import asyncio
 import json
 import logging
 import uuid
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
 import psycopg
-from psycopg import generators, pq
+from psycopg import generators
 
 from lakelog.errors import LakelogError
 
@@ -174,17 +175,21 @@ class PostgresStore(Store):
         """The announcements of other metastores, until closed; an empty set after each new connection."""
         while not self._closing.is_set():
             connection = await connect(self._url)
+            # The answer to any statement can bring announcements, too.
+            received: deque[psycopg.Notify] = deque()
+            connection.add_notify_handler(received.append)
             try:
                 await connection.execute(f"LISTEN {CHANNEL}")
                 yield frozenset()
                 while not self._closing.is_set():
-                    for notification in await _receive(connection):
-                        sender, *tables = json.loads(notification.extra)
+                    if not await _receive(connection):
+                        # Nothing was announced, or the connection has gone silent.
+                        with answered_within(connection, self._silence_s):
+                            await connection.execute("SELECT 1")
+                    while received:
+                        sender, *tables = json.loads(received.popleft().payload)
                         if sender != self._name:
                             yield frozenset(tables)
-                    # Nothing was announced, or the connection has gone silent.
-                    with answered_within(connection, self._silence_s):
-                        await connection.execute("SELECT 1")
             except psycopg.Error as error:
                 raise translate(error, server=connection.server, lost=True, committing=False) from error
             finally:
@@ -195,9 +200,17 @@ class PostgresStore(Store):
         await self._pool.close()
 
 
-async def _receive(connection: psycopg.AsyncConnection[Any]) -> list[pq.PGnotify]:
-    """Waits for notifications. The connection's own `notifies` does the same, but wakes up ten times a second."""
-    return await connection.wait(generators.notifies(connection.pgconn), interval=_WAKE_INTERVAL_S)
+async def _receive(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Waits for notifications, which its handlers get; returns whether any came before the interval ended.
+
+    The connection's own `notifies` does the same, but wakes up ten times a second.
+    """
+    try:
+        async with asyncio.timeout(_WAKE_INTERVAL_S):
+            notifications = generators.notifies(connection.pgconn)
+            return bool(await connection.wait(notifications, interval=_WAKE_INTERVAL_S))
+    except TimeoutError:
+        return False
 
 
 async def _rolled_back(session: Session) -> bool:
