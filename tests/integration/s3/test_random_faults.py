@@ -39,7 +39,11 @@ def test_control_without_the_check_of_lengths_the_history_fails(
         return s3_input.open_s3_input(source, ask, name, checks_length=False)
 
     monkeypatch.setattr(s3, "open_s3_input", unchecked)
-    # Short answers strike by chance: a history can end before one of them matters.
     with pytest.raises((DataCorrupted, AssertionError)):
-        for number in range(5):
-            FaultyHistory(s3_settings, seed + 1000 * number).run()
+        run_some(s3_settings, seed)
+
+
+def run_some(s3_settings: S3Settings, seed: int) -> None:
+    """Runs several histories: short answers strike by chance, and one can end before any of them matters."""
+    for number in range(5):
+        FaultyHistory(s3_settings, seed + 1000 * number).run()
