@@ -103,13 +103,16 @@ def start_metastore(
     folder: Path,
     start: Callable[[list[str]], ServiceProcess],
     arguments: Sequence[str] = SMALL_MACHINE,
+    *,
+    migrates: bool = True,
 ) -> ServiceProcess:
-    """Brings a database up to date and starts a metastore over it."""
-    migrate = ServiceProcess(
-        service_command("metastore", ["migrate"]), _environment(database_url), folder / "migrate.log", None
-    )
-    migrate.wait_for_line("the database is up to date")
-    migrate.end()
+    """Brings a database up to date, unless it is, and starts a metastore over it."""
+    if migrates:
+        migrate = ServiceProcess(
+            service_command("metastore", ["migrate"]), _environment(database_url), folder / "migrate.log", None
+        )
+        migrate.wait_for_line("the database is up to date")
+        migrate.end()
     warehouse = (folder / "warehouse").as_posix()
     serve = ["serve", "--insecure-dev", "--listen=127.0.0.1:0", f"--warehouse={warehouse}", *arguments]
     return start(service_command("metastore", serve))

@@ -102,6 +102,11 @@ class UsageWatch:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @property
+    def resident_bytes(self) -> int:
+        """The most memory so far."""
+        return self._usage.resident_bytes
+
     def stop(self) -> Usage:
         """Returns the most that was used."""
         self._stop.set()

@@ -177,6 +177,7 @@ class PostgresStore(Store):
         """The announcements of other metastores, until closed; an empty set after each new connection."""
         while not self._closing.is_set():
             connection = await connect(self._url)
+            # The answer to any statement can bring announcements, too.
             received: deque[psycopg.Notify] = deque()
             connection.add_notify_handler(received.append)
             try:

@@ -58,13 +58,14 @@ def clocks() -> Iterator[Clocks]:
         with EmbeddedStack(folder / "stack", environment=of_metastore) as stack:
             reader = f"127.0.0.1:{free_ports(1)[0]}"
             shared = {"LAKELOG_TARGET": stack.target}
+            # It starts while the reader does, which is waited for.
+            stack.add_service("compactor", ["run"], environment={**shared, **clocks["compactor"].environment})
             stack.add_service(
                 "reader",
                 ["serve", "--listen", reader, "--insecure-dev"],
                 environment={**shared, **clocks["reader"].environment},
                 is_ready=lambda: is_serving(reader),
             )
-            stack.add_service("compactor", ["run"], environment={**shared, **clocks["compactor"].environment})
             yield Clocks(stack, reader, clocks)
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 STEPS = get_args(CommitStep)
 WITHIN_S = 20.0
 """For a commit at the other metastore; the database ends idle transactions after a second here."""
-STUCK_S = 3.0
+STUCK_S = 2.0
 ONCE = RetryPolicy(first_backoff_s=1e9, max_backoff_s=1e9)
 
 

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.e2e
 FAULTS = list(NetworkFault)
 WITHIN_S = 20.0
 """For the work after a fault; the deadlines in these tests are of a second."""
-STUCK_S = 4.0
-"""A control must not have succeeded after this time; with the protection the same takes about three seconds."""
+STUCK_S = 3.0
+"""A control must not have succeeded after this time; with the protection the same takes about two seconds."""
 
 
 def append(table: object, number: int) -> None:

@@ -81,13 +81,12 @@ def test_each_kind_of_request_survives_each_fault(s3_settings: S3Settings, proxy
     assert proxy.effects[Slow], proxy.effects
 
 
-@pytest.mark.parametrize(
-    "fault", [Lost(is_done=True), Refused(500, "InternalError", is_done=True)], ids=["lost", "500"]
-)
-@pytest.mark.parametrize("size", [len(CONTENT), LARGE])
+@pytest.mark.parametrize("seed", range(4), ids=["lost", "500", "large lost", "large 500"])
 def test_an_upload_that_is_complete_counts_even_if_each_answer_to_it_is_lost(
-    proxy: S3Proxy, store: S3Store, fault: Fault, size: int, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, store: S3Store, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fault: Lost | Refused = Refused(500, "InternalError", is_done=True) if seed % 2 else Lost(is_done=True)
+    size = LARGE if seed >= 2 else len(CONTENT)
     content = (CONTENT * (size // len(CONTENT) + 1))[:size]
     last = Rule(fault, "PUT", r"/f$") if size < LARGE else Rule(fault, "POST", "uploadId")
     proxy.strike(last)
@@ -137,12 +136,14 @@ def test_parquet_is_read_through_the_check(proxy: S3Proxy, store: S3Store) -> No
     put(store, "data/a/f", sink.getvalue().to_pybytes())
     proxy.strike(Rule(Cut(100, is_admitted=True), "GET", "/f", share=0.4))
     whole = 0
-    for _ in range(10):
+    for _ in range(20):
         with store.open_input("data/a/f") as source, contextlib.suppress(Unavailable):
             assert pq.ParquetFile(source, pre_buffer=False).read().equals(rows)
             whole += 1
+        if whole and proxy.effects[Cut] > 5:
+            break
     assert whole
-    assert proxy.effects[Cut]
+    assert proxy.effects[Cut] > 5
 
 
 @pytest.mark.parametrize(
@@ -229,18 +230,20 @@ def test_an_upload_that_arrives_after_its_writer_gave_up_is_found_by_a_listing(
     assert threading.active_count() < 100
 
 
-@pytest.mark.parametrize("mode", ["handled", "plain"])
-def test_ctrl_c_ends_the_command_while_threads_wait_for_the_store(s3_settings: S3Settings, mode: str) -> None:
-    given = (s3_settings.endpoint, s3_settings.access_key_id, s3_settings.secret_access_key, mode)
+def test_ctrl_c_ends_the_command_while_threads_wait_for_the_store(s3_settings: S3Settings) -> None:
+    given = (s3_settings.endpoint, s3_settings.access_key_id, s3_settings.secret_access_key)
     arguments = [sys.executable, "-m", "tests.integration.s3.waiting_program", *map(str, given)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
         assert program.stdout is not None
-        assert program.stdout.readline() == "waits\n"
-        program.send_signal(signal.SIGINT)
-        said = program.stdout.read()
-        assert program.wait(60) == 130, said
+        said = []
+        for _ in range(2):
+            assert program.stdout.readline() == "waits\n"
+            program.send_signal(signal.SIGINT)
+            said.append(program.stdout.readline())
+        assert program.stdout.read() == ""
+        assert program.wait(60) == 130
     # Control: without the command's handler, the threads that the scan waits for end at their deadline.
-    assert said == ("interrupted, the calls had ended\n" if mode == "plain" else "interrupted, the calls run on\n")
+    assert said == ["plain: the calls had ended\n", "handled: the calls run on\n"]
 
 
 def _wait(is_done: Callable[[], bool]) -> None:

@@ -37,6 +37,7 @@ class Lake:
     catalog: Catalog
     proxy: S3Proxy
     stores: LocationStores
+    impatient_stores: LocationStores
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def lake(s3_settings: S3Settings) -> Iterator[Lake]:
     with S3Proxy(s3_settings.endpoint) as proxy:
         settings = dataclasses.replace(s3_settings, endpoint=proxy.endpoint, attempts=2, timeout_s=2)
         with open_catalog(settings, f"s3://lake/{uuid.uuid4().hex}/", PLANNERS) as catalog:
-            yield Lake(catalog, proxy, LocationStores(settings))
+            impatient = dataclasses.replace(settings, timeout_s=1)
+            yield Lake(catalog, proxy, LocationStores(settings), LocationStores(impatient))
 
 
 def test_a_store_that_is_silent_about_one_table_delays_no_other_for_long(
@@ -60,7 +62,7 @@ def test_a_store_that_is_silent_about_one_table_delays_no_other_for_long(
     while len(_compactions(lake)) < 2:
         time.sleep(0.05)
     lake.proxy.strike(Rule(Silent(), "GET", f"{silent.uuid}/data"))
-    attach_all(lake.catalog.metastore, stores=lake.stores)
+    attach_all(lake.catalog.metastore, stores=lake.impatient_stores)
     assert lake.proxy.effects[Silent]
     jobs = _compactions(lake)
     assert jobs[other.uuid].state is JobState.DONE

@@ -47,7 +47,7 @@ class Metastore:
             changed = [sys.executable, *program, *command[3:]] if program else command
             return ServiceProcess(changed, environment, folder / "metastore.log", group)
 
-        self.process = start_metastore(database_url, folder, start)
+        self.process = start_metastore(database_url, folder, start, migrates=False)
         self.target = self.process.wait_for_line("metastore ready on").split(" on ", 1)[1].split(" ", 1)[0]
 
     @property
@@ -86,9 +86,9 @@ def idle_clients(target: str, table: str) -> Iterator[None]:
 
 
 def test_the_worst_requests_together_stay_within_the_budget(
-    postgres_url: str, tmp_path: Path, group: MemoryGroup | None
+    migrated_url: str, tmp_path: Path, group: MemoryGroup | None
 ) -> None:
-    metastore = Metastore(postgres_url, tmp_path, group)
+    metastore = Metastore(migrated_url, tmp_path, group)
     try:
         with lakelog.connect(metastore.target) as catalog:
             catalog.create_database("d")
@@ -114,16 +114,17 @@ def test_the_worst_requests_together_stay_within_the_budget(
 
 
 def test_control_without_counting_the_entries_one_request_exceeds_the_budget(
-    postgres_url: str, tmp_path: Path, group: MemoryGroup | None
+    migrated_url: str, tmp_path: Path, group: MemoryGroup | None
 ) -> None:
-    metastore = Metastore(postgres_url, tmp_path, group, program=[str(UNPROTECTED)])
+    metastore = Metastore(migrated_url, tmp_path, group, program=[str(UNPROTECTED)])
     try:
         watch = metastore.process.watch()
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(flood_with_empty_changes, metastore.target, 1)
             give_up_s = time.monotonic() + 60
-            while metastore.process.is_running and not running.done() and time.monotonic() < give_up_s:
-                time.sleep(0.1)
+            while metastore.process.is_running and watch.resident_bytes <= METASTORE_BYTES and not running.done():
+                assert time.monotonic() < give_up_s
+                time.sleep(0.05)
             metastore.process.end()
         usage = watch.stop()
         assert metastore.was_ended_for_its_memory or usage.resident_bytes > METASTORE_BYTES
