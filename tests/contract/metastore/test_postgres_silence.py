@@ -222,7 +222,7 @@ def test_a_database_that_is_wholly_silent_is_unavailable(database: Database, mon
 
 
 def test_silence_while_listening_is_noticed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_WAKE_INTERVAL_S", 0.2)
+    monkeypatch.setattr(store_module, "_LISTEN_TIMEOUT_S", 0.2)
 
     async def work(store: PostgresStore) -> None:
         announcements = store.listen()
