@@ -95,6 +95,10 @@ def test_a_silent_connection_is_lost_and_the_next_one_works(database: Database, 
 
     run(database.url, work)
     assert database.proxy.swallowed, "the fault did not take effect"
+    # The server ends them a moment after their connections.
+    give_up_s = time.monotonic() + WITHIN_S
+    while database.backends() and time.monotonic() < give_up_s:
+        time.sleep(0.05)
     assert database.backends() == 0
 
 
