@@ -115,6 +115,13 @@ class PausingCalls:
         producer = self._inner.open_producer(topic, transactional_id + own, group)
         return PausingProducer(producer, self._world, self._log)
 
+    def fetch(self, max_records: int, timeout_s: float) -> Any:
+        """For reading. It waits in virtual time, in which others go on meanwhile."""
+        found = self._call("fetch", lambda: self._inner.fetch(max_records, 0.0))
+        if len(found) == 0:
+            self._world.scheduler.sleep(timeout_s)
+        return found
+
     def _call(self, name: str, work: Callable[[], Any]) -> Any:
         scheduler = self._world.scheduler
         if scheduler.is_killed():

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from lakelog.errors import HistoryDiverged
+from lakelog.format.log.state import LogInfo, SnapshotOffsets
+from lakelog.log.records import LogSnapshot
 from lakelog.testing.log_history import LogViolation
 from tests.simulation.actors import World
 from tests.simulation.publishers import LogWorld, PublisherHabits, find_wrong, judge, make_parts
 from tests.simulation.running import simulate
 from writer.publishing import publisher
 from writer.publishing.publisher import TablePublisher
-from writer.publishing.recovery import find_resume
+from writer.publishing.recovery import RecoveryFacts, find_resume
 
 
 def publish(seed: int, loop: asyncio.AbstractEventLoop, log: LogWorld) -> Counter[str]:
@@ -75,7 +77,13 @@ def test_a_log_restarted_holds_what_comes_after_its_beginning(seed: int, loop: a
 def test_a_log_restarted_holds_more_where_no_one_looks_again(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor reads what the topic holds up to its ends: that waits for the transactions that are open."""
+
+    def report_end(_info: LogInfo, known: RecoveryFacts, last: LogSnapshot, *_: Any) -> list[SnapshotOffsets]:
+        return [SnapshotOffsets(last.snapshot_id, last.snapshot_uuid, known.ends)]
+
     monkeypatch.setattr("writer.publishing.publisher.may_begin_later", lambda info, known: False)
+    monkeypatch.setattr("writer.publishing.publisher.find_ends", report_end)
     with pytest.raises(AssertionError, match=LogViolation.ABORTED_READ.name):  # noqa: PT012 - the first that finds it
         for each in range(8, 48):
             publish(each, loop, LogWorld(restarts=4))
