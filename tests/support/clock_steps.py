@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,12 @@ _SOURCE: Final = Path(__file__).with_name("clock_steps.c")
 
 
 class SteppedClock:
-    """The wall clock of the processes that have its environment.
+    """The wall clock of the processes that have its environment."""
 
-    Args:
-        folder: For the library and the size of the step; every user must be able to read in it.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        # Below a folder that every user can enter, as Postgres does not run as root; TMPDIR can be private.
+        self._folder = tempfile.TemporaryDirectory(prefix="ll-clock-", dir="/tmp", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
         self._library = folder / "clock_steps.so"
         self._step = folder / "step"
         self._build()

@@ -36,7 +36,7 @@ def server() -> Iterator[tuple[SteppedClock, str]]:
         tempfile.TemporaryDirectory(prefix="ll-clk-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        clock = SteppedClock(Path(folder))
+        clock = SteppedClock()
         plain = embedded._server_environment
         patch.setattr(embedded, "_server_environment", lambda programs: {**plain(programs), **clock.environment})
         with EmbeddedPostgres(Path(folder) / "postgres") as postgres:

@@ -46,11 +46,7 @@ def clocks() -> Iterator[Clocks]:
         pytest.MonkeyPatch.context() as patch,
     ):
         folder = Path(text)
-        clocks = {}
-        for name in WHOSE:
-            (folder / name).mkdir()
-            clocks[name] = SteppedClock(folder / name)
-        folder.chmod(0o755)
+        clocks = {name: SteppedClock() for name in WHOSE}
         plain = embedded._server_environment
         of_postgres = clocks["postgres"].environment
         patch.setattr(embedded, "_server_environment", lambda programs: {**plain(programs), **of_postgres})
