@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ class SteppedClock:
 
     def __init__(self) -> None:
         # Below a folder that every user can enter, as Postgres does not run as root; TMPDIR can be private.
-        self._folder = tempfile.TemporaryDirectory(prefix="ll-clock-", dir="/tmp", ignore_cleanup_errors=True)
-        folder = Path(self._folder.name)
+        folder = Path(tempfile.mkdtemp(prefix="ll-clock-", dir="/tmp"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._library = folder / "clock_steps.so"
         self._step = folder / "step"
         self._build()
