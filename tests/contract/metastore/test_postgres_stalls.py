@@ -55,19 +55,21 @@ def slow(migrated_url: str) -> Iterator[Slow]:
 def test_who_waits_for_a_name_delays_no_other_caller(slow: Slow) -> None:
     alice, bob = (slow.metastore.acting_as(Principal(name)) for name in ("alice", "bob"))
     table, other = make_table(slow.metastore), make_table(slow.metastore)
+    # Other tests share the database.
+    new, his = f"new-{table.table_uuid}", f"his-{table.table_uuid}"
 
     def stage(by: Metastore, writer: str) -> str:
         return by.stage_attempt([other.table_uuid], writer).attempt_id
 
     def act() -> bool:
         # The commit has made alice its owner, which no one knows before it has ended.
-        waits = [slow.pool.submit(stage, alice, "new") for _ in range(2)]
-        soon = slow.is_soon(lambda: stage(bob, "his"))
+        waits = [slow.pool.submit(stage, alice, new) for _ in range(2)]
+        soon = slow.is_soon(lambda: stage(bob, his))
         assert not any(each.done() for each in waits), "the fault took effect"
         return soon
 
-    assert slow.during(lambda: alice.commit(empty(table, 1, writer="new")), act)
-    assert stage(alice, "new")
+    assert slow.during(lambda: alice.commit(empty(table, 1, writer=new)), act)
+    assert stage(alice, new)
 
 
 def test_the_heartbeat_of_a_writer_does_not_wait_for_one_of_its_commits(slow: Slow) -> None:

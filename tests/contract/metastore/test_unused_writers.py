@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Final
+
 import pytest
 
 from lakelog.errors import Fenced
@@ -9,6 +12,9 @@ from metastore.commits import unused_writers
 from metastore.postgres.commits import commits
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import append, empty, make_table, snapshot_ids
+
+_OURS: Final = "-unused"
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
@@ -19,39 +25,40 @@ def metastore(log_metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 
 
 def forget(metastore: InProcessMetastore) -> list[str]:
-    """All names that go, in one round over all names."""
+    """All names that go, in one round over all names; of other tests' names, which share the database, none is shown."""
     step = metastore.use_cases.unused_writers.step
     removed: list[str] = metastore.run(step())
     while metastore.use_cases.unused_writers._after:
         removed += metastore.run(step())
-    return removed
+    return [name for name in removed if name.endswith(_OURS)]
 
 
 def test_only_names_without_commits_and_attempts_go(
     metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, dropped = make_table(metastore), make_table(metastore)
-    epochs = {name: metastore.register_writer(name) for name in ("a", "b", "c", "d", "e")}
-    metastore.commit(empty(table, 1, writer="b", epoch=epochs["b"]))
-    metastore.commit(empty(dropped, 1, writer="c", epoch=epochs["c"]))
+    a, b, c, d, e = (f"{letter}-{next(_numbers)}{_OURS}" for letter in "abcde")
+    epochs = {name: metastore.register_writer(name) for name in (a, b, c, d, e)}
+    metastore.commit(empty(table, 1, writer=b, epoch=epochs[b]))
+    metastore.commit(empty(dropped, 1, writer=c, epoch=epochs[c]))
     metastore.drop_table(dropped.name)
-    attempt = metastore.stage_attempt([table.table_uuid], "d").attempt_id
+    attempt = metastore.stage_attempt([table.table_uuid], d).attempt_id
     assert forget(metastore) == [], "all are in use"
     monkeypatch.setattr(unused_writers, "UNUSED_MS", -1)
-    assert forget(metastore) == ["a", "e"]
+    assert forget(metastore) == [a, e]
     assert forget(metastore) == []
     metastore.restore_table(dropped.name)
-    for name, committed in (("b", table), ("c", dropped)):
+    for name, committed in ((b, table), (c, dropped)):
         metastore.commit(empty(committed, 1, writer=name, epoch=epochs[name]))
         assert snapshot_ids(metastore, committed) == [1], "a repeat"
     metastore.abandon_attempt(attempt)
     assert forget(metastore) == [], "it is cleaned up first"
     # Who comes back is fenced, and registers again with a higher epoch.
     with pytest.raises(Fenced):
-        metastore.commit(empty(table, 1, writer="a", epoch=epochs["a"]))
-    again = metastore.register_writer("a")
-    assert again > epochs["a"]
-    metastore.commit(empty(table, 1, writer="a", epoch=again))
+        metastore.commit(empty(table, 1, writer=a, epoch=epochs[a]))
+    again = metastore.register_writer(a)
+    assert again > epochs[a]
+    metastore.commit(empty(table, 1, writer=a, epoch=again))
     assert forget(metastore) == []
 
 
@@ -71,12 +78,12 @@ def test_control_if_all_old_names_go(metastore: InProcessMetastore, monkeypatch:
 
 def commits_after_it_was_fenced(metastore: InProcessMetastore) -> str:
     """Why a process that another one has replaced cannot commit, after unused names went; empty: it can."""
-    table = make_table(metastore)
-    append(metastore, table, 1, writer="w")
-    metastore.register_writer("w")
+    table, name = make_table(metastore), f"w-{next(_numbers)}{_OURS}"
+    append(metastore, table, 1, writer=name)
+    metastore.register_writer(name)
     forget(metastore)
     try:
-        append(metastore, table, 2, writer="w")
+        append(metastore, table, 2, writer=name)
     except Fenced as error:
         return error.reason
     return ""
