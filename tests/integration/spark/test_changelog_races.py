@@ -79,7 +79,9 @@ def test_without_the_check_the_changelog_is_wrong(
 
     def unchecked(request: CommitRequest) -> CommitRequest:
         # As if it had looked at what came meanwhile.
-        changes = tuple(dataclasses.replace(each, base_snapshot_id=2, base_snapshot_uuid="") for each in request.changes)
+        changes = tuple(
+            dataclasses.replace(each, base_snapshot_id=2, base_snapshot_uuid="") for each in request.changes
+        )
         return dataclasses.replace(request, changes=changes)
 
     first_let(faulty, lambda: table.write(rows("+U 1|1|2")), change=unchecked)
