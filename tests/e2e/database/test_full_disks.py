@@ -37,8 +37,8 @@ ROOM = "200m"
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # In memory, whatever the temporary folder is: a small file system is one, too.
-    with tempfile.TemporaryDirectory(prefix="ll-full-", ignore_cleanup_errors=True) as name:
+    # Postgres, which does not run as root, enters it by its path; TMPDIR can be private.
+    with tempfile.TemporaryDirectory(prefix="ll-full-", dir="/tmp", ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 
