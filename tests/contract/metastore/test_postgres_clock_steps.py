@@ -19,10 +19,10 @@ from metastore.postgres.connection.connections import libpq_url
 from metastore.postgres.jobs import work as work_module
 from metastore.postgres.jobs.jobs import _IS_DUE, PostgresJobs
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.test_services import COMPACTOR
 from tests.support.clock_steps import DAY_S, HOUR_S, SteppedClock
 from tests.support.metastore.making import append, make_table
 from tests.support.metastore.opening import open_in_process
+from tests.support.metastore.reports import COMPACTOR
 
 FORWARD_AND_BACK = pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S, DAY_S, -DAY_S])
 BACK = pytest.mark.parametrize("step_s", [-HOUR_S, -DAY_S])

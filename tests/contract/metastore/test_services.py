@@ -23,19 +23,7 @@ from metastore.store.limits import Limits
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.opening import open_in_process
-
-COMPACTOR = ServiceReport(
-    kind="compactor",
-    instance_id="a" * 32,
-    host="host-1",
-    pid=17,
-    version="0.1.0",
-    state=ServiceState.STARTING,
-    work=(),
-    metrics="host-1:9464",
-    uptime_ms=2_000,
-    ttl_ms=60_000,
-)
+from tests.support.metastore.reports import COMPACTOR
 
 
 def other(number: int, **changes: Any) -> ServiceReport:

@@ -25,8 +25,8 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableName
 from lakelog.testing.proxy import TcpProxy
+from tests.integration.server.callers import wait_until
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
-from tests.integration.server.test_drain import wait_until
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
