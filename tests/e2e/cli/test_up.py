@@ -301,7 +301,8 @@ def test_a_kafka_of_its_own(start_up: StartUp) -> None:
     up = start_up(None, None, "--no-compactor", "--kafka", "--kafka-port", str(port))
     facts = up.wait_until_ready()
     assert facts["kafka"] == f"127.0.0.1:{port}"
-    assert f"Kafka      127.0.0.1:{port}" in up.output.read_text()
+    line = f"Kafka      127.0.0.1:{port}"
+    wait_until(lambda: line in up.output.read_text(), 30, line)
     assert find_cluster("127.0.0.1", port) is not None
     assert up.stop() == 0
     assert not processes_in(up.data)
