@@ -40,7 +40,8 @@ from lakelog.rpc.v1 import (
     types_pb2,
 )
 
-_FILES: Final = (
+# Generated modules have no common type.
+OF_METASTORE: Final[tuple[Any, ...]] = (
     catalog_pb2,
     snapshots_pb2,
     jobs_pb2,
@@ -56,7 +57,7 @@ _FILES: Final = (
 )
 
 SERVICES: Final[Mapping[str, ServiceDescriptor]] = {
-    service.full_name: service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()
+    service.full_name: service for file in OF_METASTORE for service in file.DESCRIPTOR.services_by_name.values()
 }
 """The metastore's services by their full names."""
 

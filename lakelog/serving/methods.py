@@ -7,37 +7,11 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
-from lakelog.rpc.v1 import (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    reader_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
+from lakelog.rpc.unary import OF_METASTORE
+from lakelog.rpc.v1 import reader_pb2
 
-# Generated modules have no common type.
-OF_METASTORE: Final[tuple[Any, ...]] = (
-    catalog_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    due_work_pb2,
-    jobs_pb2,
-    logs_pb2,
-    presence_pb2,
-    publishing_pb2,
-    retention_pb2,
-    snapshots_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
+__all__ = ["OF_METASTORE", "OF_READER", "list_methods", "list_services"]
+
 OF_READER: Final[tuple[Any, ...]] = (reader_pb2,)
 
 

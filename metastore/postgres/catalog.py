@@ -23,9 +23,9 @@ since."""
 def is_ahead(column: str) -> str:
     """The condition that a time, which was now when it was stored, is in the future: the clock has gone back since.
 
-    What was planned from that time on is then due: no one knows how much of it has passed, and epochs fence off whoever
-    was only slow. A second is left for clocks that are adjusted slowly. The times are in milliseconds; the subquery
-    takes the clock's time once for all rows.
+    What was planned from that time on is then due: no one knows how much of it has passed, and epochs fence off any
+    process that was only slow. A second is left for clocks that are adjusted slowly. The times are in milliseconds; the
+    subquery takes the clock's time once for all rows.
     """
     return f"{column} > (SELECT {NOW_MS} + 1000)"
 

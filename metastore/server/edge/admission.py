@@ -115,7 +115,7 @@ class Admission:
             context: gRPC's handle of the call.
 
         Raises:
-            PermissionDenied: Nobody may call this without a token, or the caller's role is too low.
+            PermissionDenied: This needs a token, or the caller's role is too low.
             Unavailable: There is no place, or the caller makes too many calls a second.
         """
         connection = context.peer()

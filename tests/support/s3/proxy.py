@@ -145,7 +145,7 @@ class S3Proxy:
     def pass_on_late(
         self, after_s: float, method: str, target: str, headers: list[tuple[str, str]], body: bytes
     ) -> None:
-        """Lets the server answer later, to nobody; at once when the proxy heals."""
+        """Lets the server answer later, to no one; at once when the proxy heals."""
 
         def work() -> None:
             self._healed.wait(after_s)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lakelog.serving.edge.turns import Room
+from lakelog.serving.edge.fair_room import FairRoom
 from metastore.server.edge.requests import Received
 from metastore.server.interceptor import _Call
 
 
 def test_who_does_not_read_an_answer_keeps_no_room() -> None:
     async def run() -> None:
-        room = Room(100)
-        await room.take(60)
+        room = FairRoom(100)
+        await room.take("a", 60)
         call = _Call.__new__(_Call)
         used: list[int] = []
 

@@ -107,7 +107,7 @@ def test_a_text_of_nothing_but_signs_takes_no_more_than_its_bound(
 
 @pytest.mark.parametrize("half", [b"a\\u0", b"a\\u01", b"a\\ud83d", b"a\\u"])
 def test_half_an_escape_takes_nothing_of_the_next_record(topics: Topics, tmp_path: Path, half: bytes) -> None:
-    """Texts with escapes are read one behind the other; the next one begins with what would complete the first."""
+    """Texts with escapes are read one after the other; the next one begins with what would complete the first."""
     whole = [b"041\\t", b"\\ude00\\ud83d\\ude00", b"\\tbc"]
     for text in whole[::2]:
         topics.send(b'{"id": 1, "item": "%s"}' % half, b'{"id": 2, "item": "%s", "price": "1"}' % text)

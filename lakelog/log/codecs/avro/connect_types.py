@@ -29,7 +29,7 @@ MICROSECONDS: Final = "us"
 NANOSECONDS: Final = "ns"
 _MOST_DIGITS: Final = 38
 _NO_SCALE: Final = -1
-"""All scales that no decimal has, so that no more encodings than there are useful ones need to be told apart."""
+"""All scales that no decimal has, so that no more encodings than there are useful ones need to be distinguished."""
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 _UNITS: Final = {
