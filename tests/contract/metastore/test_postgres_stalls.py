@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.commit.request import CommitRequest
 from metastore.ownership import Principal
+from metastore.postgres.store import PostgresTransaction
+from metastore.store.records import GroupRecords
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.pausing import paused_store
 from tests.support.metastore.making import empty, make_change, make_file, make_table
@@ -19,11 +23,24 @@ from tests.support.metastore.opening import open_in_process
 SOON_S = 5.0
 
 
+class PausedAtItsEnd(PostgresTransaction):
+    """Waits when all is written, so that it holds the name's row too, until it is told to go on."""
+
+    looked: ClassVar[threading.Event]
+    go_on: ClassVar[threading.Event]
+
+    async def record_group(self, records: GroupRecords) -> None:
+        await super().record_group(records)
+        self.looked.set()
+        while not self.go_on.is_set():
+            await asyncio.sleep(0.005)
+
+
 class Slow:
     """A metastore whose commits take as long as the test says."""
 
     def __init__(self, url: str) -> None:
-        store = paused_store()
+        store = paused_store(PausedAtItsEnd)
         self._transaction: Any = store.transaction_type
         self.metastore: InProcessMetastore = open_in_process(url, store_type=store)
         self.pool = ThreadPoolExecutor(4)
