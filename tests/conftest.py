@@ -24,7 +24,7 @@ from lakelog.sdk.catalog import Catalog
 from tests.support.log.kafka_broker import shared_broker
 from tests.support.log_settings import kept_log_settings
 from tests.support.repository import ROOT
-from tests.support.rotation import QUARTERS, find_group, find_other_quarters
+from tests.support.rotation import QUARTERS, find_group, find_other_quarters, is_random
 from tests.support.spark.spark_classes import options_with_classes, start_making
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[items[place] for place in sorted(left_out)])
         items[:] = [item for place, item in enumerate(items) if place not in left_out]
     for item in items:
+        if is_random(item):
+            # Another try would be the same history at other moments, and hide what it has found.
+            item.add_marker(pytest.mark.flaky(reruns=0))
         if ("spark" in getattr(item, "fixturenames", ())) > (find_scope(item.nodeid) == SPARK_SCOPE):
             raise pytest.UsageError(
                 f"{item.nodeid} uses the Spark session, but find_scope in {__file__} does not see it."

@@ -19,13 +19,19 @@ QUARTERS: Final = 4
 _ON_EITHER_STORE: Final = "tests/integration/sdk/"
 
 
+def is_random(item: pytest.Item) -> bool:
+    """Whether a test draws what it does from a seed among its parameters."""
+    return "seed" in getattr(getattr(item, "callspec", None), "params", {})
+
+
 def find_group(item: pytest.Item) -> str | None:
     """What a test has in common with those that it takes turns with; None: it always runs."""
     arguments = dict(getattr(getattr(item, "callspec", None), "params", {}))
     if arguments.get("metastore") == "postgres" and item.nodeid.startswith(_ON_EITHER_STORE):
         return item.nodeid.partition("::")[0]
-    if arguments.pop("seed", None) is None:
+    if not is_random(item):
         return None
+    del arguments["seed"]
     return f"{item.nodeid.partition('[')[0]} {sorted(arguments.items(), key=lambda argument: argument[0])}"
 
 
