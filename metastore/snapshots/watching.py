@@ -332,7 +332,9 @@ class WatchHub:
                     reason="WATCHER_TOO_SLOW",
                     metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
                 )
-            snapshots = await self._load(table, after, watcher)
+            snapshots = await self._load(table_uuid, table, after, watcher)
+            if not snapshots:
+                continue
             _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
             watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
@@ -358,18 +360,37 @@ class WatchHub:
             await run_transaction(self._store, check)
         watcher.losses[table_uuid] = losses
 
-    async def _load(self, table: _WatchedTable, after: int, watcher: _Watcher) -> tuple[Snapshot, ...]:
+    async def _load(self, table_uuid: str, table: _WatchedTable, after: int, watcher: _Watcher) -> tuple[Snapshot, ...]:
+        """The next snapshots for a watcher; none: the known ones are lost."""
         tail, until = table.tail, watcher.until(table)
         # Commits of another metastore after the tail are known to exist, but only the store has them.
         if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
             return tuple(tail[place] for place in range(start, end))
-        load = watcher.load
+        load, known = watcher.load, table.latest
+        position = WatchPosition(table_uuid, after, watcher.after_uuids.get(table_uuid, ""))
+
+        async def read(tx: Transaction) -> tuple[Sequence[Snapshot], TableHead | None]:
+            found, head = await tx.list_snapshots(table.table_id, after, until, load), None
+            if not _begins_after(found, after):
+                # They have expired, or the database has lost them since they were announced.
+                head = (await tx.find_heads([table_uuid])).get(table_uuid)
+                if head is not None and after + 1 >= head.earliest_change_id:
+                    await _check_history(tx, head, position)
+                    if head.latest_snapshot_id <= after:
+                        return (), head
+                    found = await tx.list_snapshots(table.table_id, after, until, load)
+            return found, head
+
         async with self._loads:
-            found = await run_transaction(self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, load))
+            found, head = await run_transaction(self._store, read)
+        if head is not None:
+            self._compare(table, head, known)
+            if head.latest_snapshot_id <= after:
+                return ()
         watcher.load = _next_load(load, found)
-        if not found or found[0].snapshot_id != after + 1:
+        if not _begins_after(found, after):
             earliest = found[0].snapshot_id if found else until + 1
             raise SnapshotExpired(
                 f"Snapshot {after + 1} expired before the watcher received it; the earliest one kept is {earliest}.",
@@ -393,6 +414,10 @@ class WatchHub:
 def _wake(table: _WatchedTable) -> None:
     for watcher in table.watchers:
         watcher.woken.set()
+
+
+def _begins_after(found: Sequence[Snapshot], after: int) -> bool:
+    return bool(found) and found[0].snapshot_id == after + 1
 
 
 def _follows(last: Snapshot, snapshot: Snapshot) -> bool:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import psycopg
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore, WatchEvent, WatchPosition
-from lakelog.errors import HistoryDiverged
+from lakelog.errors import HistoryDiverged, SnapshotExpired
+from lakelog.format.commit.facts import TableHead
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
+from metastore.postgres import PostgresStore
 from metastore.postgres.connection.connections import libpq_url
+from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import empty, make_table
 from tests.support.metastore.opening import open_in_process
@@ -87,3 +94,72 @@ def test_a_watch_that_comes_back_is_refused(
             next(again)
     else:
         assert [snapshot.snapshot_id for snapshot in next(again).snapshots] == [3]
+
+
+class LosingTransaction(PostgresTransaction):
+    """Before it lists the snapshots after one, the database may lose those."""
+
+    lose: ClassVar[dict[int, Callable[[], None]]]
+
+    async def list_snapshots(
+        self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
+    ) -> list[Snapshot]:
+        self.lose.pop(after, lambda: None)()
+        return await super().list_snapshots(table_id, after, until, limit, newest=newest)
+
+
+@pytest.fixture
+def losing(migrated_url: str) -> Iterator[tuple[InProcessMetastore, dict[int, Callable[[], None]]]]:
+    """A metastore, and what happens to the database when it looks for the snapshots after one."""
+    lose: dict[int, Callable[[], None]] = {}
+    transaction = type("T", (LosingTransaction,), {"lose": lose})
+    opened = open_in_process(migrated_url, store_type=type("S", (PostgresStore,), {"transaction_type": transaction}))
+    yield opened, lose
+    opened.close()
+
+
+@pytest.mark.parametrize("seen", [1, 2], ids=["kept", "lost"])
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+def test_snapshots_that_are_lost_between_their_announcement_and_their_reading_have_not_expired(
+    losing: tuple[InProcessMetastore, dict[int, Callable[[], None]]],
+    metastore: InProcessMetastore,
+    migrated_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: int,
+    protected: bool,
+) -> None:
+    """As in a failover: a watcher that has seen only what is kept goes on, and one that has seen more ends."""
+    watching, lose = losing
+    table = make_table(metastore)
+    metastore.commit(empty(table, 1))
+    lost = threading.Event()
+
+    async def find_none(tx: PostgresTransaction, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+        return {} if lost.is_set() else await PostgresTransaction.find_heads(tx, table_uuids)
+
+    if not protected:
+        # As if it did not look whether what is missing has expired.
+        monkeypatch.setattr(LosingTransaction, "find_heads", find_none)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
+
+        def lose_all_but_the_first() -> None:
+            for statement in _LOSE:
+                connection.execute(statement.replace("snapshot_id = 2", "snapshot_id >= 2"))
+            lost.set()
+
+        connection.execute(_KEEP)
+        events = iter(watching.watch([WatchPosition(table.table_uuid, 0)]))
+        for identifier in range(1, seen + 1):
+            if identifier > 1:
+                metastore.commit(empty(table, identifier))
+            assert [each.snapshot_id for each in next(events).snapshots] == [identifier]
+        lose[seen] = lose_all_but_the_first
+        metastore.commit(empty(table, seen + 1))
+        following = pool.submit(next, events)
+        assert lost.wait(20)
+        if seen == 2 or not protected:
+            with pytest.raises(HistoryDiverged if protected else SnapshotExpired):
+                following.result(20)
+        else:
+            again = metastore.commit(empty(table, seen + 2)).results[0]
+            assert [each.snapshot_uuid for each in following.result(20).snapshots] == [again.snapshot_uuid]
