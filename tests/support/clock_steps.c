@@ -1,6 +1,7 @@
 /* Steps the wall clock of one process: loaded before the C library (LD_PRELOAD), it adds a number of seconds, which a
-   file holds, to each time of day. The monotonic clocks are left alone, and so are waits: the kernel knows the true time,
-   so absolute times of day that it is given are brought back to it. */
+   file holds, to each time of day. The monotonic clocks are left alone, and so are most waits: the kernel knows the true
+   time, so absolute times of day that it is given are brought back to it. Those of C11, which librdkafka uses, last as
+   with a clock of the kernel's that steps: if it is set back during one, the wait ends as much later. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +40,10 @@ static const struct timespec *true_time(const struct timespec *given, struct tim
     changed->tv_sec -= *offset_s;
     if (changed->tv_sec < 0) changed->tv_sec = 0;
     return changed;
+}
+
+static int is_before(const struct timespec *one, const struct timespec *other) {
+    return one->tv_sec < other->tv_sec || (one->tv_sec == other->tv_sec && one->tv_nsec < other->tv_nsec);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *out) {
@@ -76,6 +82,22 @@ int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *
     if (!next) next = (__typeof__(pthread_cond_timedwait) *)dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!next) next = (__typeof__(pthread_cond_timedwait) *)dlsym(RTLD_NEXT, "pthread_cond_timedwait");
     return next(condition, mutex, true_time(until, &changed));
+}
+
+#define SLICE_NS 50000000L
+
+int cnd_timedwait(cnd_t *restrict condition, mtx_t *restrict mutex, const struct timespec *restrict until) {
+    struct timespec changed, slice;
+    NEXT(cnd_timedwait);
+    for (;;) {
+        const struct timespec *end = true_time(until, &changed);
+        syscall(SYS_clock_gettime, CLOCK_REALTIME, &slice);
+        slice.tv_nsec += SLICE_NS;
+        if (slice.tv_nsec >= 1000000000L) { slice.tv_nsec -= 1000000000L; slice.tv_sec++; }
+        if (is_before(end, &slice)) return next(condition, mutex, end);
+        int result = next(condition, mutex, &slice);
+        if (result != thrd_timedout) return result;
+    }
 }
 
 long syscall(long number, ...) {

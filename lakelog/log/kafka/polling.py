@@ -14,6 +14,8 @@ from lakelog.log.kafka.errors import call_client, get_cause
 
 _LONGEST_WAIT_S: Final = 0.2
 _SHORTEST_WAIT_S: Final = 0.005
+_STOP_WAIT_S: Final = 2.0
+"""Many polls long, and short beside a publisher's lease."""
 
 
 class Pollable(Protocol):
@@ -53,7 +55,13 @@ class Poller:
                 # The user of the client gets the error from the next call.
                 self._stopped.wait(wait_s)
 
-    def stop(self) -> None:
-        """Stops the thread; no callback runs after it returns. Blocks for up to 0.2 s."""
+    def stop(self) -> bool:
+        """Stops the thread. Blocks for up to 0.2 s, or 2 s when the wall clock was set back.
+
+        Returns:
+            Whether it has ended. SUBTLE: the client's waits end by the wall clock. One during which that is set back by
+            an hour lasts an hour, unless something arrives. Its thread is left alone, and must keep its client.
+        """
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(_STOP_WAIT_S)
+        return not self._thread.is_alive()

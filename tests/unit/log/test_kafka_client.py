@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.log.kafka import polling
 from lakelog.log.kafka.admin import KafkaTopicAdmin
 from lakelog.log.kafka.errors import to_lakelog_error
 from lakelog.log.kafka.polling import Poller
@@ -206,3 +207,22 @@ def test_a_client_that_has_lived_for_a_moment_is_closed_in_a_moment() -> None:
     assert client.waits[0] == 0.005
     assert client.waits == sorted(client.waits)
     assert len(client.waits) < 50, "nor does it wake up often"
+
+
+def test_a_poll_that_does_not_end_keeps_no_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the wall clock is set back during it."""
+    monkeypatch.setattr(polling, "_STOP_WAIT_S", 0.05)
+    polls, goes_on = threading.Event(), threading.Event()
+
+    class Client:
+        def poll(self, timeout: float = -1, /) -> int:
+            polls.set()
+            goes_on.wait()
+            return 0
+
+    poller = Poller(Client(), lambda error: None)
+    assert polls.wait(20)
+    assert not poller.stop()
+    goes_on.set()
+    monkeypatch.setattr(polling, "_STOP_WAIT_S", 20)
+    assert poller.stop()

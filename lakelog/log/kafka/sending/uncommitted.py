@@ -57,8 +57,7 @@ class KafkaUncommittedSender(UncommittedSender):
             try:
                 request_partitions(client, self._topic, self._duplicate_check, self._settings.servers)
             except LakelogError:
-                poller.stop()
-                client.close()
+                _end(client, poller)
                 raise
             self._client, self._poller = client, poller
         return self._client
@@ -89,8 +88,7 @@ class KafkaUncommittedSender(UncommittedSender):
         if client is None or poller is None:
             return
         client.purge(blocking=False)
-        poller.stop()
-        client.close()
+        _end(client, poller)
 
     def _to_error(self, failure: KafkaError) -> LakelogError:
         doing = f"Records could not be sent to the topic {self._topic}"
@@ -99,3 +97,9 @@ class KafkaUncommittedSender(UncommittedSender):
         if isinstance(error, Unavailable) and last is not None and is_denied(last):
             return to_lakelog_error(last, doing, self._settings.servers)
         return error
+
+
+def _end(client: Producer, poller: Poller) -> None:
+    # A thread that still waits in the client keeps it; the client ends with its last reference.
+    if poller.stop():
+        client.close()
