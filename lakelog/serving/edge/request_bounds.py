@@ -22,8 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
+
+from .wire_fields import read_varint
 
 TOO_LARGE: Final = "REQUEST_TOO_LARGE"
 """The reason of a refusal because of a request's size or entries."""
@@ -143,7 +146,7 @@ class RequestBounds:
             return
         try:
             self._take(data, 0, len(data), self._walk, [0] * len(self._names), 1)
-        except IndexError:
+        except (IndexError, DecodeError):
             raise _malformed(data) from None
 
     def _take(self, data: bytes, at: int, end: int, walk: _Walk, counts: list[int], depth: int) -> None:
@@ -155,13 +158,13 @@ class RequestBounds:
             tag = data[at]
             at += 1
             if tag > 127:
-                tag, at = _varint(data, at - 1)
+                tag, at = read_varint(data, at - 1)
             wire_type = tag & 7
             if wire_type == _LENGTH:
                 length = data[at]
                 at += 1
                 if length > 127:
-                    length, at = _varint(data, at - 1)
+                    length, at = read_varint(data, at - 1)
                 after = at + length
             elif wire_type == _VARINT:
                 after = at
@@ -242,20 +245,6 @@ def reachable_messages(message: Descriptor) -> Iterable[Descriptor]:
                 found[inner.full_name] = inner
                 waiting.append(inner)
     return found.values()
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise _malformed(data)
 
 
 def _count_packed(data: bytes, at: int, end: int, width: int) -> int:
