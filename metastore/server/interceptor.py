@@ -42,7 +42,15 @@ from lakelog.errors import (
 from lakelog.serving.access import Access, Caller
 
 from .audit import describe_request, log
-from .edge.admission import HUGE_PLAN_BYTES, PLAN, Admission, Admitted, key_of_turns, needs_turn
+from .edge.admission import (
+    HUGE_PLAN_BYTES,
+    PLAN,
+    Admission,
+    Admitted,
+    is_open_to_everyone,
+    key_of_turns,
+    needs_turn,
+)
 from .edge.arrivals import Arrival
 from .edge.call_limits import CallLimits
 from .edge.requests import Received, Requests, note_received
@@ -232,11 +240,12 @@ class _Call:
         limits = admission.limits
         is_large = self._owner._requests.bounds[self._method].is_large
         limit_s = limits.call_s if is_large else limits.receive_s
+        receiving = admission.receiving_probes if is_open_to_everyone(self._method) else admission.receiving
         try:
             async with asyncio.timeout(limits.call_s):
                 # A caller's small calls do not wait for its large ones. Calls that need no turn to be processed do not
                 # wait for calls that do.
-                async with admission.receiving.turn(f"{self._turns} {is_large} {needs_turn(self._method)}"):
+                async with receiving.turn(f"{self._turns} {is_large} {needs_turn(self._method)}"):
                     async with asyncio.timeout(limit_s):
                         data = await context.read()
                     if data is grpc.aio.EOF:
