@@ -107,7 +107,7 @@ class SlicedRequest(Generic[R]):
         self.file_counts: Final[Mapping[str, int]] = {
             name: sum(len(each[name]) for each in files if each is not None) for name in shape.files
         }
-        self._shape = shape
+        self._shape: Final[_Shape[R]] = shape
         self._files = files
 
     def take(self) -> R:
