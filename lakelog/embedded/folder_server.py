@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Self
@@ -11,7 +12,7 @@ from lakelog.embedded.folder_lock import acquire_lock
 from lakelog.embedded.processes import ManagedProcess
 
 
-class FolderServer:
+class FolderServer(ABC):
     """A server with its data and log in a folder; a component for `lakelog.embedded.supervisor`.
 
     Args:
@@ -72,13 +73,13 @@ class FolderServer:
         """The process id of the server; None before the first start."""
         return self._process.pid if self._process else None
 
+    @abstractmethod
     def start(self) -> None:
         """Starts the server and blocks until it answers; does nothing if it runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self) -> None:
         """Stops the server in order and blocks until it is gone; idempotent."""
-        raise NotImplementedError
 
     def restart(self) -> None:
         """Stops it, if it runs, and starts it again at the same addresses; raises as `start`."""

@@ -64,6 +64,11 @@ class Access:
     certificates: Mapping[str, Role] = field(default_factory=dict)
     any_certificate: bool = False
 
+    @property
+    def takes_certificates(self) -> bool:
+        """Whether a call without a token can come from a known caller."""
+        return self.any_certificate or bool(self.certificates)
+
     def recognize(self, authorization: str | None, common_name: str | None) -> Caller:
         """Identifies the caller. Pure; its duration does not reveal how much of a token was right.
 

@@ -26,6 +26,9 @@ class MemoryConsumers(MemoryCatalog, ConsumerTransaction):
         found = sorted(self._state.consumers.items())
         return [consumer for (owner, _), consumer in found if owner == table_id]
 
+    async def count_consumers(self, table_id: int, owner: str) -> int:
+        return sum(table == table_id and each == owner for (table, _), each in self._state.consumer_owners.items())
+
     async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
         now_ms = self._clock.now_ms()
         stored = replace(consumer, used_at_ms=now_ms, expires_at_ms=0)

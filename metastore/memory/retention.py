@@ -23,7 +23,7 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
 
     async def put_lease(
         self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
-    ) -> tuple[int, str]:
+    ) -> tuple[int, str, int]:
         now_ms = self._clock.now_ms()
         table = self._table(table_id)
         lease = SnapshotLease(SnapshotLeaseKind.READER, holder, snapshot_id, now_ms + duration_ms)
@@ -32,7 +32,8 @@ class MemoryRetention(MemoryCatalog, RetentionTransaction):
         owners = {name: each for name, each in table.lease_owners.items() if name in left}
         owners[holder] = owners.get(holder) or owner
         self._journal.set(table, "lease_owners", owners)
-        return lease.expires_at_ms, owners[holder]
+        others = [name for name, each in owners.items() if each == owners[holder] and name != holder]
+        return lease.expires_at_ms, owners[holder], len(others)
 
     async def delete_lease(self, table_id: int, holder: str) -> str:
         table = self._table(table_id)

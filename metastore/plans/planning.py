@@ -25,8 +25,8 @@ from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
+from lakelog.serving.edge.fair_room import FairRoom
 from lakelog.serving.edge.origin import origin
-from lakelog.serving.edge.turns import FairTurns
 
 from ..heavy_work import HeavyWork
 from ..logs.files import check_log_request, load_log_files
@@ -110,7 +110,7 @@ class Planner:
     def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics, work: HeavyWork) -> None:
         self._store = store
         self._threads = work.plans
-        self._looking_up = FairTurns(limits.max_parallel_plans)
+        self._looking_up = FairRoom(limits.max_parallel_plans)
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
@@ -151,11 +151,11 @@ class Planner:
 
     async def _look_up(self, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         """The store's answer; None: partitions must be tested first."""
-        await self._looking_up.acquire(origin.get())
+        await self._looking_up.take(origin.get())
         try:
             return await run_transaction(self._store, lambda tx: self._prepare(tx, request, matches))
         finally:
-            self._looking_up.release()
+            self._looking_up.give_back()
 
     async def _prepare(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         found = await self._load(tx, request, matches)

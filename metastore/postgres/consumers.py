@@ -18,6 +18,8 @@ _FIND: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s AND consume
 
 _LIST: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s ORDER BY consumer_id"
 
+_COUNT: Final = "SELECT count(*) FROM consumer WHERE table_id = %s AND coalesce(owner, '') = %s"
+
 _PUT: Final = f"""
 INSERT INTO consumer (table_id, consumer_id, epoch, snapshot_id, snapshot_uuid, holder, owner, used_at_ms)
 VALUES (%s, %s, %s, %s, nullif(%s, '')::uuid, %s, nullif(%s, ''), {NOW_MS})
@@ -52,6 +54,10 @@ class PostgresConsumers(ConsumerTransaction):
 
     async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
         return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
+
+    async def count_consumers(self, table_id: int, owner: str) -> int:
+        count: int = (await self._session.read(_COUNT, (table_id, owner)))[0][0]
+        return count
 
     async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
         values = (consumer.epoch, consumer.snapshot_id, consumer.snapshot_uuid, consumer.holder)

@@ -28,7 +28,10 @@ INSERT INTO snapshot_lease (table_id, holder, snapshot_id, owner, deadline_ms)
 VALUES (%s, %s, %s, nullif(%s, ''), {NOW_MS} + %s)
 ON CONFLICT (table_id, holder) DO UPDATE SET snapshot_id = excluded.snapshot_id, deadline_ms = excluded.deadline_ms,
     owner = coalesce(snapshot_lease.owner, excluded.owner)
-RETURNING deadline_ms, coalesce(owner, '')
+RETURNING deadline_ms, coalesce(owner, ''), (
+    SELECT count(*) FROM snapshot_lease o WHERE o.table_id = snapshot_lease.table_id
+    AND o.holder <> snapshot_lease.holder AND coalesce(o.owner, '') = coalesce(snapshot_lease.owner, '')
+)
 """
 
 _DELETE_LEASE: Final = "DELETE FROM snapshot_lease WHERE table_id = %s AND holder = %s RETURNING coalesce(owner, '')"
@@ -170,7 +173,7 @@ class PostgresRetention(RetentionTransaction):
 
     async def put_lease(
         self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
-    ) -> tuple[int, str]:
+    ) -> tuple[int, str, int]:
         put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), owner, duration_ms))
         _, rows = await self._session.write_all([Statement(_CLEAR_LEASES, (str(table_id),)), put])
         return rows[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.errors import NotFound, ResourceExhausted, SnapshotExpired
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
@@ -19,6 +19,9 @@ from ..tables.dropped import explain_gone
 
 MAX_LEASE_MS: Final = 86_400_000
 """A dead reader retains nothing for longer than a day."""
+
+MAX_LEASES: Final = 10_000
+"""Snapshot leases of one caller in a table: they are read at each expiry, and listed in one answer."""
 
 
 class SnapshotLeases:
@@ -51,8 +54,16 @@ class SnapshotLeases:
                 held = [lease.snapshot_id for lease in await tx.list_leases(head.table_id) if lease.holder == holder]
                 if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
                     raise _expired(head, snapshot_id)
-            expires_at_ms, owner = await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms, by.name)
+            expires_at_ms, owner, others = await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms, by.name)
+            # An error here undoes the lease.
             check_snapshot_lease_owner(holder, str(head.name), owner, by)
+            if others >= MAX_LEASES:
+                raise ResourceExhausted(
+                    f"Table {head.name} has {others:,} snapshot leases of {owner or 'callers without a name'}, which "
+                    "is the limit of one caller. Release some, or wait until they expire.",
+                    reason="TOO_MANY_LEASES",
+                    metadata={"table": str(head.name), "limit": str(MAX_LEASES)},
+                )
             return expires_at_ms
 
         return await run_transaction(self._store, put)

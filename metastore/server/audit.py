@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
 
-from .edge.large_commits import LargeCommit
+from .edge.sliced_requests import SlicedRequest
 
 _SHOWN_CHARACTERS: Final = 256
 _SHOWN_TABLES: Final = 8
@@ -30,6 +30,8 @@ _LOGGED_FIELDS: Final = (
     "epoch",
     "cascade",
 )
+# How fields with files are called in the log, if not by their names.
+_LOGGED_COUNTS: Final = {"add_files": "added_files", "files": "changelog_files"}
 
 log: Final = structlog.get_logger()
 
@@ -37,13 +39,13 @@ caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=N
 """The caller of the call that is being served, for log lines that are written further inside."""
 
 
-def describe_request(request: Message | LargeCommit) -> dict[str, Any]:
+def describe_request(request: Message | SlicedRequest[Any]) -> dict[str, Any]:
     """The objects that a request acts on. Pure and cheap: it runs for every mutation."""
-    if isinstance(request, LargeCommit):
+    if isinstance(request, SlicedRequest):
         fields = _describe(request.message)
         for name, count in request.file_counts.items():
             if count:
-                field = "added_files" if name == "add_files" else name
+                field = _LOGGED_COUNTS.get(name, name)
                 fields[field] = fields.get(field, 0) + count
         return fields
     return _describe(request)

@@ -27,7 +27,7 @@ import grpc
 from google.protobuf.message import Message
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
-from lakelog.client.connection.status import DETAILS_KEY, TOO_MANY_CALLS, to_wire_status
+from lakelog.client.connection.status import TOO_MANY_CALLS
 from lakelog.clock import Ids
 from lakelog.errors import (
     InternalError,
@@ -40,9 +40,18 @@ from lakelog.errors import (
     forget_frames,
 )
 from lakelog.serving.access import Access, Caller
+from lakelog.serving.edge.failures import fail
 
 from .audit import describe_request, log
-from .edge.admission import HUGE_PLAN_BYTES, PLAN, Admission, Admitted, key_of_turns, needs_turn
+from .edge.admission import (
+    HUGE_PLAN_BYTES,
+    PLAN,
+    Admission,
+    Admitted,
+    is_open_to_everyone,
+    key_of_turns,
+    needs_turn,
+)
 from .edge.arrivals import Arrival
 from .edge.call_limits import CallLimits
 from .edge.requests import Received, Requests, note_received
@@ -171,7 +180,7 @@ class _Call:
             forget_frames(error)
         finally:
             self._end(outcome, failure, context)
-        _fail(context, failure)
+        fail(context, failure)
         return None
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
@@ -232,11 +241,12 @@ class _Call:
         limits = admission.limits
         is_large = self._owner._requests.bounds[self._method].is_large
         limit_s = limits.call_s if is_large else limits.receive_s
+        receiving = admission.receiving_probes if is_open_to_everyone(self._method) else admission.receiving
         try:
             async with asyncio.timeout(limits.call_s):
                 # A caller's small calls do not wait for its large ones. Calls that need no turn to be processed do not
                 # wait for calls that do.
-                async with admission.receiving.turn(f"{self._turns} {is_large} {needs_turn(self._method)}"):
+                async with receiving.turn(f"{self._turns} {is_large} {needs_turn(self._method)}"):
                     async with asyncio.timeout(limit_s):
                         data = await context.read()
                     if data is grpc.aio.EOF:
@@ -328,18 +338,6 @@ class _Call:
             return self._caller.name
         # Only the refusal knows a caller that was authenticated and refused before anything was read.
         return None if failure is None else failure.metadata.get("caller")
-
-
-def _fail(context: Context, failure: LakelogError) -> None:
-    """Makes a failure the outcome of a call.
-
-    SUBTLE: it does not use `context.abort`, which raises an error that gRPC keeps with the call. The error's traceback
-        holds the call, so each refused request would stay in memory until the garbage collector runs.
-    """
-    status = to_wire_status(failure)
-    context.set_trailing_metadata(((DETAILS_KEY, status.details),))
-    context.set_code(status.code)
-    context.set_details(status.message)
 
 
 def _check_size(response: Message) -> None:

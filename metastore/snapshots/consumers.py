@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound, ResourceExhausted
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
 from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
@@ -19,6 +19,10 @@ from ..tables.dropped import explain_gone
 
 MAX_TABLES: Final = 1000
 """Tables that one consumer reads together."""
+
+MAX_CONSUMERS: Final = 10_000
+"""Consumers of one caller in a table: they stay until they are deleted, are read at each expiry, and are listed in one
+answer."""
 
 _SILENT_MS: Final = 60_000
 """A reader silent for this long does not read any more: it reports every 15 seconds."""
@@ -51,6 +55,7 @@ class Consumers:
                 head = heads[table_uuid]
                 found = await tx.find_consumer(head.table_id, table_uuid, consumer_id)
                 if found is None:
+                    await _check_count(tx, head, by)
                     found = Consumer(consumer_id, table_uuid, 0, None, "", holder, 0)
                 epoch = await tx.make_epoch(found.epoch)
                 opened.append(await self._put(tx, head, replace(found, epoch=epoch, holder=holder), by))
@@ -185,6 +190,17 @@ async def _find(tx: Transaction, head: TableHead, consumer_id: str) -> Consumer:
     if found is None:
         raise await _unknown(tx, head, consumer_id)
     return found
+
+
+async def _check_count(tx: Transaction, head: TableHead, by: Principal) -> None:
+    count = await tx.count_consumers(head.table_id, by.name)
+    if count >= MAX_CONSUMERS:
+        raise ResourceExhausted(
+            f"Table {head.name} has {count:,} consumers of {by.name or 'callers without a name'}, which is the limit "
+            "of one caller. Delete some: lakelog consumers delete.",
+            reason="TOO_MANY_CONSUMERS",
+            metadata={"table": str(head.name), "limit": str(MAX_CONSUMERS)},
+        )
 
 
 async def _find_own(tx: Transaction, head: TableHead, consumer_id: str, epoch: int) -> Consumer:

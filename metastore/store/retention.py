@@ -70,10 +70,11 @@ class RetentionTransaction(Protocol):
 
     async def put_lease(
         self, table_id: int, holder: str, snapshot_id: int, duration_ms: int, owner: str
-    ) -> tuple[int, str]:
+    ) -> tuple[int, str, int]:
         """Makes or moves a reader's snapshot lease, and removes expired ones of others.
 
-        If the lease has no owner, `owner` owns it from now on. Returns when it expires, and its owner.
+        If the lease has no owner, `owner` owns it from now on. Returns when it expires, its owner, and the number of
+        this owner's other leases in the table.
         """
         ...
 

@@ -391,6 +391,10 @@ class ConsumerTransaction(Protocol):
         """A table's consumers by id, without their expiry."""
         ...
 
+    async def count_consumers(self, table_id: int, owner: str) -> int:
+        """The number of consumers of a table that a principal owns; empty: that have no owner."""
+        ...
+
     async def put_consumer(self, table_id: int, consumer: Consumer, owner: str | None) -> tuple[int, str]:
         """Makes or changes a consumer, whose table's head is locked; returns the time and the consumer's owner.
 

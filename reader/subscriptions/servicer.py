@@ -6,11 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import grpc
 
-from lakelog.client.connection.status import DETAILS_KEY, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     HistoryDiverged,
@@ -20,6 +19,7 @@ from lakelog.errors import (
     NotFound,
     ResourceExhausted,
     Unavailable,
+    forget_frames,
 )
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.streams.open_stream import open_stream
@@ -28,6 +28,7 @@ from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import checked
+from lakelog.serving.edge.failures import fail
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -103,13 +104,13 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
             await self._serve(context, self._acquire_slot(caller))
         except asyncio.CancelledError:
             raise
-        except grpc.aio.AbortError:
-            raise
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
             self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
-            await _abort(context, failure)
+            # The traceback holds the request.
+            forget_frames(error)
+            fail(context, failure)
         finally:
             self._metrics.ended.labels(outcome).inc()
 
@@ -307,9 +308,3 @@ async def _read_start(context: Context) -> Start | None:
     except TimeoutError as error:
         raise InvalidArgument(f"Nothing was asked for within {_START_WITHIN_S:g} s. Send the start at once.") from error
     return None if first is grpc.aio.EOF else to_start(checked(first))
-
-
-async def _abort(context: Context, failure: LakelogError) -> NoReturn:
-    status = to_wire_status(failure)
-    context.set_trailing_metadata(((DETAILS_KEY, status.details),))
-    await context.abort(status.code, status.message)

@@ -7,29 +7,25 @@ block, may be called from several threads at once, and raise only errors of `lak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
-
+from lakelog.client.metastore.catalog import Catalog
+from lakelog.client.metastore.consumers import Consumers
 from lakelog.client.metastore.dropped import DroppedTables
+from lakelog.client.metastore.due_work import DueWork
+from lakelog.client.metastore.jobs import Jobs
 from lakelog.client.metastore.logs import Logs
 from lakelog.client.metastore.presence import Presence
 from lakelog.client.metastore.retention import Retention
 from lakelog.client.metastore.table_files import TableFiles
+from lakelog.client.metastore.tags import Tags
 from lakelog.format.commit.attachment import AttachRequest, AttachResult
 from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.jobs.job import Job, JobState
-from lakelog.format.jobs.queue import JobQueue, PlannedTable
-from lakelog.format.jobs.work import LeaseGrant, Pipeline
-from lakelog.format.retention.consumer import Consumer, ConsumerPosition
-from lakelog.format.retention.tag import Tag
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.types.schema import TableSchema
 
 
 @dataclass(frozen=True)
@@ -113,60 +109,10 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
+class Metastore(
+    Catalog, Jobs, DueWork, Consumers, Tags, DroppedTables, Retention, TableFiles, Logs, Presence, Protocol
+):
     """All that the metastore does."""
-
-    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
-        """Makes a database; False when it existed and that was no error."""
-        ...
-
-    def list_databases(self) -> list[DatabaseInfo]:
-        """All databases by name."""
-        ...
-
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
-        """Removes a database; False when there was none and that was no error."""
-        ...
-
-    def create_table(
-        self,
-        name: TableName,
-        schema: pa.Schema,
-        *,
-        primary_key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
-        if_not_exists: bool = False,
-        comment: str = "",
-    ) -> tuple[TableInfo, bool]:
-        """Makes a table; the flag is False when it existed and that was no error."""
-        ...
-
-    def get_table(self, name: TableName) -> TableInfo:
-        """A table by name; NotFound names the nearest ones."""
-        ...
-
-    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
-        """A table by uuid; NotFound when it was dropped."""
-        ...
-
-    def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted."""
-        ...
-
-    def alter_table(
-        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
-    ) -> TableInfo:
-        """Changes options that may be changed."""
-        ...
-
-    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
-        """Removes a table from the catalog; False when there was none and that was no error."""
-        ...
-
-    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
-        """All versions of a table's schema by id."""
-        ...
 
     def stage_attempt(
         self,
@@ -273,236 +219,6 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Presence, Protocol):
             HistoryDiverged: A position is not in the history of its table.
             SnapshotExpired: The next snapshot is no longer retained.
             ResourceExhausted: The caller was up to date, then read too slowly; it may continue from its position.
-        """
-        ...
-
-    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Acquires a lease that is free or over."""
-        ...
-
-    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
-
-        Raises:
-            Fenced: Another took it, or it was released.
-            PermissionDenied: Another principal holds it.
-        """
-        ...
-
-    def release_lease(self, name: str, epoch: int) -> None:
-        """Releases a lease. Idempotent; a lease that has another epoch by now stays as it is.
-
-        Raises:
-            PermissionDenied: Another principal holds it.
-        """
-        ...
-
-    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Stores where a pipeline is.
-
-        Raises:
-            Fenced: Its lease `pipeline/<name>` has another epoch.
-            PermissionDenied: Another principal holds the lease.
-        """
-        ...
-
-    def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines that ever reported, by name."""
-        ...
-
-    def forget_pipeline(self, name: str) -> None:
-        """Removes a pipeline that has ended from the list; its table, checkpoint and lease's epoch stay.
-
-        Raises:
-            NotFound: No pipeline of this name has reported.
-            InvalidArgument: Its lease is held.
-        """
-        ...
-
-    def lease_job(
-        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
-    ) -> Job | None:
-        """Leases a job that is due, of any table if none is named; None: none was due within the wait."""
-        ...
-
-    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
-        """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
-        ...
-
-    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
-        """Ends a job that succeeded, or gives it back; returns whether it is due again.
-
-        Args:
-            job_id: The job.
-            epoch: The caller's.
-            outcome: What was done, for people.
-            work_left: It is given back before its end: what was requested is still to be done.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
-        ...
-
-    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
-        """Ends a job that failed; returns its state: due after a pause that grows, or failed.
-
-        Args:
-            job_id: The job.
-            epoch: The caller's.
-            reason: For people.
-            final: Another try would fail in the same way.
-            passing: The cause may pass by itself, so that the number of tries is not limited.
-
-        Raises:
-            NotFound: There is no such job; its table was dropped.
-            Fenced: Another does it, or it was given back.
-            PermissionDenied: Another principal holds it.
-        """
-        ...
-
-    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        """All jobs, or those of some tables, by table, kind and scope."""
-        ...
-
-    def retry_job(self, job_id: int) -> None:
-        """Makes a job that failed or rests due at once.
-
-        Not idempotent: once a process has leased the job that the first call made due, a repeat is refused.
-
-        Raises:
-            NotFound: There is none.
-            InvalidArgument: It is being done, or has nothing to do.
-        """
-        ...
-
-    def request_jobs(
-        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
-    ) -> list[Job]:
-        """Makes jobs of a table due at once, and running ones due again after their end; NotFound: no such table.
-
-        The request is fulfilled once a job's `done_epoch` is above its `epoch` in the answer.
-
-        Args:
-            table_uuid: The table.
-            kind: Only `compact`.
-            scopes: Which parts, each once, 1 to 4000: those of `lakelog.format.jobs.job.to_bucket_scope`.
-            payload: `strategy`: `minor` or `full`. A job that already waits for the stronger strategy keeps it.
-            priority: Jobs with a higher one come first.
-
-        Returns:
-            One job for each scope, in their order.
-
-        Raises:
-            NotFound: There is no such table (any more).
-        """
-        ...
-
-    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
-        """Makes compactions of a table due as its commits need them, write-only or not: for dedicated compaction.
-
-        Args:
-            table_uuid: The table.
-            after: The value from the last answer; 0: there was none, and the whole table is examined.
-
-        Raises:
-            NotFound: The table does not exist, or no longer.
-            InvalidArgument: The request is malformed.
-        """
-        ...
-
-    def describe_queue(self) -> list[JobQueue]:
-        """The number of jobs that are not done, by kind."""
-        ...
-
-    def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; fences any earlier reader of the same name.
-
-        An expired one continues from its position. It belongs to the principal that opens it first.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-        """
-        ...
-
-    def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
-        """Moves a consumer's positions, all or none.
-
-        Raises:
-            Fenced: Another reader has opened it since, or it was reset or deleted.
-            PermissionDenied: It belongs to another principal.
-            InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
-            HistoryDiverged: The table's history has another snapshot of this number.
-        """
-        ...
-
-    def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
-        """Reports that a consumer's reader is there, or, with an empty holder, that it has closed.
-
-        Args:
-            consumer_id: The consumer.
-            epochs: The epochs from opening it, by table uuid.
-            holder: The reader.
-
-        Raises:
-            Fenced: Another reader has opened it since, or it was reset or deleted.
-            PermissionDenied: It belongs to another principal.
-        """
-        ...
-
-    def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, expired ones included."""
-        ...
-
-    def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth.
-
-        If an admin calls this, the principal that opens the consumer next owns it.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-            NotFound: The table has none of this id.
-            InvalidArgument: The position is not one that the table has.
-        """
-        ...
-
-    def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
-        """Forgets a consumer.
-
-        Raises:
-            PermissionDenied: It belongs to another principal.
-            NotFound: The table has none of this id.
-        """
-        ...
-
-    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
-        """Gives a snapshot a name; 0: the newest.
-
-        Raises:
-            AlreadyExists: The table has a tag of this name.
-            InvalidArgument: The name is not valid for a tag.
-            NotFound: There is no such table or snapshot.
-            SnapshotExpired: The snapshot is no longer retained.
-            ResourceExhausted: The table has as many tags as it may have.
-        """
-        ...
-
-    def list_tags(self, table_uuid: str) -> list[Tag]:
-        """A table's tags by name."""
-        ...
-
-    def delete_tag(self, table_uuid: str, name: str) -> None:
-        """Deletes a tag.
-
-        Raises:
-            NotFound: The table has none of this name; names the nearest ones.
         """
         ...
 

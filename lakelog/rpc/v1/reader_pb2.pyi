@@ -88,9 +88,9 @@ class SubscribeStart(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     MAX_MESSAGES_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
-    """How many bytes of rows may be on their way, not counting the last message; 0: 16 MiB. At most 256 MiB."""
+    """How many bytes of rows may be on their way, not counting the last message; 0: 16 MiB. At most 64 MiB."""
     max_messages: _builtins.int
-    """How many messages may be on their way; 0: 64. At most 10,000."""
+    """How many messages may be on their way; 0: 64. At most 256."""
     @_builtins.property
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamTable]:
         """1 to 1000 tables, each once. A commit to several of them is shown as a whole."""

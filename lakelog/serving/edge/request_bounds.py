@@ -8,11 +8,11 @@ Invariants:
 
 1. A request that passes has at most as many entries of each repeated field as its bounds allow, in all its parts
    together. If a singular message comes twice, protobuf merges its parts, so they count together.
-2. Each message on the way to a repeated field has at most `_SPARE_FIELDS` fields more than its type declares. So
-   neither unknown fields nor repetitions of a singular field make the walk or the parse long.
+2. Each message has at most `_SPARE_FIELDS` fields more than its type declares. So neither unknown fields nor
+   repetitions of a singular field make the walk or the parse long.
 3. The walk takes no more steps than the bounds allow, for any bytes.
 
-Messages without a repeated field below them are not walked: they cost about as much as their bytes.
+A message without a repeated field below it is walked only if it is long enough for too many fields.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
+
+from .wire_fields import read_varint
 
 TOO_LARGE: Final = "REQUEST_TOO_LARGE"
 """The reason of a refusal because of a request's size or entries."""
@@ -76,15 +79,24 @@ class _Counted:
 
 
 class _Walk:
-    """How to walk messages of one type: the fields that matter, by their tags, and how many others are allowed."""
+    """How to walk messages of one type.
 
-    __slots__ = ("counted", "name", "others", "within")
+    Args:
+        name: The type.
+        others: How many fields are allowed that are not repeated.
+        has_counted: Whether there is a repeated field, at any depth.
+    """
 
-    def __init__(self, name: str) -> None:
+    __slots__ = ("counted", "harmless_bytes", "name", "others", "within")
+
+    def __init__(self, name: str, others: int, *, has_counted: bool) -> None:
         self.name = name
+        self.others = others
+        # By their tags.
         self.counted: dict[int, _Counted] = {}
         self.within: dict[int, _Walk] = {}
-        self.others = 0
+        # Up to this size a message needs no walk; a field takes two bytes at least.
+        self.harmless_bytes = 0 if has_counted else 2 * others
 
 
 class RequestBounds:
@@ -107,7 +119,7 @@ class RequestBounds:
         self._names = [entry_name(field) for field in repeated]
         self._most = [max_entries[name] for name in self._names]
         self._slots = {field.full_name: slot for slot, field in enumerate(repeated)}
-        self._walks: dict[str, _Walk | None] = {}
+        self._walks: dict[str, _Walk] = {}
         self._walk = self._plan(request)
         # A message of this size cannot hold too many entries: a packed number takes a byte, any other entry two.
         self._harmless_bytes = min(
@@ -139,11 +151,11 @@ class RequestBounds:
         Raises:
             InvalidArgument: There are too many, or the bytes are no message of this type.
         """
-        if self._walk is None or len(data) <= self._harmless_bytes:
+        if len(data) <= self._harmless_bytes:
             return
         try:
             self._take(data, 0, len(data), self._walk, [0] * len(self._names), 1)
-        except IndexError:
+        except (IndexError, DecodeError):
             raise _malformed(data) from None
 
     def _take(self, data: bytes, at: int, end: int, walk: _Walk, counts: list[int], depth: int) -> None:
@@ -155,13 +167,13 @@ class RequestBounds:
             tag = data[at]
             at += 1
             if tag > 127:
-                tag, at = _varint(data, at - 1)
+                tag, at = read_varint(data, at - 1)
             wire_type = tag & 7
             if wire_type == _LENGTH:
                 length = data[at]
                 at += 1
                 if length > 127:
-                    length, at = _varint(data, at - 1)
+                    length, at = read_varint(data, at - 1)
                 after = at + length
             elif wire_type == _VARINT:
                 after = at
@@ -183,7 +195,7 @@ class RequestBounds:
                 if others_left < 0:
                     raise self._refusal(walk.name, walk.others, "fields beside the repeated ones")
                 inner = within.get(tag)
-                if inner is not None:
+                if inner is not None and after - at > inner.harmless_bytes:
                     self._take(data, at, after, inner, counts, depth + 1)
             else:
                 count = counts[entry.slot] + (
@@ -192,18 +204,17 @@ class RequestBounds:
                 if count > entry.most:
                     raise self._refusal(self._names[entry.slot], entry.most, "entries")
                 counts[entry.slot] = count
-                if entry.inside is not None:
+                if entry.inside is not None and after - at > entry.inside.harmless_bytes:
                     self._take(data, at, after, entry.inside, counts, depth + 1)
             at = after
 
-    def _plan(self, message: Descriptor) -> _Walk | None:
-        """How to walk a type; None: it has no repeated field inside. Types can contain themselves."""
+    def _plan(self, message: Descriptor) -> _Walk:
+        """How to walk a type. Types can contain themselves."""
         if message.full_name in self._walks:
             return self._walks[message.full_name]
-        if not any(field.is_repeated for each in reachable_messages(message) for field in each.fields):
-            return None
-        walk = self._walks[message.full_name] = _Walk(message.name)
-        walk.others = len(message.fields) + _SPARE_FIELDS
+        has_counted = any(field.is_repeated for each in reachable_messages(message) for field in each.fields)
+        walk = _Walk(message.name, len(message.fields) + _SPARE_FIELDS, has_counted=has_counted)
+        self._walks[message.full_name] = walk
         for field in message.fields:
             inside = None if field.message_type is None else self._plan(field.message_type)
             if field.is_repeated:
@@ -242,20 +253,6 @@ def reachable_messages(message: Descriptor) -> Iterable[Descriptor]:
                 found[inner.full_name] = inner
                 waiting.append(inner)
     return found.values()
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise _malformed(data)
 
 
 def _count_packed(data: bytes, at: int, end: int, width: int) -> int:

@@ -34,14 +34,14 @@ def split_fields(data: bytes, start: int, end: int) -> Iterator[Field]:
     try:
         while at < end:
             began = at
-            tag, at = _varint(data, at)
+            tag, at = read_varint(data, at)
             kind = tag & 7
             inside = at
             if kind == 2:
-                length, inside = _varint(data, at)
+                length, inside = read_varint(data, at)
                 at = inside + length
             elif kind == 0:
-                _, at = _varint(data, at)
+                _, at = read_varint(data, at)
             elif kind == 1:
                 at += 8
             elif kind == 5:
@@ -55,7 +55,13 @@ def split_fields(data: bytes, start: int, end: int) -> Iterator[Field]:
         raise DecodeError("the last field is cut off") from None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and the place after it.
+
+    Raises:
+        DecodeError: It has more bytes than any number.
+        IndexError: The data ends within it.
+    """
     byte = data[at]
     at += 1
     if byte < 128:

@@ -20,8 +20,8 @@ from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
 
 from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.serving.edge.fair_room import FairRoom
 from lakelog.serving.edge.origin import origin
-from lakelog.serving.edge.turns import FairTurns
 
 from .silence import SILENCE_S, SilenceWatch, answered_within
 
@@ -221,7 +221,7 @@ class ConnectionPool:
         self._idle_s = idle_s
         self._synchronous_commit = synchronous_commit
         self._silence = SilenceWatch(lambda sql, parameters: ask(url, sql, parameters), silence_s)
-        self._free = FairTurns(size)
+        self._room = FairRoom(size)
         self._idle: deque[Connection] = deque()
         self._closed = False
 
@@ -231,7 +231,7 @@ class ConnectionPool:
         Raises:
             Unavailable: The database cannot be reached, or the pool is closed.
         """
-        await self._free.acquire(origin.get())
+        await self._room.take(origin.get())
         try:
             if self._closed:
                 raise Unavailable("The metastore is shutting down.", reason="SHUTTING_DOWN")
@@ -244,7 +244,7 @@ class ConnectionPool:
             opened.silence = self._silence
             return opened
         except BaseException:
-            self._free.release()
+            self._room.give_back()
             raise
 
     def release(self, connection: Connection) -> None:
@@ -253,7 +253,7 @@ class ConnectionPool:
             connection.pgconn.finish()
         else:
             self._idle.append(connection)
-        self._free.release()
+        self._room.give_back()
 
     def discard(self, connection: Connection, *, lost: bool) -> None:
         """Removes a connection that is no longer usable; if it was lost, the idle ones are closed as well."""
@@ -264,7 +264,7 @@ class ConnectionPool:
             self._idle.clear()
         for connection in given_up:
             connection.pgconn.finish()
-        self._free.release()
+        self._room.give_back()
 
     async def close(self) -> None:
         """Ends the idle connections now and the others when they come back; idempotent."""

@@ -2,7 +2,8 @@
 
 Invariants:
 
-1. A caller without the role, or with too many open calls, is refused before a byte of its request is received.
+1. A caller that is unknown, without the role, or with too many open calls, is refused before a byte of its request is
+   received.
 2. A call counts among the open ones from its headers to its end; only the few whose request gRPC receives count from
    the request on.
 3. What a caller waits for are its own earlier calls, never those of others.
@@ -79,6 +80,8 @@ class Admission:
         self.calls: Final = Shares(limits.of_calls())
         self.streams: Final = Shares(limits.of_streams())
         self.receiving: Final = Turns(limits.receiving)
+        # Anyone can send them, and gRPC takes up to 64 MiB before their limit of 4 KiB is checked.
+        self.receiving_probes: Final = Turns(1)
         self.working: Final = Turns(limits.working)
         self.huge_plans: Final = Turns(1)
         self.arrivals: Final = Arrivals()
@@ -93,13 +96,17 @@ class Admission:
             The place of the request, if few of this caller are on their way; and the caller, if the headers identify
             it and it may call.
         """
-        authorization = None
-        if NEEDED_ROLES.get(method, Role.ADMIN) is not None and not self._access.open:
-            authorization = _authorization(details.invocation_metadata)
+        if is_open_to_everyone(method):
+            return None, None
+        access = self._access
+        authorization = None if access.open else _authorization(details.invocation_metadata)
+        if authorization is None and not access.open and not access.takes_certificates:
+            # As below.
+            return None, None
         caller = None
         if authorization is not None:
             try:
-                caller = self._access.recognize(authorization, None)
+                caller = access.recognize(authorization, None)
                 check_allowed(method, caller)
             except PermissionDenied:
                 # `admit` refuses before anything is received.
@@ -119,7 +126,7 @@ class Admission:
             Unavailable: There is no place, or the caller makes too many calls a second.
         """
         connection = context.peer()
-        if NEEDED_ROLES.get(method, Role.ADMIN) is None:
+        if is_open_to_everyone(method):
             return Admitted(None, connection, self._probes.take(None, connection))
         access = self._access
         if caller is None:
@@ -137,6 +144,11 @@ class Admission:
         is_commit = method in COMMITTING and caller.role >= Role.WRITER
         self._rates.take(of, is_commit=is_commit)
         return Admitted(caller, of, shares.take(name, connection, is_commit=is_commit))
+
+
+def is_open_to_everyone(method: str) -> bool:
+    """Whether a method needs no token. Pure."""
+    return NEEDED_ROLES.get(method, Role.ADMIN) is None
 
 
 def needs_turn(method: str) -> bool:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -23,9 +24,9 @@ from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.request_bounds import RequestBounds
 
 from ...heavy_work import run_paused
-from .large_commits import LargeCommit, read_commit, read_stream_commit
+from .sliced_requests import SlicedRequest, read_attachment, read_commit, read_stream_commit
 
-R = TypeVar("R", bound=Message | LargeCommit)
+R = TypeVar("R", bound=Message | SlicedRequest[Any])
 V = TypeVar("V")
 
 SMALL_BYTES: Final = 8 * 1024
@@ -34,9 +35,10 @@ SMALL_BYTES: Final = 8 * 1024
 _OF_PLANS: Final = frozenset({"/lakelog.rpc.v1.SnapshotService/Plan"})
 """Methods with room of their own, so that large plans keep no commits waiting."""
 
-_READ_IN_SLICES: Final[Mapping[str, Callable[[bytes], Message | LargeCommit]]] = {
+_READ_IN_SLICES: Final[Mapping[str, Callable[[bytes], Message | SlicedRequest[Any]]]] = {
     "/lakelog.rpc.v1.SnapshotService/Commit": read_commit,
     "/lakelog.rpc.v1.SnapshotService/CommitStream": read_stream_commit,
+    "/lakelog.rpc.v1.SnapshotService/AttachChangelogs": read_attachment,
 }
 """How large requests of some methods are parsed."""
 
@@ -57,12 +59,12 @@ class Received:
     """A request that was checked and read.
 
     Args:
-        message: The request, of the type that its method takes; or a `LargeCommit`.
+        message: The request, of the type that its method takes; or a `SlicedRequest`.
         room: The room that it uses; None: it is small.
         size: Its bytes.
     """
 
-    def __init__(self, message: Message | LargeCommit, room: FairRoom | None = None, size: int = 0) -> None:
+    def __init__(self, message: Message | SlicedRequest[Any], room: FairRoom | None = None, size: int = 0) -> None:
         # Only the method knows the type of its message.
         self.message: Any = message
         self._room = room
@@ -173,14 +175,18 @@ class Requests:
             return await self.read(arrived.method, arrived.data, arrived.parse)
         return Received(arrived)
 
-    async def translate(self, message: Message | LargeCommit, translate: Callable[[Any], V]) -> V:
+    async def translate(self, message: Message | SlicedRequest[Any], translate: Callable[[Any], V]) -> V:
         """Translates a message, a large one beside the event loop.
 
         If it is cancelled meanwhile, it waits for the thread, so that the caller gives no room back too early.
         """
-        if isinstance(message, LargeCommit) or message.ByteSize() <= SMALL_BYTES:
-            return translate(message)
-        return await self._in_thread(lambda: translate(message))
+        work: Callable[[], V]
+        if isinstance(message, SlicedRequest):
+            # Its files are translated already; the rest can be hundreds of thousands of groups and buckets.
+            is_large, work = message.message_bytes > SMALL_BYTES, message.take
+        else:
+            is_large, work = _is_large(message), partial(translate, message)
+        return await self._in_thread(work) if is_large else work()
 
     async def _in_thread(self, work: Callable[[], V]) -> V:
         working = self._threads.submit(run_paused, work)
@@ -192,6 +198,14 @@ class Requests:
             if not working.cancel():
                 await _until_done(done)
             raise
+
+
+def _is_large(message: Message) -> bool:
+    received = _received.get(None)
+    if received is not None and received.message is message:
+        # To ask a message of megabytes for its size takes about as long as to write it.
+        return received.is_large
+    return message.ByteSize() > SMALL_BYTES
 
 
 async def _until_done(work: asyncio.Future[Any]) -> None:

@@ -20,16 +20,16 @@ from google.protobuf.message import Message
 from lakelog.client.connection.status import to_proto_status
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, PermissionDenied, forget_frames
 from lakelog.format.commit.request import CommitRequest
-from lakelog.rpc.commit import to_proto_commit_result
+from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log
-from ..edge.large_commits import LargeCommit, to_commit_request
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
+from ..edge.sliced_requests import SlicedRequest
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]
@@ -110,11 +110,11 @@ class CommitStream:
     async def _translate(self, received: Received) -> CommitRequest | Exception:
         """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on."""
         try:
-            if isinstance(received.message, LargeCommit):
-                return await self._requests.translate(received.message, to_commit_request)
+            if isinstance(received.message, SlicedRequest):
+                return await self._requests.translate(received.message, from_proto_commit_request)
             if not received.message.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            return await self._requests.translate(received.message, lambda each: to_commit_request(each.commit))
+            return await self._requests.translate(received.message, lambda each: from_proto_commit_request(each.commit))
         except Exception as error:
             return error
         except BaseException:
@@ -163,7 +163,7 @@ class CommitStream:
         return OutcomeUnknown(message, reason="INTERNAL", metadata={"error_id": error_id})
 
 
-def _commit_of(message: Any) -> Message | LargeCommit:
+def _commit_of(message: Any) -> Message | SlicedRequest[CommitRequest]:
     """The commit of a message of the stream, of the type that only `Requests` knows."""
-    commit: Message | LargeCommit = message if isinstance(message, LargeCommit) else message.commit
+    commit: Message | SlicedRequest[CommitRequest] = message if isinstance(message, SlicedRequest) else message.commit
     return commit

@@ -10,8 +10,10 @@ from typing import Any, Final
 import grpc
 
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
+from lakelog.format.commit.attachment import AttachRequest
+from lakelog.format.commit.request import CommitRequest
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.rpc.commit import to_proto_commit_result, to_proto_writer_progress
+from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
 from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
@@ -20,8 +22,8 @@ from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
 
 from ...use_cases import UseCases
 from ..callers import principal
-from ..edge.large_commits import LargeCommit, to_commit_request
 from ..edge.requests import Requests, forget_request
+from ..edge.sliced_requests import SlicedRequest
 from .commit_stream import CommitStream
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -108,10 +110,10 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         return to_proto_writer_progress(progress)
 
     async def Commit(  # noqa: N802
-        self, request: snapshots_pb2.CommitRequest | LargeCommit, context: Context
+        self, request: snapshots_pb2.CommitRequest | SlicedRequest[CommitRequest], context: Context
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
-        commit = await self._requests.translate(request, to_commit_request)
+        commit = await self._requests.translate(request, from_proto_commit_request)
         return to_proto_commit_result(await self._use_cases.gate.commit(commit, by=principal()))
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
@@ -122,7 +124,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         await stream.run(context)
 
     async def AttachChangelogs(  # noqa: N802
-        self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
+        self, request: snapshots_pb2.AttachChangelogsRequest | SlicedRequest[AttachRequest], context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
         """Attaches changelogs to the lowest snapshots with pending ones."""
         attachment = await self._requests.translate(request, from_proto_attach_request)

@@ -23,7 +23,7 @@ from lakelog.format.tables.table import TableInfo
 from metastore.memory import MemoryStore, catalog
 from metastore.postgres import consumers as postgres_consumers
 from metastore.postgres.catalog import _NOW_US, epoch_after
-from metastore.postgres.commits import commits as postgres_commits
+from metastore.postgres.commits import writers as postgres_writers
 from metastore.postgres.connection.connections import libpq_url
 from metastore.postgres.jobs import work as postgres_work
 from metastore.postgres.jobs.jobs import PostgresJobs
@@ -217,7 +217,7 @@ def open_postgres(url: str) -> World:
 def replace_epochs(monkeypatch: pytest.MonkeyPatch, after: Callable[[str], str]) -> None:
     """Has Postgres give other epochs."""
     for owner, name, lasts in (
-        (postgres_commits, "_RAISE_EPOCH", ("0", "writer.epoch")),
+        (postgres_writers, "_RAISE_EPOCH", ("0", "writer.epoch")),
         (postgres_work, "_ACQUIRE", ("0", "lease.epoch")),
         (PostgresJobs, "lease_sql", ("epoch",)),
     ):

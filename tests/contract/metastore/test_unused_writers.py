@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.errors import Fenced
 from metastore.commits import unused_writers
-from metastore.postgres.commits import commits
+from metastore.postgres.commits import writers
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import append, empty, make_table, snapshot_ids
 
@@ -71,8 +71,8 @@ def test_a_name_with_commits_keeps_its_epoch(metastore: InProcessMetastore, monk
 def test_control_if_all_old_names_go(metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unused_writers, "UNUSED_MS", -1)
     for statement in ("_LIST_WRITERS", "_FORGET_WRITERS"):
-        sql = getattr(commits, statement).replace(commits._IS_UNUSED, "%s::bigint IS NOT NULL")
-        monkeypatch.setattr(commits, statement, sql)
+        sql = getattr(writers, statement).replace(writers._IS_UNUSED, "%s::bigint IS NOT NULL")
+        monkeypatch.setattr(writers, statement, sql)
     assert commits_after_it_was_fenced(metastore) == ""
 
 

@@ -6,9 +6,10 @@ The controls are the same calls with limits that share nothing: then the one cal
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -19,10 +20,12 @@ from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
+from metastore.server.edge.admission import Admission
 from metastore.server.edge.call_limits import CallLimits
 from tests.integration.server.callers import ACCESS, TOKEN, call, channels, metadata, wait_until
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
+V = TypeVar("V")
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
 
@@ -143,6 +146,14 @@ def test_control_without_a_reserve_reads_keep_commits_out(start_server: Start) -
         wait_until(lambda: all(each.done() for each in held))
 
 
+def on_loop(server: RunningServer, look: Callable[[Admission], V]) -> V:
+    async def run() -> V:
+        return look(server.server._interceptor.admission)
+
+    seen: V = server.run(run())
+    return seen
+
+
 def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start) -> None:
     server = start_server(access=ACCESS, limits=CallLimits(max_calls=160, receive_s=1.0))
     never = threading.Event()
@@ -152,11 +163,7 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
         yield from ()
 
     def arriving() -> dict[str | None, int]:
-        async def count() -> dict[str | None, int]:
-            return dict(server.server._interceptor.admission.arrivals.counts)
-
-        counts: dict[str | None, int] = server.run(count())
-        return counts
+        return on_loop(server, lambda admission: dict(admission.arrivals.counts))
 
     with channels(server, 2) as (first, other):
         made: Any = first.stream_stream("/lakelog.rpc.v1.CatalogService/ListTables")
@@ -266,6 +273,55 @@ def test_health_is_answered_over_other_connections_whatever_one_holds_open(start
         wait_until(lambda: sum(each.done() for each in held) == 24)
         check: Any = other.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"", timeout=10)
+
+
+@pytest.mark.parametrize("takes_certificates", [False, True])
+def test_an_unknown_caller_is_refused_by_its_headers_alone(start_server: Start, takes_certificates: bool) -> None:
+    """Else gRPC would take 64 MiB from each call of callers without a token.
+
+    The control is a server for which the caller could have a certificate: it knows that only with the request.
+    """
+    server = start_server(access=dataclasses.replace(ACCESS, any_certificate=takes_certificates))
+    sent = threading.Event()
+
+    def later() -> Iterator[bytes]:
+        sent.wait(30)
+        yield b""
+
+    with channels(server, 1) as (channel,):
+        made: Any = channel.stream_unary("/lakelog.rpc.v1.SnapshotService/Commit")
+        refused_call = made.future(later(), timeout=30)
+        if takes_certificates:
+            wait_until(lambda: on_loop(server, lambda admission: admission.arrivals.counts.total()) == 1)
+            assert not refused_call.done()
+        else:
+            assert refused_call.exception(timeout=20) is not None
+        sent.set()
+        assert refused_call.exception(timeout=20).code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_connection_sends_the_requests_of_its_health_checks_one_by_one(start_server: Start) -> None:
+    """Anyone can send them, and gRPC takes 64 MiB for each. Other connections do not wait."""
+    server = start_server(access=ACCESS)
+    sent = threading.Event()
+
+    def later() -> Iterator[bytes]:
+        sent.wait(30)
+        yield b""
+
+    def waiting(admission: Admission) -> list[int]:
+        return [room.waiting_count for room, _ in admission.receiving_probes._rooms.values()]
+
+    with channels(server, 2) as (first, other):
+        made: Any = first.stream_unary("/grpc.health.v1.Health/Check")
+        held = [made.future(later(), timeout=30) for _ in range(3)]
+        wait_until(lambda: on_loop(server, waiting) == [2])
+        check: Any = other.unary_unary("/grpc.health.v1.Health/Check")
+        assert check(b"", timeout=10)
+        sent.set()
+        for each in held:
+            assert each.result(timeout=20)
+    wait_until(lambda: on_loop(server, lambda admission: admission.receiving_probes.is_empty))
 
 
 def test_connections_beyond_their_number_are_refused_and_open_ones_go_on(start_server: Start) -> None:

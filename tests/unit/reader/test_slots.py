@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,9 @@ class Client:
             await asyncio.Event().wait()
         self.answers.append(answer.WhichOneof("response"))
 
-    async def abort(self, code: grpc.StatusCode, message: str) -> None:
+    def set_code(self, code: grpc.StatusCode) -> None: ...
+
+    def set_details(self, message: str) -> None:
         self.refusal = message
 
     def set_trailing_metadata(self, metadata: object) -> None: ...
@@ -174,3 +178,34 @@ def test_any_process_that_takes_no_answers_is_not_heard_any_further(catalog: Cat
         await until(lambda: servicer.used_slots == 0)
 
     run(catalog, flood)
+
+
+class Odd:
+    """A first message that begins nothing."""
+
+    def WhichOneof(self, _: str) -> str:  # noqa: N802
+        return "keep"
+
+
+@pytest.mark.parametrize("forgets", [True, False], ids=["protected", "control"])
+def test_a_refused_request_is_freed_at_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, forgets: bool) -> None:
+    """Else refused requests of megabytes pile up until the garbage collector runs."""
+    if not forgets:
+        monkeypatch.setattr("reader.subscriptions.servicer.forget_frames", lambda _: None)
+
+    async def refuse(servicer: ReaderServicer) -> None:
+        client, odd = Client(), Odd()
+        client.requests = asyncio.Queue()
+        client.requests.put_nowait(odd)
+        request = weakref.ref(odd)
+        del odd
+        gc.collect()
+        gc.disable()
+        try:
+            await servicer.Subscribe(None, client)  # type: ignore[arg-type]
+            assert "The first message has no start" in client.refusal
+            assert (request() is None) == forgets
+        finally:
+            gc.enable()
+
+    run(catalog, refuse)

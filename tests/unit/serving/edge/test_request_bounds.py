@@ -159,6 +159,14 @@ EVASIONS: Mapping[str, tuple[type[Message], bytes]] = {
         snapshots_pb2.CommitRequest,
         field(7, field(4, b"\xa0\x1f\x00" * 1000)),
     ),
+    "fields that no one knows in a message without repeated fields": (
+        snapshots_pb2.PlanRequest,
+        field(4, b"\xa0\x1f\x00" * 1000),
+    ),
+    "the same in an entry, and in an entry of a map": (
+        snapshots_pb2.CommitRequest,
+        field(7, field(7, b"\xa0\x1f\x00" * 20) + field(9, b"\x0a\x01k" + b"\xa0\x1f\x00" * 1000)),
+    ),
     "a group": (snapshots_pb2.CommitRequest, b"\xa3\x1f" + b"\x10\x01" * 4 + b"\xa4\x1f"),
     "numbers of offsets": (publishing_pb2.ReportPublishedRequest, field(4, field(3, b"\x01\x01\x01\x01"))),
 }
@@ -201,6 +209,13 @@ def test_a_type_that_holds_itself_counts_all_its_levels_together() -> None:
 def test_a_field_of_a_newer_client_passes() -> None:
     request = snapshots_pb2.CommitRequest(writer="w", changes=[snapshots_pb2.Change(table_uuid="a" * 32)])
     bounds(snapshots_pb2.CommitRequest).check_entries(request.SerializeToString() + b"\xa0\x1f\x00" * 8)
+
+
+def test_a_field_of_a_newer_client_passes_in_a_message_without_repeated_fields() -> None:
+    newer = b"\xa0\x1f\x00" * 32
+    column = types_pb2.ColumnStatistics(field_id=1, null_count=2, min_value=b"a" * 1000, max_value=b"b")
+    file = field(10, field(1, column.SerializeToString() + newer))
+    bounds(snapshots_pb2.CommitRequest).check_entries(field(7, field(4, file) + field(7, newer)))
 
 
 @pytest.mark.parametrize("cut", range(1, 12))

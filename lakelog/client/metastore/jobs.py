@@ -1,0 +1,142 @@
+"""How services share work: a part of `Metastore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
+
+
+class Jobs(Protocol):
+    """Leases, pipelines and jobs."""
+
+    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Acquires a lease that is free or over."""
+        ...
+
+    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Renews a lease, also an expired one that no one took; returns the milliseconds that remain.
+
+        Raises:
+            Fenced: Another took it, or it was released.
+            PermissionDenied: Another principal holds it.
+        """
+        ...
+
+    def release_lease(self, name: str, epoch: int) -> None:
+        """Releases a lease. Idempotent; a lease that has another epoch by now stays as it is.
+
+        Raises:
+            PermissionDenied: Another principal holds it.
+        """
+        ...
+
+    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Stores where a pipeline is.
+
+        Raises:
+            Fenced: Its lease `pipeline/<name>` has another epoch.
+            PermissionDenied: Another principal holds the lease.
+        """
+        ...
+
+    def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        ...
+
+    def forget_pipeline(self, name: str) -> None:
+        """Removes a pipeline that has ended from the list; its table, checkpoint and lease's epoch stay.
+
+        Raises:
+            NotFound: No pipeline of this name has reported.
+            InvalidArgument: Its lease is held.
+        """
+        ...
+
+    def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
+    ) -> Job | None:
+        """Leases a job that is due, of any table if none is named; None: none was due within the wait."""
+        ...
+
+    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Renews a job, also after its deadline if no one took it; returns the milliseconds that remain.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
+        """
+        ...
+
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
+        """Ends a job that succeeded, or gives it back; returns whether it is due again.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            outcome: What was done, for people.
+            work_left: It is given back before its end: what was requested is still to be done.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
+        """
+        ...
+
+    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
+        """Ends a job that failed; returns its state: due after a pause that grows, or failed.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            reason: For people.
+            final: Another try would fail in the same way.
+            passing: The cause may pass by itself, so that the number of tries is not limited.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+            PermissionDenied: Another principal holds it.
+        """
+        ...
+
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        ...
+
+    def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once.
+
+        Not idempotent: once a process has leased the job that the first call made due, a repeat is refused.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: It is being done, or has nothing to do.
+        """
+        ...
+
+    def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, and running ones due again after their end; NotFound: no such table.
+
+        The request is fulfilled once a job's `done_epoch` is above its `epoch` in the answer.
+
+        Args:
+            table_uuid: The table.
+            kind: Only `compact`.
+            scopes: Which parts, each once, 1 to 4000: those of `lakelog.format.jobs.job.to_bucket_scope`.
+            payload: `strategy`: `minor` or `full`. A job that already waits for the stronger strategy keeps it.
+            priority: Jobs with a higher one come first.
+
+        Returns:
+            One job for each scope, in their order.
+
+        Raises:
+            NotFound: There is no such table (any more).
+        """
+        ...
