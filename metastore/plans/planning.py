@@ -25,6 +25,7 @@ from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
+from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.turns import FairTurns
 
@@ -37,8 +38,7 @@ from ..store.limits import BOUNDS, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
 from ..tables.dropped import explain_gone
-from .chunk_cache import ChunkCache
-from .chunk_plan import ChunkPlan, prepare_chunks
+from .chunk_plan import ChunkCache, ChunkPlan, prepare_chunks
 from .file_filter import FileFilter, PartitionMatches, make_filter
 from .packing import MIN_UNPACKED
 from .parts import PlanChunkData, stream_sorted
@@ -114,7 +114,7 @@ class Planner:
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
-        self._cache = ChunkCache(limits.chunk_cache_bytes)
+        self._cache: ChunkCache = RecentlyUsed(limits.chunk_cache_bytes, len)
 
     async def plan(self, request: PlanRequest) -> PlanStream:
         """The files a read must look at.
