@@ -13,7 +13,7 @@ from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.rpc.commit import to_proto_commit_result, to_proto_writer_progress
 from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
-from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
+from lakelog.rpc.plan import from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
@@ -176,8 +176,9 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         # What is left of it is a small part. From here on the caller decides how long the plan is sent.
         del request
         forget_request()
-        header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
-        message = await self._use_cases.work.rows.run(len(plan.range_snapshots), to_proto_plan_header, header)
+        message = await self._use_cases.work.rows.run(
+            len(plan.header.range_snapshots), to_proto_plan_header, plan.header
+        )
         yield snapshots_pb2.PlanResponse(header=message)
         async for chunk in plan.chunks:
             yield snapshots_pb2.PlanResponse(
