@@ -35,7 +35,7 @@ from ..snapshots.tags import check_tag_name
 from ..store.limits import BOUNDS, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head, find_table
 from .chunk_plan import ChunkCache, ChunkPlan, prepare_chunks
 from .file_filter import FileFilter, PartitionMatches, make_filter
 from .packing import MIN_UNPACKED
@@ -140,10 +140,8 @@ class Planner:
         return found
 
     async def _load(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
-        found = await tx.find_table_by_uuid(request.table_uuid)
-        head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
-        if found is None or head is None:
-            raise await explain_gone(tx, request.table_uuid)
+        found = await find_table(tx, request.table_uuid)
+        head = await find_head(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
@@ -213,9 +211,7 @@ async def _check_not_overtaken(
     Raises:
         TransactionAborted: Something was missing; the plan is made again, or refused then.
     """
-    head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
-    if head is None:
-        raise await explain_gone(tx, request.table_uuid)
+    head = await find_head(tx, request.table_uuid)
     if isinstance(request.at, InRange):
         earliest = head.earliest_change_id if request.changelog else head.earliest_snapshot_id
         is_kept = request.at.after + 1 >= earliest
