@@ -272,12 +272,7 @@ class _PickedFile:
 
 
 class _Masks:
-    """The rows of some files that commits have named: a byte for each row of a file with any such row.
-
-    Args:
-        files: Files of one section.
-        location: The table's location, for messages.
-    """
+    """The rows of some files that commits have named: a byte for each row of a file with any such row."""
 
     def __init__(self, files: Sequence[LiveFile], location: str) -> None:
         self._files = files

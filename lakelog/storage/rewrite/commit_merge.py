@@ -84,13 +84,7 @@ class MergeTask:
 
 @dataclass(frozen=True)
 class CommitMerger:
-    """Merges files of an attempt at one table. Picklable; threads may share it; blocks on storage.
-
-    Args:
-        schema: The table's schema.
-        options: The table's options.
-        attempt_id: The attempt that owns the files.
-    """
+    """Merges files of an attempt at one table. Picklable; threads may share it; blocks on storage."""
 
     schema: TableSchema
     options: TableOptions
