@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 from lakelog.client.metastore.metastore import Metastore
@@ -56,9 +55,7 @@ class JobRenewer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Not joined: a heartbeat that is under way finds the job ended, or renews one that ends in a moment.
         self._stop.set()
 

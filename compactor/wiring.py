@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
-from lakelog.clock import Clock, RandomIds, SystemClock
+from lakelog.clock import Clock, SystemClock
 from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.format.jobs.presence import COMPACTOR, ServiceState
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.presence import Activity, Presence, to_metrics_address
+from lakelog.serving.presence import Activity, Presence, make_presence
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import keeping_interrupts, let_workers_import
 from lakelog.storage.lookup.caches import Caches
@@ -101,15 +101,7 @@ def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
     if config.metrics_port is not None:
         port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
         log.info("metrics", port=port)
-    presence = Presence(
-        COMPACTOR,
-        metastore.report_presence,
-        lambda: observe(service),
-        metrics=to_metrics_address(config.metrics_host, port),
-        ids=RandomIds(),
-        clock=clock,
-        log=log,
-    )
+    presence = make_presence(COMPACTOR, metastore, lambda: observe(service), log, host=config.metrics_host, port=port)
     return service, presence
 
 

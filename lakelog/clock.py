@@ -56,9 +56,6 @@ class ForwardClock:
     """A clock whose wall-clock time never goes back, for ages that must not seem too young.
 
     It follows steps forward, and ignores steps back.
-
-    Args:
-        clock: The clock to follow.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -49,11 +49,7 @@ def return_memory() -> None:
 
 
 class MemoryReturn:
-    """Returns memory some time after large work, once for all work that ends meanwhile. Runs on one event loop.
-
-    Args:
-        executor: Where memory is returned.
-    """
+    """Returns memory some time after large work, once for all work that ends meanwhile. Runs on one event loop."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -85,13 +85,14 @@ async def collect_plan(use_cases: UseCases, request: PlanRequest) -> Plan:
     """A plan with its chunks put together, as every client does it."""
     stream = await use_cases.planner.plan(request)
     chunks = [(chunk.entries, chunk.without_file_ids) async for chunk in stream.chunks]
+    header = stream.header
     return Plan(
-        table=stream.table,
-        schema=stream.schema,
-        file_schemas=stream.file_schemas,
-        snapshot=stream.snapshot,
+        header.table,
+        header.schema,
+        header.file_schemas,
+        header.snapshot,
+        header.range_snapshots,
         files=assemble_files(chunks),
-        range_snapshots=stream.range_snapshots,
     )
 
 

@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.clock import RandomIds, SystemClock
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.jobs.presence import READER, ServiceState
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.presence import Activity, Presence, to_metrics_address
+from lakelog.serving.presence import Activity, make_presence
 from lakelog.serving.stopping import on_signals
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
@@ -103,15 +103,7 @@ def _run_in(
             ServiceState.DRAINING if shared.stopping.is_set() else state, [stream.name for stream in streams]
         )
 
-    presence = Presence(
-        READER,
-        metastore.report_presence,
-        observe,
-        metrics=to_metrics_address(config.metrics_host, port),
-        ids=RandomIds(),
-        clock=SystemClock(),
-        log=log,
-    )
+    presence = make_presence(READER, metastore, observe, log, host=config.metrics_host, port=port)
     with presence:
         return _run_all(streams, runners)
 

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 import lakelog
 from lakelog.client.connection.target import Target
-from lakelog.clock import RandomIds, SystemClock
+from lakelog.clock import RandomIds
 from lakelog.format.jobs.presence import READER, ServiceState
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.presence import Activity, Presence, to_metrics_address
+from lakelog.serving.presence import Activity, make_presence
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -54,14 +54,13 @@ async def serve(config: ServeConfig, log: Logger) -> None:
         )
         server = ReaderServer(catalog, settings, SubscriptionMetrics(registry), log, RandomIds())
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.serving)
-        presence = Presence(
+        presence = make_presence(
             READER,
-            catalog.metastore.report_presence,
+            catalog.metastore,
             lambda: observe(config, server),
-            metrics=to_metrics_address(config.listen.host, None if http is None else http.port),
-            ids=RandomIds(),
-            clock=SystemClock(),
-            log=log,
+            log,
+            host=config.listen.host,
+            port=None if http is None else http.port,
         )
         signalled = _catch_signals()
         try:

@@ -38,18 +38,7 @@ from .source_progress import PlannedBatch
 
 @dataclass(frozen=True)
 class BatchWriter:
-    """Does the batches of a pipeline.
-
-    Args:
-        pipeline: The pipeline.
-        info: Its table.
-        coercion: How rows become rows of the table.
-        source: The source.
-        checkpoint: Stores the totals.
-        metastore: Knows which batches the table has.
-        lease: The lease under which it works.
-        clock: For the time.
-    """
+    """Does the batches of a pipeline."""
 
     pipeline: Pipeline
     info: TableInfo

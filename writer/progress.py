@@ -36,14 +36,7 @@ class DoneBatch:
 
 
 class Progress:
-    """Remembers the last report, and reports again. Used from one thread at a time.
-
-    Args:
-        pipeline: The pipeline.
-        metastore: Receives the reports.
-        metrics: The measurements.
-        log: The service's log.
-    """
+    """Remembers the last report, and reports again. Used from one thread at a time."""
 
     def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Logger) -> None:
         self._metrics = metrics

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.clock import RandomIds, SystemClock
+from lakelog.clock import SystemClock
 from lakelog.format.jobs.presence import WRITER, ServiceState
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, SEQUENCE_FIELD
@@ -18,7 +18,7 @@ from lakelog.options.values import TableOptions
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.presence import Activity, Presence, to_metrics_address
+from lakelog.serving.presence import Activity, Presence, make_presence
 from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
@@ -174,15 +174,7 @@ def make_service(
         state = ServiceState.RUNNING if progress.is_running else ServiceState.STARTING
         return Activity(ServiceState.DRAINING if events.is_ending else state, (pipeline.name,))
 
-    presence = Presence(
-        WRITER,
-        metastore.report_presence,
-        observe,
-        metrics=to_metrics_address(config.metrics_host, port),
-        ids=RandomIds(),
-        clock=clock,
-        log=log,
-    )
+    presence = make_presence(WRITER, metastore, observe, log, host=config.metrics_host, port=port)
     service = Service(
         pipeline,
         start_spark=start_spark,

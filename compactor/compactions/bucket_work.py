@@ -111,12 +111,6 @@ class RewrittenTask:
 def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
     """The live files of a bucket now; in a table without key and buckets, the small ones that the job may concern.
 
-    Args:
-        metastore: Lists the files.
-        info: The table.
-        bucket: The bucket.
-        payload: The job's payload.
-
     Raises:
         NotFound: There is no such table.
         InvalidArgument: The table's options contradict each other.

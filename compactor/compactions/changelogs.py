@@ -31,7 +31,7 @@ from lakelog.storage.objects.stores import Stores
 from lakelog.writes.attempt import CommitAttempt
 from lakelog.writes.changelog.late_changelog import MAX_TOGETHER, LateChangelogs, make_late_changelogs
 
-from ..executor import Control
+from ..executor import Control, FileJobExecutor
 from ..metrics import Metrics
 
 _TURN_S: Final = 10.0
@@ -55,27 +55,20 @@ class _Done:
         return f"attached the changelogs of {which} ({self.rows} {'row' if self.rows == 1 else 'rows'})"
 
 
-class ChangelogJobExecutor:
+class ChangelogJobExecutor(FileJobExecutor):
     """Implements `JobExecutor` for jobs of the kind `changelog`.
 
     Args:
-        metastore: Plans and attaches.
-        stores: Where the tables' files are.
         caches: Caches for old rows.
         clock: Measures how long a turn takes.
-        metrics: The measurements.
-        log: The service's log.
     """
 
     def __init__(
         self, metastore: Metastore, stores: Stores, caches: Caches, clock: Clock, metrics: Metrics, log: Logger
     ) -> None:
-        self._metastore = metastore
-        self._stores = stores
+        super().__init__(metastore, stores, metrics, log)
         self._caches = caches
         self._clock = clock
-        self._metrics = metrics
-        self._log = log
 
     def do(self, job: Job, control: Control) -> str:
         """Attaches changelogs in order until none is pending, or the turn is over."""

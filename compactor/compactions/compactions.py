@@ -29,7 +29,7 @@ from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
 from lakelog.writes.attempt import CommitAttempt
 
-from ..executor import Control
+from ..executor import Control, FileJobExecutor
 from ..job_commits import commit_for_job
 from ..metrics import Metrics
 from .bucket_work import BucketWork, RewrittenTask, Strategy, count_new_bytes, to_work_change
@@ -73,15 +73,11 @@ def _files(count: int) -> str:
     return "file" if count == 1 else "files"
 
 
-class CompactionJobExecutor:
+class CompactionJobExecutor(FileJobExecutor):
     """Implements `JobExecutor` for jobs of the kind `compact`, each of one bucket.
 
     Args:
-        metastore: Plans and commits.
-        stores: Where the tables' files are.
         clock: Measures for how long work is not committed.
-        metrics: The measurements.
-        log: The service's log.
         rewriter: Where files are rewritten; None: in this process.
     """
 
@@ -94,11 +90,8 @@ class CompactionJobExecutor:
         log: Logger,
         rewriter: Rewriter | None = None,
     ) -> None:
-        self._metastore = metastore
-        self._stores = stores
+        super().__init__(metastore, stores, metrics, log)
         self._rewriter = rewriter or LocalRewriter(clock)
-        self._metrics = metrics
-        self._log = log
 
     def do(self, job: Job, control: Control) -> str:
         """Compacts the bucket, again while more is due, a few times at most."""

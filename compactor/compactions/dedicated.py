@@ -19,12 +19,7 @@ REQUEST_EVERY_S: Final = 5.0
 
 
 class DedicatedCompaction:
-    """Remembers how far each table was planned.
-
-    Args:
-        metastore: Plans the tables.
-        log: The service's log.
-    """
+    """Remembers how far each table was planned."""
 
     def __init__(self, metastore: Metastore, log: Logger) -> None:
         self._metastore = metastore

@@ -22,13 +22,7 @@ from ..metrics import Metrics
 
 
 class PartitionExpiryJobExecutor:
-    """Implements `JobExecutor` for jobs of the kind `expire-partitions`, each of one table.
-
-    Args:
-        metastore: Knows the partitions, and commits.
-        metrics: The measurements.
-        log: The service's log.
-    """
+    """Implements `JobExecutor` for jobs of the kind `expire-partitions`, each of one table."""
 
     def __init__(self, metastore: Metastore, metrics: Metrics, log: Logger) -> None:
         self._metastore = metastore

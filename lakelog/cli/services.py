@@ -30,10 +30,6 @@ _MODULES: Final = {"pipeline": "writer", "publisher": "writer"}
 def become(service: str, arguments: Sequence[str]) -> NoReturn:
     """Turns this process into a service.
 
-    Args:
-        service: Its name.
-        arguments: The command line after the name.
-
     Raises:
         SystemExit: The service is not installed, or its command is missing.
     """

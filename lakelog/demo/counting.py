@@ -13,12 +13,7 @@ from lakelog.errors import Unavailable
 
 
 class CountingProcess:
-    """Runs `lakelog.demo.subscriber`.
-
-    Args:
-        target: The metastore.
-        folder: The folder for its numbers and its log.
-    """
+    """Runs `lakelog.demo.subscriber`."""
 
     def __init__(self, target: str, folder: Path) -> None:
         self._target = target

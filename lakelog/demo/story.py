@@ -65,13 +65,7 @@ _REPORT_EVERY_S: Final = 10.0
 
 
 class Story:
-    """One run of the demo.
-
-    Args:
-        folder: The demo's own fresh folder.
-        stack: The running stack, in that folder.
-        console: Shows the story.
-    """
+    """One run of the demo."""
 
     def __init__(self, folder: Path, stack: EmbeddedStack, console: Console) -> None:
         self._folder = folder

@@ -23,9 +23,6 @@ def free_ports(count: int) -> list[int]:
     have it by then, even one that tries to reach this very server. So the ports come from below that range. Another
     server may still take one before its user does; that shows as a failed start.
 
-    Args:
-        count: The number of ports.
-
     Returns:
         As many different ports of 127.0.0.1, each 1024 or higher.
 

@@ -80,7 +80,7 @@ class LogSettings:
 def read_log_settings(options: Mapping[str, str], *, has_primary_key: bool) -> LogSettings | None:
     """A log's settings; None: the table has none. Pure.
 
-    options: The table's options, valid as in the catalog; those that are not about logs count too.
+    Args:
         options: The table's, valid as they are in the catalog; those that are not about logs count too.
         has_primary_key: Whether the table has one.
     """

@@ -59,10 +59,6 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
 
     The retention time is not checked here: no record is lost unnoticed because of it.
 
-    Args:
-        spec: What the table needs.
-        state: The topic's state.
-
     Returns:
         An empty list if it can.
     """

@@ -61,23 +61,18 @@ def check_log(options: Mapping[str, str], has_primary_key: bool) -> None:
         _check_none(options)
         return
     if not KAFKA_SERVERS.read(options):
-        raise invalid_option(
-            LOG_SYSTEM.key,
-            options[LOG_SYSTEM.key],
-            f"Nothing says where the brokers are. Give '{KAFKA_SERVERS.key}', too.",
-        )
+        raise LOG_SYSTEM.refusal(options, f"Nothing says where the brokers are. Give '{KAFKA_SERVERS.key}', too.")
     bucket_count = TableOptions(options).bucket_count(has_primary_key)
     partitions = LOG_PARTITIONS.read(options)
     if partitions is not None and partitions < bucket_count:
-        raise invalid_option(
-            LOG_PARTITIONS.key,
-            options[LOG_PARTITIONS.key],
+        raise LOG_PARTITIONS.refusal(
+            options,
             f"The table has {bucket_count} buckets, and a bucket's records are in the partition of its number. Give at "
             f"least {bucket_count}, or leave it out.",
         )
     retention_ms = LOG_RETENTION.read(options)
     if retention_ms is not None and retention_ms < _LEAST_RETENTION_MS:
-        raise invalid_option(LOG_RETENTION.key, options[LOG_RETENTION.key], "Give at least '1 s'.")
+        raise LOG_RETENTION.refusal(options, "Give at least '1 s'.")
     _check_content(options)
     if has_primary_key:
         _check_read_mode(options)
@@ -103,10 +98,8 @@ def check_log_growth(current: Mapping[str, str], altered: Mapping[str, str]) -> 
             metadata={"option": LOG_PARTITIONS.key},
         )
     if after < before:
-        raise invalid_option(
-            LOG_PARTITIONS.key,
-            altered[LOG_PARTITIONS.key],
-            f"The topic has {before} partitions already, and Kafka takes none away. Give {before} or more.",
+        raise LOG_PARTITIONS.refusal(
+            altered, f"The topic has {before} partitions already, and Kafka takes none away. Give {before} or more."
         )
 
 
@@ -117,10 +110,8 @@ def _check_none(options: Mapping[str, str]) -> None:
                 key, options[key], f"It has no effect without '{LOG_SYSTEM.key}' = '{KAFKA}'. Give both, or none."
             )
     if STREAMING_READ_MODE.read(options) == READ_LOG:
-        raise invalid_option(
-            STREAMING_READ_MODE.key,
-            options[STREAMING_READ_MODE.key],
-            f"The table has no log to read: give '{LOG_SYSTEM.key}' = '{KAFKA}' as well, or leave it out.",
+        raise STREAMING_READ_MODE.refusal(
+            options, f"The table has no log to read: give '{LOG_SYSTEM.key}' = '{KAFKA}' as well, or leave it out."
         )
 
 
@@ -128,16 +119,14 @@ def _check_content(options: Mapping[str, str]) -> None:
     if LOG_CONTENT.read(options) != CHANGELOG_CONTENT:
         return
     if CHANGELOG_PRODUCER.read(options) != "lookup":
-        raise invalid_option(
-            LOG_CONTENT.key,
-            options[LOG_CONTENT.key],
+        raise LOG_CONTENT.refusal(
+            options,
             f"Only '{CHANGELOG_PRODUCER.key}' = 'lookup' finds the rows that were there before. Give both, or "
             "leave it out.",
         )
     if LOG_CONSISTENCY.read(options) == EVENTUAL:
-        raise invalid_option(
-            LOG_CONSISTENCY.key,
-            options[LOG_CONSISTENCY.key],
+        raise LOG_CONSISTENCY.refusal(
+            options,
             f"With '{LOG_CONTENT.key}' = '{CHANGELOG_CONTENT}' records are known only after their commit, so none can "
             "be sent before it. Leave one of the two out.",
         )
@@ -147,9 +136,8 @@ def _check_read_mode(options: Mapping[str, str]) -> None:
     if STREAMING_READ_MODE.read(options) != READ_LOG:
         return
     if MERGE_ENGINE.read(options) == FIRST_ROW:
-        raise invalid_option(
-            STREAMING_READ_MODE.key,
-            options[STREAMING_READ_MODE.key],
+        raise STREAMING_READ_MODE.refusal(
+            options,
             f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' the log also holds rows that are never shown, so streams must "
             "read the files. Leave it out.",
         )
@@ -157,17 +145,14 @@ def _check_read_mode(options: Mapping[str, str]) -> None:
 
 def _check_append(options: Mapping[str, str]) -> None:
     if LOG_CHANGELOG_MODE.read(options) == UPSERT:
-        raise invalid_option(
-            LOG_CHANGELOG_MODE.key,
-            options[LOG_CHANGELOG_MODE.key],
+        raise LOG_CHANGELOG_MODE.refusal(
+            options,
             "The table has no primary key, so its records have no key by which one could replace another. Give the "
             "table a primary key, or leave the option out.",
         )
     if LOG_KEY_FORMAT.key in options:
-        raise invalid_option(
-            LOG_KEY_FORMAT.key,
-            options[LOG_KEY_FORMAT.key],
-            "The table has no primary key, so its records have no key. Leave the option out.",
+        raise LOG_KEY_FORMAT.refusal(
+            options, "The table has no primary key, so its records have no key. Leave the option out."
         )
 
 

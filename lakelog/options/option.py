@@ -41,7 +41,6 @@ class Option(Generic[T]):
     """One option.
 
     Args:
-        type: The type of its values.
         type: How its values look.
         default: Its value if none is given.
         description: One or two sentences for users.
@@ -95,6 +94,10 @@ class Option(Generic[T]):
         """The option's value in `options`, or its default; InvalidArgument as in `parse`."""
         text = options.get(self.key)
         return self.default if text is None else self.parse(text)
+
+    def refusal(self, options: Mapping[str, str], explanation: str) -> InvalidArgument:
+        """The error about the option's value in `options`, as `invalid_option`."""
+        return invalid_option(self.key, options[self.key], explanation)
 
     def format_default(self) -> str:
         """The default on the reference page; empty for none."""

@@ -208,17 +208,14 @@ def _check_buckets_of_key(
 ) -> None:
     count = TableOptions(options).bucket_count(has_primary_key=True)
     if count == -1:
-        raise invalid_option(
-            BUCKET.key, options[BUCKET.key], "Dynamic buckets are not in this version: give 'bucket' a number above 0."
-        )
+        raise BUCKET.refusal(options, "Dynamic buckets are not in this version: give 'bucket' a number above 0.")
     trimmed = [name for name in primary_key if name not in partition_by]
     for name in BUCKET_KEY.read(options):
         if name not in columns.names:
             raise _unknown_column(f"Option '{BUCKET_KEY.key}'", name, columns)
         if name not in trimmed:
-            raise invalid_option(
-                BUCKET_KEY.key,
-                options[BUCKET_KEY.key],
+            raise BUCKET_KEY.refusal(
+                options,
                 f"Column '{name}' is not one of the primary key's columns without the partition columns "
                 f"({', '.join(trimmed)}), so rows of one key could lie in several buckets. Choose from these columns.",
             )
@@ -229,16 +226,14 @@ def _check_buckets_of_append(options: Mapping[str, str], columns: pa.Schema) -> 
     names = BUCKET_KEY.read(options)
     if count == -1:
         if names:
-            raise invalid_option(
-                BUCKET_KEY.key,
-                options[BUCKET_KEY.key],
+            raise BUCKET_KEY.refusal(
+                options,
                 "The table has no buckets ('bucket' is -1). Give 'bucket' a number above 0, or leave this one out.",
             )
         return
     if not names:
-        raise invalid_option(
-            BUCKET.key,
-            options[BUCKET.key],
+        raise BUCKET.refusal(
+            options,
             f"A table without a primary key must say which columns its buckets go by: give '{BUCKET_KEY.key}', or "
             "leave 'bucket' out.",
         )
@@ -247,9 +242,8 @@ def _check_buckets_of_append(options: Mapping[str, str], columns: pa.Schema) -> 
             raise _unknown_column(f"Option '{BUCKET_KEY.key}'", name, columns)
         data_type = columns.field(name).type
         if pt.is_nested(data_type) or pt.is_floating(data_type):
-            raise invalid_option(
-                BUCKET_KEY.key,
-                options[BUCKET_KEY.key],
+            raise BUCKET_KEY.refusal(
+                options,
                 f"Column '{name}' has type {data_type}; floating-point numbers and nested types cannot be keys. "
                 "Choose columns of other types.",
             )
@@ -260,25 +254,19 @@ def _check_sequence(options: Mapping[str, str], columns: pa.Schema, primary_key:
     if not names:
         for option in (SEQUENCE_SORT_ORDER, SEQUENCE_DELETE_RETENTION):
             if option.key in options:
-                raise invalid_option(
-                    option.key,
-                    options[option.key],
-                    f"It has no effect without '{SEQUENCE_FIELD.key}'. Give both, or none.",
-                )
+                raise option.refusal(options, f"It has no effect without '{SEQUENCE_FIELD.key}'. Give both, or none.")
     for name in names:
         if name not in columns.names:
             raise _unknown_column(f"Option '{SEQUENCE_FIELD.key}'", name, columns)
         if name in primary_key:
-            raise invalid_option(
-                SEQUENCE_FIELD.key,
-                options[SEQUENCE_FIELD.key],
+            raise SEQUENCE_FIELD.refusal(
+                options,
                 f"Column '{name}' is part of the primary key, so it is equal in all rows of a key and cannot order "
                 "them. Choose another column.",
             )
         if pt.is_nested(columns.field(name).type):
-            raise invalid_option(
-                SEQUENCE_FIELD.key,
-                options[SEQUENCE_FIELD.key],
+            raise SEQUENCE_FIELD.refusal(
+                options,
                 f"Column '{name}' has type {columns.field(name).type}; nested types have no order. "
                 "Choose a column with a number, a time or a text.",
             )
@@ -310,9 +298,8 @@ def _check_first_row(options: Mapping[str, str]) -> None:
     if MERGE_ENGINE.read(options) != FIRST_ROW:
         return
     if SEQUENCE_FIELD.key in options:
-        raise invalid_option(
-            SEQUENCE_FIELD.key,
-            options[SEQUENCE_FIELD.key],
+        raise SEQUENCE_FIELD.refusal(
+            options,
             f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' the row that was committed first stays, whatever its columns "
             "hold. Leave one of the two out.",
         )
@@ -325,9 +312,8 @@ def _check_first_row(options: Mapping[str, str]) -> None:
             "looks up (lookup) or the reader (none). Give one of these.",
         )
     if ROW_DEDUPLICATE.read(options):
-        raise invalid_option(
-            ROW_DEDUPLICATE.key,
-            options[ROW_DEDUPLICATE.key],
+        raise ROW_DEDUPLICATE.refusal(
+            options,
             f"It has no effect with '{MERGE_ENGINE.key}' = '{FIRST_ROW}', where no row is ever replaced. Leave it out.",
         )
 
@@ -341,9 +327,7 @@ def _check_producer(options: Mapping[str, str], columns: pa.Schema) -> None:
             needs = f"'{ROW_DEDUPLICATE.key}'"
             if option is ROW_DEDUPLICATE:
                 needs = f"'{CHANGELOG_PRODUCER.key}' = lookup or {FULL_COMPACTION}"
-            raise invalid_option(
-                option.key, options[option.key], f"It has no effect without {needs}. Give both, or none."
-            )
+            raise option.refusal(options, f"It has no effect without {needs}. Give both, or none.")
     for name in ROW_DEDUPLICATE_IGNORE_FIELDS.read(options):
         if name not in columns.names:
             raise _unknown_column(f"Option '{ROW_DEDUPLICATE_IGNORE_FIELDS.key}'", name, columns)
@@ -352,18 +336,16 @@ def _check_producer(options: Mapping[str, str], columns: pa.Schema) -> None:
 def _check_append(options: Mapping[str, str]) -> None:
     for option in _MERGE_OPTIONS:
         if option.key in options:
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 "The table has no primary key, so its rows are never merged. Give the table a primary key, or leave "
                 "the option out.",
             )
     producers = (CHANGELOG_PRODUCER, ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS)
     for option in producers:
         if option.read(options) != option.default:
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 "The table has no primary key, so its rows never change, and streams show added rows without a "
                 "changelog. Give the table a primary key, or leave the option out.",
             )
@@ -372,9 +354,8 @@ def _check_append(options: Mapping[str, str]) -> None:
 def _check_compaction_of_key(options: Mapping[str, str]) -> None:
     for option in (MIN_FILE_NUM, OPEN_FILE_COST):
         if option.key in options:
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 "It is about small files of tables without a primary key. The buckets of this one are compacted by "
                 f"their sorted runs: leave it out, or give '{COMPACTION_TRIGGER.key}'.",
             )
@@ -383,16 +364,14 @@ def _check_compaction_of_key(options: Mapping[str, str]) -> None:
 def _check_compaction_of_append(options: Mapping[str, str]) -> None:
     for option in _SORTED_RUN_OPTIONS:
         if option.key in options:
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 "The table has no primary key, so its files are no sorted runs. Its small files are put together: give "
                 f"'{MIN_FILE_NUM.key}', or leave the option out.",
             )
     if OPEN_FILE_COST.key in options and TableOptions(options).bucket_count(has_primary_key=False) != -1:
-        raise invalid_option(
-            OPEN_FILE_COST.key,
-            options[OPEN_FILE_COST.key],
+        raise OPEN_FILE_COST.refusal(
+            options,
             f"In a table with buckets only neighbours are put together, as many as '{MIN_FILE_NUM.key}' says. Leave it "
             "out.",
         )

@@ -112,7 +112,9 @@ def plan_range(
     keyed = bool(info.schema.primary_key) and not raw
     expects = keyed and has_changelog_producer(info)
     if after == until:
-        return ChangeRange(Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table()), parse(info.schema), expects)
+        return ChangeRange(
+            Plan(info, info.schema, {}, None, files=FILE_SCHEMA.empty_table()), parse(info.schema), expects
+        )
     plan, condition = plan_files(metastore, info, InRange(after, until), parse, changelog=expects)
     if keyed:
         check_complete(info, plan.range_snapshots)

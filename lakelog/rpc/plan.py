@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
-from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.schema import TableSchema
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.rpc.messages import build
 from lakelog.rpc.predicate import from_proto_predicate, to_proto_predicate
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
 from lakelog.rpc.snapshot import from_proto_snapshot, to_proto_snapshot
 from lakelog.rpc.table import from_proto_table, to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2
-
-
-@dataclass(frozen=True)
-class PlanHeader:
-    """The header of a plan: all of `lakelog.format.tables.plan.Plan` except its files."""
-
-    table: TableInfo
-    schema: TableSchema
-    file_schemas: Mapping[int, TableSchema]
-    snapshot: Snapshot | None
-    range_snapshots: tuple[Snapshot, ...] = ()
 
 
 def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections.abc import Mapping
-from types import TracebackType
 from typing import NoReturn
 
 from lakelog.annotations import Rows, SnapshotLike, Value
@@ -149,9 +148,7 @@ class Transaction:
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.commit()
         else:

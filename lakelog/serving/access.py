@@ -119,10 +119,6 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
     The roles are `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert` the
     name is the certificate's common name. One name may have several tokens, so that they can be changed without a gap.
 
-    Args:
-        text: The file's content.
-        path: The file's path, for errors.
-
     Returns:
         Tokens in the file's order, and roles by common name.
 

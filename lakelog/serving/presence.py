@@ -15,11 +15,10 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 import lakelog
-from lakelog.clock import Clock, Ids
+from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.errors import LakelogError
 from lakelog.format.jobs.presence import (
     MAX_NAME_CHARACTERS,
@@ -30,6 +29,7 @@ from lakelog.format.jobs.presence import (
 )
 
 if TYPE_CHECKING:
+    from lakelog.client.metastore.metastore import Metastore
     from lakelog.serving.logging_setup import Logger
 
 INTERVAL_S: Final = 5.0
@@ -112,9 +112,7 @@ class Presence:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> None:
@@ -172,6 +170,24 @@ class Presence:
         if not self._is_failing:
             self._is_failing = True
             self._log.warning("presence is not reported: `lakelog status` may not show it", error=str(error), **details)
+
+
+def make_presence(
+    kind: str, metastore: Metastore, observe: Callable[[], Activity], log: Logger, *, host: str, port: int | None
+) -> Presence:
+    """The presence of a service that reports to a metastore.
+
+    Args:
+        kind: As of `Presence`.
+        metastore: Gets the reports.
+        observe: As of `Presence`.
+        log: Gets the lines.
+        host: Where its metrics are served.
+        port: Their port; None: they are not served.
+    """
+    metrics = to_metrics_address(host, port)
+    clock = SystemClock()
+    return Presence(kind, metastore.report_presence, observe, metrics=metrics, ids=RandomIds(), clock=clock, log=log)
 
 
 def shorten_work(work: Sequence[str]) -> tuple[str, ...]:

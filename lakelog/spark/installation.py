@@ -33,13 +33,7 @@ _CACHE_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True)
 class Installation:
-    """State shared by the sessions in which lakelog was installed together.
-
-    Args:
-        connection: The address of the metastore.
-        deletion_vectors: The cache of computed deletion vectors.
-        frames: The cache of DataFrames.
-    """
+    """State shared by the sessions in which lakelog was installed together."""
 
     connection: SparkConnection
     deletion_vectors: SectionVectorCache

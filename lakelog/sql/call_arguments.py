@@ -32,13 +32,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a procedure.
-
-    Args:
-        name: The name as it is written.
-        kind: The type of its values.
-        required: Whether it must be given.
-    """
+    """A parameter of a procedure."""
 
     name: str
     kind: Kind

@@ -20,11 +20,6 @@ def create_table_as(names: NamedTables, name: str, statement: CreateTableAs) -> 
     The table is made after the query has returned its first rows, so most mistakes in a query leave no table. It has no
     rows until they are committed. If the query or the write fails, the table is dropped.
 
-    Args:
-        names: Where the tables are.
-        name: The table's full name.
-        statement: The table and the query.
-
     Returns:
         The result of the write; None: a table of this name exists, and nothing was done.
 

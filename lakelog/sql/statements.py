@@ -202,14 +202,7 @@ class CallArgument:
 
 @dataclass(frozen=True)
 class Call:
-    """CALL sys.name(...).
-
-    Args:
-        source: The text.
-        name: The procedure's name.
-        start: Its place in the text.
-        arguments: The arguments in their order.
-    """
+    """CALL sys.name(...)."""
 
     source: Source
     name: str

@@ -40,43 +40,34 @@ class FaultyStore:
 
     @property
     def location(self) -> str:
-        """The inner store's."""
         return self.inner.location
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Opens an object, or fails."""
         self._check("open_input", path)
         return self.inner.open_input(path)
 
     def create(self, path: str) -> FaultyWriter:
-        """Begins an object, or fails."""
         self._check("create", path)
         return FaultyWriter(self, path, self.inner.create(path))
 
     def delete(self, path: str) -> bool:
-        """Removes an object, or fails."""
         self._check("delete", path)
         return self.inner.delete(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes objects, or fails before one of them."""
         for path in paths:
             self.delete(path)
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All objects in a folder; never fails."""
         return self.inner.list_objects(prefix)
 
     def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
-        """All objects in pages; never fails."""
         return self.inner.list_pages(page_size, pass_over)
 
     def delete_empty_folders(self) -> None:
-        """Removes the folders without objects; never fails."""
         self.inner.delete_empty_folders()
 
     def size(self, path: str) -> int:
-        """An object's size; never fails."""
         return self.inner.size(path)
 
     def _check(self, operation: Operation, path: str) -> None:
@@ -100,7 +91,6 @@ class FaultyWriter:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """Where its bytes go."""
         return self._inner.sink
 
     def commit(self) -> int:
@@ -109,5 +99,4 @@ class FaultyWriter:
         return self._inner.commit()
 
     def abort(self) -> None:
-        """Discards the written bytes."""
         self._inner.abort()

@@ -39,13 +39,7 @@ class Write:
 
 @dataclass(frozen=True)
 class SeenSnapshot:
-    """What a snapshot added, as a reader found it.
-
-    Args:
-        table: The table.
-        snapshot_id: Its number.
-        values: What it added, in the order read.
-    """
+    """What a snapshot added, as a reader found it."""
 
     table: str
     snapshot_id: int

@@ -69,13 +69,7 @@ class LogViolation(enum.Enum):
 
 @dataclass(frozen=True)
 class LogFinding:
-    """One kind of violation.
-
-    Args:
-        violation: The kind.
-        count: How often it occurs.
-        examples: The first few.
-    """
+    """One kind of violation."""
 
     violation: LogViolation
     count: int

@@ -91,12 +91,7 @@ class _Requests:
 
 
 class PostgresProxy(TcpProxy):
-    """A `TcpProxy` for Postgres that can also cut at COMMIT; use it without TLS.
-
-    Args:
-        port: The server's port.
-        host: The server's host.
-    """
+    """A `TcpProxy` for Postgres that can also cut at COMMIT; use it without TLS."""
 
     def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
         self._places: list[CutPlace] = []

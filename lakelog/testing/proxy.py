@@ -17,7 +17,6 @@ import socket
 import struct
 import threading
 import time
-from types import TracebackType
 from typing import Final, Literal, Self
 
 Direction = Literal["requests", "answers"]
@@ -93,9 +92,7 @@ class TcpProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -41,7 +41,6 @@ import contextlib
 import enum
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
@@ -245,9 +244,7 @@ class CommitAttempt:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.abandon()
 
     def _is_committed(self) -> bool:

@@ -89,12 +89,7 @@ class _Ahead:
 
 
 class AttemptsAhead:
-    """Opens attempts and hands them out. Threads may share it.
-
-    Args:
-        metastore: Opens them.
-        clock: For their age.
-    """
+    """Opens attempts and hands them out. Threads may share it."""
 
     def __init__(self, metastore: Metastore, clock: Clock) -> None:
         self._metastore = metastore

@@ -15,7 +15,6 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import LakelogError
@@ -42,9 +41,7 @@ class Heartbeat:
     def __enter__(self) -> Heartbeat:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 

@@ -30,14 +30,7 @@ MAX_TRIES: Final = 20
 
 
 class LatestDeletes:
-    """Finds the deletes for some rows of a table with `sequence.field`, as they were at its newest snapshot.
-
-    Args:
-        metastore: Returns the files of a state.
-        store: Where they are.
-        info: The table, with the snapshot to read.
-        caches: The caches of this process.
-    """
+    """Finds the deletes for some rows of a table with `sequence.field`, as they were at its newest snapshot."""
 
     def __init__(self, metastore: Metastore, store: ObjectStore, info: TableInfo, caches: Caches) -> None:
         key, sequence = info.schema.primary_key, TableOptions(info.options).get(SEQUENCE_FIELD)

@@ -19,9 +19,6 @@ class OrderedWork:
 
     Executors of the standard library finish their work before the interpreter exits. Work that waits for unavailable
     brokers would keep a finished program alive for minutes.
-
-    Args:
-        name: The thread's name.
     """
 
     def __init__(self, name: str) -> None:

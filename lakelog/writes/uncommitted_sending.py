@@ -157,13 +157,7 @@ class RowForm:
 
 
 class UncommittedSenders:
-    """The senders of a process's writes; they live as long as the process may write. For many threads.
-
-    Args:
-        metastore: Knows the tables' logs.
-        open_log: Opens one.
-        clock: For the time.
-    """
+    """The senders of a process's writes; they live as long as the process may write. For many threads."""
 
     def __init__(self, metastore: Metastore, open_log: LogOpener, clock: Clock) -> None:
         self._metastore = metastore

@@ -24,7 +24,7 @@ from ..store.limits import Limits
 from ..store.records import Attachment
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_change, check_number, check_uuid, invalid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import lock_head
 from ..tables.partitions import PartitionRules
 
 
@@ -53,9 +53,7 @@ class PendingChangelogs:
         await self._threads.run(size, self._check, request)
 
         async def attach(tx: Transaction) -> tuple[AttachResult, int]:
-            head = (await tx.lock_heads([request.table_uuid])).get(request.table_uuid)
-            if head is None:
-                raise await explain_gone(tx, request.table_uuid)
+            head = await lock_head(tx, request.table_uuid)
             job = await tx.lock_job(request.job_id)
             if job is not None and job.table_uuid != request.table_uuid:
                 raise invalid("job_id", request.job_id, f"It is a job of {job.table}, not of {head.name}.")

@@ -22,11 +22,7 @@ _NAMES_A_STEP: Final = 1000
 
 
 class UnusedWriters:
-    """Looks through the names, some in each step.
-
-    Args:
-        store: Where everything is stored.
-    """
+    """Looks through the names, some in each step."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -7,17 +7,14 @@ from lakelog.format.commit.facts import AttemptState
 from lakelog.format.commit.request import WriterProgress
 
 from ..ownership import Principal, check_attempt_owner, check_registrable, check_writer_owner, is_claimed
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_uuid, check_writer
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head
 from .staging import attempt_not_found
 
 
-class Writers:
+class Writers(StoreUser):
     """The use cases of writers around their commits."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def abandon_attempt(self, attempt_id: str, *, by: Principal) -> None:
         check_uuid("attempt_id", attempt_id)
@@ -62,9 +59,7 @@ class Writers:
         check_uuid("table_uuid", table_uuid)
 
         async def find(tx: Transaction) -> WriterProgress:
-            head = (await tx.find_heads([table_uuid])).get(table_uuid)
-            if head is None:
-                raise await explain_gone(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             return await tx.find_progress(head.table_id, writer)
 
         return await run_transaction(self._store, find)

@@ -10,7 +10,7 @@ from lakelog.format.jobs.queue import PlannedTable
 
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head, find_table
 from .due_compactions import is_supplied, plan_dedicated
 from .due_full import plan_counted
 from .due_work import DueWork, TableWork
@@ -53,10 +53,8 @@ class DedicatedPlanning:
 
 
 async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | None:
-    table = await tx.find_table_by_uuid(table_uuid)
-    head = (await tx.find_heads([table_uuid])).get(table_uuid)
-    if table is None or head is None:
-        raise await explain_gone(tx, table_uuid)
+    table = await find_table(tx, table_uuid)
+    head = await find_head(tx, table_uuid)
     cursor = await tx.lock_work_cursor(head.table_id)
     if cursor is None:
         return None

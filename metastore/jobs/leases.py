@@ -8,18 +8,15 @@ from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.jobs.work import LeaseGrant
 
 from ..ownership import Principal, check_lease_owner
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_text, invalid
 
 MIN_DURATION_MS = 1000
 MAX_DURATION_MS = 3_600_000
 
 
-class Leases:
+class Leases(StoreUser):
     """The use cases of leases. Only the store's clock judges deadlines."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int, *, by: Principal) -> LeaseGrant:
         check_text("lease", name, 1, 256)

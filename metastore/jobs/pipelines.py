@@ -8,7 +8,7 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.work import Pipeline
 
 from ..ownership import Principal, check_lease_owner
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_pipeline_name, check_text, invalid
 from .leases import lease_lost
 
@@ -16,11 +16,8 @@ STATES: Final = ("starting", "running", "stopped", "failed")
 _MAX_TEXT: Final = 4096
 
 
-class Pipelines:
+class Pipelines(StoreUser):
     """The use cases of pipelines."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def report_pipeline(self, pipeline: Pipeline, epoch: int, *, by: Principal) -> None:
         _check_pipeline(pipeline)

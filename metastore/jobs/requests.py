@@ -26,7 +26,7 @@ from lakelog.format.jobs.job import (
 from ..store.limits import Limits
 from ..store.transaction import Transaction
 from ..store.validation import check_number, check_uuid, invalid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import lock_head
 
 MAX_PRIORITY: Final = 1_000_000
 
@@ -71,9 +71,7 @@ async def request_jobs(
         NotFound: There is no such table (any more).
     """
     # Before the jobs, as commits lock; while it is held no one else makes a new job of the table.
-    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
+    head = await lock_head(tx, table_uuid)
     found = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
     due = [DueJob(head.table_id, kind, scope, priority, plan_request(found.get(scope), payload)) for scope in scopes]
     await tx.request_jobs(due)

@@ -12,7 +12,6 @@ from lakelog.errors import InternalError, PermissionDenied, Unavailable
 from lakelog.log.protocol import Log, TopicAdmin
 from lakelog.options.declared.kafka import KAFKA_SERVERS
 from lakelog.options.declared.log import KAFKA, LOG_SYSTEM
-from lakelog.options.option import invalid_option
 
 T = TypeVar("T")
 
@@ -59,9 +58,8 @@ class Brokers:
             return resolved
         if KAFKA_SERVERS.key not in options:
             if len(self._clusters) > 1:
-                raise invalid_option(
-                    LOG_SYSTEM.key,
-                    options[LOG_SYSTEM.key],
+                raise LOG_SYSTEM.refusal(
+                    options,
                     f"There are {len(self._clusters)} clusters of brokers. Say which by '{KAFKA_SERVERS.key}': "
                     f"{self._show()}.",
                 )

@@ -11,12 +11,7 @@ _LEVELS: Final[tuple[Levels, ...]] = ("log_snapshots_behind", "log_behind_second
 
 
 class LogLags:
-    """Measures all logs.
-
-    Args:
-        store: Where everything is stored.
-        metrics: Where measurements go.
-    """
+    """Measures all logs."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store

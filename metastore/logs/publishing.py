@@ -20,9 +20,10 @@ from ..ownership import Principal, check_lease_owner
 from ..store.limits import MAX_INT64
 from ..store.logs import LogTopic
 from ..store.publishing import AttemptSeen, Published
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
 from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head
 from .topic_life import put_beginning
 from .validation import MAX_LOG_PARTITIONS
 
@@ -34,15 +35,8 @@ _PAGE: Final = 1000
 _GIVEN_UP: Final = SentAttempt(AttemptState.ABORTED)
 
 
-class Publishing:
-    """The use cases of publishing.
-
-    Args:
-        store: Where everything is stored.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Publishing(StoreUser):
+    """The use cases of publishing."""
 
     async def get_publish_state(self, table_uuid: str) -> PublishState:
         check_uuid("table_uuid", table_uuid)
@@ -250,9 +244,7 @@ async def _resolve_sent(tx: Transaction, rebased: Rebased) -> Rebased:
 
 
 async def _find_log(tx: Transaction, table_uuid: str) -> tuple[TableHead, LogTopic]:
-    head = (await tx.find_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
+    head = await find_head(tx, table_uuid)
     topic = await tx.find_log_topic(table_uuid)
     if topic is None:
         raise NotFound(

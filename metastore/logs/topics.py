@@ -37,7 +37,7 @@ from ..store.logs import LogStart, LogTopic, TopicLife
 from ..store.records import NewTable
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_uuid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_table, lock_head
 from .brokers import Brokers, BrokersTooSlow
 from .topic_life import ABANDONED_MS, begin_log, describe_other, forget_topic, leave_unfinished, of_log, to_info
 from .topic_work import alter_topic, delete_topic, look_up_topic, make_topic
@@ -146,9 +146,7 @@ class LogTopics:
         state, ends = await self._make(topic, settings, may_exist=True)
 
         async def begin(tx: Transaction) -> LogTopic:
-            head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-            if head is None:
-                raise await explain_gone(tx, table_uuid)
+            head = await lock_head(tx, table_uuid)
             found = await tx.lock_log_topic(table_uuid)
             if found is None or found.generation != topic.generation:
                 raise CommitConflict(
@@ -320,9 +318,7 @@ class LogTopics:
 
     async def _find(self, table_uuid: str) -> tuple[TableInfo, LogTopic]:
         async def find(tx: Transaction) -> tuple[TableInfo, LogTopic]:
-            table = await tx.find_table_by_uuid(table_uuid)
-            if table is None:
-                raise await explain_gone(tx, table_uuid)
+            table = await find_table(tx, table_uuid)
             topic = await tx.find_log_topic(table_uuid)
             if topic is None:
                 raise NotFound(

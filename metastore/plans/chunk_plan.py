@@ -17,21 +17,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import Unavailable
+from lakelog.recently_used import RecentlyUsed
 
 from ..heavy_work import WorkThreads
 from ..store.records import Chunk
 from ..store.transaction import Store, Transaction, run_transaction
-from .chunk_cache import ChunkCache
 from .entries import STATISTICS_FIELD, read_entries, sort_entries
 from .file_filter import FileFilter
 from .parts import PlanChunkData, slice_entries, stream_sorted
+
+ChunkCache: TypeAlias = RecentlyUsed[int, bytes]
+"""Packed entries in memory. They never change, so an entry here is never wrong, only absent."""
 
 _LOADED_AT_ONCE: Final = 16
 """Chunks fetched by one statement while a plan is sent: a few MB."""

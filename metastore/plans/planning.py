@@ -9,7 +9,7 @@ missed: so a check at the end finds out whether everything planned is still reta
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -20,11 +20,10 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.retention.retained import check_retained, to_expired
-from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.schema import TableSchema
+from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.fair_room import FairRoom
 from lakelog.serving.edge.origin import origin
 
@@ -36,9 +35,8 @@ from ..snapshots.tags import check_tag_name
 from ..store.limits import BOUNDS, Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
-from ..tables.dropped import explain_gone
-from .chunk_cache import ChunkCache
-from .chunk_plan import ChunkPlan, prepare_chunks
+from ..tables.lookup import find_head, find_table
+from .chunk_plan import ChunkCache, ChunkPlan, prepare_chunks
 from .file_filter import FileFilter, PartitionMatches, make_filter
 from .packing import MIN_UNPACKED
 from .parts import PlanChunkData, stream_sorted
@@ -53,32 +51,15 @@ _MAX_LISTED_PARTITIONS = 100_000
 
 @dataclass(frozen=True)
 class PlanStream:
-    """A plan: the fields of `lakelog.format.tables.plan.Plan`, and its files in parts.
+    """A plan, with its files in parts.
 
     Args:
-        table: The table as it is now.
-        schema: The schema to read with.
-        file_schemas: Every schema that one of the files may have been written with, by id.
-        snapshot: The snapshot that is read, or the last of the range; None for a table without snapshots.
-        range_snapshots: With a range: its snapshots in rising order.
+        header: All but the files.
         chunks: The parts, to be iterated once.
     """
 
-    table: TableInfo
-    schema: TableSchema
-    file_schemas: Mapping[int, TableSchema]
-    snapshot: Snapshot | None
-    range_snapshots: tuple[Snapshot, ...]
+    header: PlanHeader
     chunks: AsyncIterator[PlanChunkData]
-
-
-@dataclass(frozen=True)
-class _Header:
-    table: TableInfo
-    schema: TableSchema
-    file_schemas: Mapping[int, TableSchema]
-    snapshot: Snapshot | None
-    range_snapshots: tuple[Snapshot, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +74,7 @@ class _Rows:
         return self.entries if self.is_log else self.wanted.select(self.entries)
 
 
-_Found: TypeAlias = tuple[_Header, _Rows | None, ChunkPlan | None]
+_Found: TypeAlias = tuple[PlanHeader, _Rows | None, ChunkPlan | None]
 
 
 class Planner:
@@ -114,7 +95,7 @@ class Planner:
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
-        self._cache = ChunkCache(limits.chunk_cache_bytes)
+        self._cache: ChunkCache = RecentlyUsed(limits.chunk_cache_bytes, len)
 
     async def plan(self, request: PlanRequest) -> PlanStream:
         """The files a read must look at.
@@ -140,14 +121,7 @@ class Planner:
             judged = await self._threads.run(rows.wanted.weigh(rows.entries.num_rows), rows.select)
             parts = stream_sorted(judged, self._threads)
         self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
-        return PlanStream(
-            table=header.table,
-            schema=header.schema,
-            file_schemas=header.file_schemas,
-            snapshot=header.snapshot,
-            range_snapshots=header.range_snapshots,
-            chunks=parts,
-        )
+        return PlanStream(header, parts)
 
     async def _look_up(self, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         """The store's answer; None: partitions must be tested first."""
@@ -166,10 +140,8 @@ class Planner:
         return found
 
     async def _load(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
-        found = await tx.find_table_by_uuid(request.table_uuid)
-        head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
-        if found is None or head is None:
-            raise await explain_gone(tx, request.table_uuid)
+        found = await find_table(tx, request.table_uuid)
+        head = await find_head(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
@@ -180,7 +152,7 @@ class Planner:
         # A reader that names a state reads it with the schema of that time, all others with the current schema.
         as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime | AtTag)
         schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
-        header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
+        header = PlanHeader(found.info, schema, schemas, snapshot, range_snapshots)
         if snapshot is None:
             return header, None, None
         wanted = await make_filter(tx, head, schemas[head.schema_id], request, matches)
@@ -239,9 +211,7 @@ async def _check_not_overtaken(
     Raises:
         TransactionAborted: Something was missing; the plan is made again, or refused then.
     """
-    head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
-    if head is None:
-        raise await explain_gone(tx, request.table_uuid)
+    head = await find_head(tx, request.table_uuid)
     if isinstance(request.at, InRange):
         earliest = head.earliest_change_id if request.changelog else head.earliest_snapshot_id
         is_kept = request.at.after + 1 >= earliest

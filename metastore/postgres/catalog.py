@@ -13,7 +13,7 @@ from lakelog.format.types.schema import TableSchema
 from ..store.records import NewTable, TableRecord
 from ..store.transaction import CatalogTransaction
 from .connection import arrays
-from .connection.session import Row, Session, Statement
+from .connection.session import InSession, Row, Statement
 
 NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 """Postgres's time in milliseconds; not the time at which the transaction began, which may have waited for a lock
@@ -98,11 +98,8 @@ SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WH
 """
 
 
-class PostgresCatalog(CatalogTransaction):
+class PostgresCatalog(InSession, CatalogTransaction):
     """See `metastore.store.transaction.CatalogTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def insert_database(self, name: str, comment: str) -> bool:
         return bool(await self._session.write(_INSERT_DATABASE, (name, comment)))
@@ -153,12 +150,10 @@ class PostgresCatalog(CatalogTransaction):
         return TableRecord(table_id, info, table.bucket_count)
 
     async def find_table(self, name: TableName) -> TableRecord | None:
-        row = await self._session.read_one(_FIND_TABLE, (name.database, name.name))
-        return None if row is None else _record(row)
+        return await self._session.find(_FIND_TABLE, (name.database, name.name), _record)
 
     async def find_table_by_uuid(self, table_uuid: str) -> TableRecord | None:
-        row = await self._session.read_one(_FIND_TABLE_BY_UUID, (table_uuid,))
-        return None if row is None else _record(row)
+        return await self._session.find(_FIND_TABLE_BY_UUID, (table_uuid,), _record)
 
     async def list_tables(self, database: str) -> list[str]:
         return [row[0] for row in await self._session.read(_LIST_TABLES, (database,))]

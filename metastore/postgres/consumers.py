@@ -8,7 +8,7 @@ from lakelog.format.retention.consumer import Consumer
 
 from ..store.transaction import ConsumerTransaction
 from .catalog import NOW_MS, epoch_after
-from .connection.session import Session
+from .connection.session import InSession
 
 _COLUMNS: Final = """
     consumer_id, epoch, snapshot_id, coalesce(replace(snapshot_uuid::text, '-', ''), ''), holder, used_at_ms
@@ -32,11 +32,8 @@ RETURNING used_at_ms, coalesce(owner, '')
 _DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s RETURNING coalesce(owner, '')"
 
 
-class PostgresConsumers(ConsumerTransaction):
+class PostgresConsumers(InSession, ConsumerTransaction):
     """See `metastore.store.transaction.ConsumerTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def now_ms(self) -> int:
         rows = await self._session.read(f"SELECT {NOW_MS}")

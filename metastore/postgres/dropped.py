@@ -10,7 +10,7 @@ from lakelog.format.tables.table import TableName
 
 from ..store.dropped import DroppedRecord, DroppedTransaction
 from .catalog import NOW_MS
-from .connection.session import Row, Session, Statement
+from .connection.session import InSession, Row, Statement
 from .schema.all_tables import metadata
 
 # With 0 it is purged from the start: no one may restore what a compactor can delete at any moment.
@@ -88,11 +88,8 @@ DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE table_id
 }
 
 
-class PostgresDropped(DroppedTransaction):
+class PostgresDropped(InSession, DroppedTransaction):
     """See `metastore.store.dropped.DroppedTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def drop_table(self, table_id: int, retention_ms: int) -> None:
         await self._session.write_all(
@@ -109,8 +106,7 @@ class PostgresDropped(DroppedTransaction):
         return [_record(row).table for row in rows]
 
     async def find_dropped(self, table_uuid: str) -> DroppedTable | None:
-        row = await self._session.read_one(_FIND, (table_uuid,))
-        return None if row is None else _record(row).table
+        return await self._session.find(_FIND, (table_uuid,), lambda row: _record(row).table)
 
     async def lock_dropped(self, table_uuid: str) -> DroppedRecord | None:
         rows = await self._session.write(_LOCK, (table_uuid,))

@@ -9,7 +9,7 @@ from lakelog.format.tables.table import TableName
 
 from ..store.logs import LogLag, LogTopic, LogTransaction, TopicLife
 from .catalog import NOW_MS
-from .connection.session import Row, Session
+from .connection.session import InSession, Row
 
 _COLUMNS: Final = """replace(l.table_uuid::text, '-', ''), l.generation, l.topic, l.topic_id, l.starts_after, l.named,
     l.state, l.options, l.problem"""
@@ -71,11 +71,8 @@ ORDER BY l.changed_at_ms LIMIT %s
 """
 
 
-class PostgresLogs(LogTransaction):
+class PostgresLogs(InSession, LogTransaction):
     """See `metastore.store.logs.LogTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def put_log_topic(self, topic: LogTopic) -> None:
         await self._session.write(
@@ -97,8 +94,7 @@ class PostgresLogs(LogTransaction):
         await self._session.write(_DELETE, (table_uuid, generation))
 
     async def find_log_topic(self, table_uuid: str) -> LogTopic | None:
-        row = await self._session.read_one(_FIND, (table_uuid,))
-        return None if row is None else _topic(row)
+        return await self._session.find(_FIND, (table_uuid,), _topic)
 
     async def lock_log_topic(self, table_uuid: str) -> LogTopic | None:
         rows = await self._session.write(_LOCK, (table_uuid,))
@@ -106,8 +102,7 @@ class PostgresLogs(LogTransaction):
 
     async def find_topic_user(self, topic_id: str, table_uuid: str) -> TableName | None:
         await self._session.write(_LOCK_TOPIC, (topic_id,))
-        row = await self._session.read_one(_FIND_USER, (topic_id, table_uuid))
-        return None if row is None else TableName(*row)
+        return await self._session.find(_FIND_USER, (topic_id, table_uuid), lambda row: TableName(*row))
 
     async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
         await self._session.write(_LOCK_TOPIC, (name,))

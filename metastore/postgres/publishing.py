@@ -12,7 +12,7 @@ from lakelog.format.tables.snapshot import LogContent
 from ..store.publishing import AttemptSeen, Published, PublishTransaction
 from .catalog import NOW_MS
 from .connection import arrays
-from .connection.session import Row, Session
+from .connection.session import InSession, Row
 from .jobs.work import IS_OVER
 
 _SET_LOG: Final = "UPDATE table_head SET log = %s WHERE table_id = %s"
@@ -104,18 +104,14 @@ SELECT replace(attempt_id::text, '-', '') FROM attempt WHERE attempt_id = ANY(%s
 """
 
 
-class PostgresPublishing(PublishTransaction):
+class PostgresPublishing(InSession, PublishTransaction):
     """See `metastore.store.publishing.PublishTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def set_log(self, table_id: int, log: LogContent) -> None:
         await self._session.write(_SET_LOG, (None if log is LogContent.NONE else log.value, table_id))
 
     async def find_published(self, table_id: int) -> Published | None:
-        row = await self._session.read_one(_FIND, (str(table_id),))
-        return None if row is None else Published(*row)
+        return await self._session.find(_FIND, (str(table_id),), lambda row: Published(*row))
 
     async def lock_published(self, table_id: int) -> Published | None:
         rows = await self._session.write(_LOCK, (str(table_id),))
@@ -157,8 +153,7 @@ class PostgresPublishing(PublishTransaction):
         await self._session.write(_PUT_OFFSETS, values)
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
-        row = await self._session.read_one(_FIND_NEWEST, (str(table_id), str(generation), "-1", str(until)))
-        return None if row is None else _offsets(row)
+        return await self._session.find(_FIND_NEWEST, (str(table_id), str(generation), "-1", str(until)), _offsets)
 
     async def list_log_offsets(
         self, table_id: int, generation: int, after: int, until: int, limit: int

@@ -15,7 +15,7 @@ from lakelog.format.retention.expiry import SnapshotLease, SnapshotLeaseKind
 from ..store.retention import Cleared, Clearing, ExpiryState, RetentionTransaction
 from .catalog import NOW_MS
 from .connection import arrays
-from .connection.session import Row, Session, Statement
+from .connection.session import InSession, Row, Statement
 
 _LEASE_COLUMNS: Final = "holder, snapshot_id, deadline_ms"
 
@@ -159,14 +159,11 @@ FROM (SELECT expired_at_ms FROM expired_file WHERE table_id = %s LIMIT 1000) lis
 _FORGET_EXPIRED: Final = "DELETE FROM expired_file WHERE table_id = %s AND path = ANY(%s::text[])"
 
 
-class PostgresRetention(RetentionTransaction):
+class PostgresRetention(InSession, RetentionTransaction):
     """See `metastore.store.retention.RetentionTransaction`."""
 
     # An attribute, so that a test can remove the protection and see its absence.
     expire_sql = _EXPIRE
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def list_leases(self, table_id: int) -> list[SnapshotLease]:
         return [_to_lease(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]

@@ -15,7 +15,7 @@ from lakelog.format.retention.table_files import AttemptAge, FileUse, UsedFile, 
 from ..store.table_files import TableFilesTransaction
 from .catalog import NOW_MS
 from .connection import arrays
-from .connection.session import Row, Session
+from .connection.session import InSession, Row
 
 # SUBTLE: each path is looked up separately, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
@@ -113,14 +113,11 @@ WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND %s::uuid = ANY(tabl
 _FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'aborted' AND table_uuids = '{}'"
 
 
-class PostgresTableFiles(TableFilesTransaction):
+class PostgresTableFiles(InSession, TableFilesTransaction):
     """See `metastore.store.table_files.TableFilesTransaction`."""
 
     # An attribute, so that a test can remove the protection and see its absence.
     abort_attempts_sql = _ABORT
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
         table = str(table_id)

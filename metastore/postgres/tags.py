@@ -9,7 +9,7 @@ from lakelog.format.tables.snapshot import Snapshot
 
 from ..store.tags import TagTransaction
 from .catalog import NOW_MS
-from .connection.session import Session
+from .connection.session import InSession
 
 _SELECT: Final = """
 SELECT t.name, t.snapshot_id, t.created_at_ms, s.committed_at_ms, s.total_rows
@@ -30,15 +30,11 @@ INSERT INTO tag (table_id, name, snapshot_id, created_at_ms) VALUES (%s, %s, %s,
 _DELETE: Final = "DELETE FROM tag WHERE table_id = %s AND name = %s"
 
 
-class PostgresTags(TagTransaction):
+class PostgresTags(InSession, TagTransaction):
     """See `metastore.store.tags.TagTransaction`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
-        row = await self._session.read_one(_FIND, (table_id, name))
-        return None if row is None else Tag(*row)
+        return await self._session.find(_FIND, (table_id, name), lambda row: Tag(*row))
 
     async def has_tag(self, table_id: int, snapshot_id: int) -> bool:
         rows = await self._session.read(_HAS, (str(table_id), str(snapshot_id)))

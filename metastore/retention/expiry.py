@@ -41,7 +41,8 @@ from ..store.limits import BOUNDS, MAX_INT64
 from ..store.retention import Clearing, ExpiryState
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
-from .snapshot_leases import find_head, load_named, load_options, load_snapshot_leases, lock_head
+from ..tables.lookup import find_head, lock_head
+from .snapshot_leases import load_named, load_options, load_snapshot_leases
 
 MAX_ENTRIES: Final = 10_000
 """Entries of one sort that a step deletes: commits to the table wait some tenths of a second for it."""

@@ -17,12 +17,7 @@ _LEVEL: Final[Levels] = "overdue_snapshots"
 
 
 class Overdue:
-    """Finds and measures these snapshots.
-
-    Args:
-        store: Where everything is stored.
-        metrics: Where measurements go.
-    """
+    """Finds and measures these snapshots."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store

@@ -13,9 +13,9 @@ from lakelog.options.values import TableOptions
 
 from ..logs.publishing import load_publisher_leases
 from ..ownership import Principal, check_snapshot_lease_owner
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head, find_table, lock_head
 
 MAX_LEASE_MS: Final = 86_400_000
 """A dead reader retains nothing for longer than a day."""
@@ -24,15 +24,8 @@ MAX_LEASES: Final = 10_000
 """Snapshot leases of one caller in a table: they are read at each expiry, and listed in one answer."""
 
 
-class SnapshotLeases:
-    """The use cases of snapshot leases. Only the store's clock judges deadlines.
-
-    Args:
-        store: Where everything is stored.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class SnapshotLeases(StoreUser):
+    """The use cases of snapshot leases. Only the store's clock judges deadlines."""
 
     async def lease_snapshot(
         self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int, *, by: Principal
@@ -122,26 +115,8 @@ async def load_named(tx: Transaction, head: TableHead) -> set[int]:
 
 async def load_options(tx: Transaction, head: TableHead) -> TableOptions:
     """The options of a table."""
-    table = await tx.find_table_by_uuid(head.table_uuid)
-    if table is None:
-        raise await explain_gone(tx, head.table_uuid)
+    table = await find_table(tx, head.table_uuid)
     return TableOptions(table.info.options)
-
-
-async def find_head(tx: Transaction, table_uuid: str) -> TableHead:
-    """The head of a table, without locking it."""
-    head = (await tx.find_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head
-
-
-async def lock_head(tx: Transaction, table_uuid: str) -> TableHead:
-    """The head of a table, locked."""
-    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head
 
 
 def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:

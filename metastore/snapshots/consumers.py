@@ -13,9 +13,9 @@ from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
 from ..ownership import Principal, check_consumer_owner
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, check_uuid, invalid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head, find_table, lock_head, lock_heads
 
 MAX_TABLES: Final = 1000
 """Tables that one consumer reads together."""
@@ -28,15 +28,8 @@ _SILENT_MS: Final = 60_000
 """A reader silent for this long does not read any more: it reports every 15 seconds."""
 
 
-class Consumers:
-    """The use cases of consumers. Only the store's clock judges their age.
-
-    Args:
-        store: Where everything is stored.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Consumers(StoreUser):
+    """The use cases of consumers. Only the store's clock judges their age."""
 
     async def open_consumer(
         self, consumer_id: str, table_uuids: Sequence[str], holder: str, *, by: Principal
@@ -49,7 +42,8 @@ class Consumers:
         check_text("holder", holder, 0, 256)
 
         async def open_all(tx: Transaction) -> list[Consumer]:
-            heads = await _lock_heads(tx, table_uuids)
+            # Readers of one name take turns by these locks, and no snapshot of the tables expires meanwhile.
+            heads = await lock_heads(tx, table_uuids)
             opened: list[Consumer] = []
             for table_uuid in table_uuids:
                 head = heads[table_uuid]
@@ -73,7 +67,7 @@ class Consumers:
                 check_uuid("positions.snapshot_uuid", position.snapshot_uuid)
 
         async def advance(tx: Transaction) -> None:
-            heads = await _lock_heads(tx, [position.table_uuid for position in positions])
+            heads = await lock_heads(tx, [position.table_uuid for position in positions])
             for position in positions:
                 head = heads[position.table_uuid]
                 found = await _find_own(tx, head, consumer_id, position.epoch)
@@ -98,7 +92,7 @@ class Consumers:
         check_text("holder", holder, 0, 256)
 
         async def renew(tx: Transaction) -> None:
-            heads = await _lock_heads(tx, list(epochs))
+            heads = await lock_heads(tx, list(epochs))
             for table_uuid, epoch in epochs.items():
                 found = await _find_own(tx, heads[table_uuid], consumer_id, epoch)
                 await self._put(tx, heads[table_uuid], replace(found, holder=holder), by)
@@ -109,9 +103,7 @@ class Consumers:
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Consumer]:
-            head = (await tx.find_heads([table_uuid])).get(table_uuid)
-            if head is None:
-                raise await explain_gone(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             expiration_ms = await _expiration_ms(tx, table_uuid)
             now_ms = await tx.now_ms()
             found = await tx.list_consumers(head.table_id, table_uuid)
@@ -125,7 +117,7 @@ class Consumers:
         check_number("snapshot_id", snapshot_id, 0)
 
         async def reset(tx: Transaction) -> None:
-            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            head = await lock_head(tx, table_uuid)
             found = await _find(tx, head, consumer_id)
             if snapshot_id > head.latest_snapshot_id:
                 raise InvalidArgument(
@@ -153,7 +145,7 @@ class Consumers:
         _check_consumer(consumer_id)
 
         async def delete(tx: Transaction) -> None:
-            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            head = await lock_head(tx, table_uuid)
             await _find(tx, head, consumer_id)
             owner = await tx.delete_consumer(head.table_id, consumer_id)
             check_consumer_owner(consumer_id, str(head.name), owner, by)
@@ -174,15 +166,6 @@ class Consumers:
 
 def _check_consumer(consumer_id: str) -> None:
     check_text("consumer_id", consumer_id, 1, 256)
-
-
-async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableHead]:
-    # Readers of one name take turns by these locks, and no snapshot of the tables expires meanwhile.
-    heads = await tx.lock_heads(table_uuids)
-    for table_uuid in table_uuids:
-        if table_uuid not in heads:
-            raise await explain_gone(tx, table_uuid)
-    return heads
 
 
 async def _find(tx: Transaction, head: TableHead, consumer_id: str) -> Consumer:
@@ -212,9 +195,7 @@ async def _find_own(tx: Transaction, head: TableHead, consumer_id: str, epoch: i
 
 
 async def _expiration_ms(tx: Transaction, table_uuid: str) -> int:
-    table = await tx.find_table_by_uuid(table_uuid)
-    if table is None:
-        raise await explain_gone(tx, table_uuid)
+    table = await find_table(tx, table_uuid)
     return TableOptions(table.info.options).get(CONSUMER_EXPIRATION_TIME)
 
 

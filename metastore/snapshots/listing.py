@@ -8,9 +8,10 @@ from typing import Final
 from lakelog.client.metastore.metastore import LatestSnapshot, SnapshotPage
 from lakelog.format.commit.facts import TableHead
 
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_uuid
 from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head
 from .retained import to_overtaken
 
 DEFAULT_LIMIT: Final = 1000
@@ -18,11 +19,8 @@ MAX_LIMIT: Final = 10_000
 MAX_TABLES: Final = 1000
 
 
-class SnapshotListing:
+class SnapshotListing(StoreUser):
     """The use cases of listing snapshots."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def list_snapshots(
         self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
@@ -33,9 +31,7 @@ class SnapshotListing:
         check_number("limit", limit, 0, MAX_LIMIT)
 
         async def load(tx: Transaction) -> SnapshotPage:
-            head = (await tx.find_heads([table_uuid])).get(table_uuid)
-            if head is None:
-                raise await explain_gone(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
             # Older snapshots that a tag retains are not part of the retained history: a reader of it would see gaps.
             first = max(after, head.earliest_change_id - 1)

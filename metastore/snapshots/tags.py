@@ -5,28 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.errors import AlreadyExists, NotFound, ResourceExhausted
-from lakelog.format.commit.facts import TableHead
 from lakelog.format.retention.tag import Tag
 from lakelog.options.tag_name import find_tag_problem
 
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
-from ..tables.dropped import explain_gone
+from ..tables.lookup import find_head, lock_head
 from .retained import load_retained, load_tag
 
 MAX_TAGS: Final = 10_000
 """Tags of one table: they are listed in one answer, and each retains files."""
 
 
-class Tags:
-    """The use cases of tags.
-
-    Args:
-        store: Where everything is stored.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Tags(StoreUser):
+    """The use cases of tags."""
 
     async def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
         check_uuid("table_uuid", table_uuid)
@@ -34,7 +26,7 @@ class Tags:
         check_number("snapshot_id", snapshot_id, 0)
 
         async def create(tx: Transaction) -> Tag:
-            head = await _lock_head(tx, table_uuid)
+            head = await lock_head(tx, table_uuid)
             known = await tx.list_tags(head.table_id)
             taken = next((tag for tag in known if tag.name == name), None)
             if taken is not None:
@@ -65,9 +57,7 @@ class Tags:
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Tag]:
-            head = (await tx.find_heads([table_uuid])).get(table_uuid)
-            if head is None:
-                raise await explain_gone(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             return await tx.list_tags(head.table_id)
 
         return await run_transaction(self._store, load)
@@ -77,7 +67,7 @@ class Tags:
         check_tag_name("name", name)
 
         async def delete(tx: Transaction) -> None:
-            head = await _lock_head(tx, table_uuid)
+            head = await lock_head(tx, table_uuid)
             await load_tag(tx, head, name)
             await tx.delete_tag(head.table_id, name)
             # Snapshots that only this tag retained can now expire.
@@ -91,10 +81,3 @@ def check_tag_name(field: str, name: str) -> None:
     problem = find_tag_problem(name)
     if problem is not None:
         raise invalid(field, name, problem, "The name of the tag")
-
-
-async def _lock_head(tx: Transaction, table_uuid: str) -> TableHead:
-    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head

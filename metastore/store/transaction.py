@@ -468,3 +468,14 @@ async def run_transaction(store: Store, work: Callable[[Transaction], Awaitable[
             if not tries_left:
                 raise
     raise AssertionError("the last try returns or raises")
+
+
+class StoreUser:
+    """Use cases that need nothing but the store.
+
+    Args:
+        store: Where everything is stored.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store

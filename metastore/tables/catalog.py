@@ -27,7 +27,8 @@ from ..store.records import NewTable, TableRecord
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
 from .baseline import alter_producer, defers_changelog
-from .dropped import describe_dropped, explain_gone
+from .dropped import describe_dropped
+from .lookup import find_table, lock_head
 
 _MAX_NEAREST: Final = 3
 _IF_NOT_EXISTS: Final = (
@@ -204,9 +205,7 @@ class Catalog:
         check_uuid("table_uuid", table_uuid)
 
         async def find(tx: Transaction) -> TableInfo:
-            found = await tx.find_table_by_uuid(table_uuid)
-            if found is None:
-                raise await explain_gone(tx, table_uuid)
+            found = await find_table(tx, table_uuid)
             return found.info
 
         return await run_transaction(self._store, find)
@@ -233,10 +232,8 @@ class Catalog:
         topic = await self._logs.alter(seen, wanted)
 
         async def alter(tx: Transaction) -> TableInfo:
-            heads = await tx.lock_heads([table_uuid])
-            found = await tx.find_table_by_uuid(table_uuid)
-            if found is None or table_uuid not in heads:
-                raise await explain_gone(tx, table_uuid)
+            head = await lock_head(tx, table_uuid)
+            found = await find_table(tx, table_uuid)
             options = _change_options(found.info, set_options, unset_options, self._logs)
             if of_log(options) != of_log(wanted):
                 raise CommitConflict(
@@ -247,9 +244,9 @@ class Catalog:
                 )
             if topic is not None:
                 await follow_log(tx, topic)
-            await alter_producer(tx, heads[table_uuid], options)
+            await alter_producer(tx, head, options)
             log = find_log_content(TableOptions(options), has_key=bool(found.info.schema.primary_key))
-            if log is not heads[table_uuid].log:
+            if log is not head.log:
                 await tx.set_log(found.table_id, log)
             await tx.set_options(found.table_id, options)
             # Under other options other work is due.
@@ -293,9 +290,7 @@ class Catalog:
         check_uuid("table_uuid", table_uuid)
 
         async def list_versions(tx: Transaction) -> list[TableSchema]:
-            found = await tx.find_table_by_uuid(table_uuid)
-            if found is None:
-                raise await explain_gone(tx, table_uuid)
+            found = await find_table(tx, table_uuid)
             return await tx.list_schemas(found.table_id)
 
         return await run_transaction(self._store, list_versions)

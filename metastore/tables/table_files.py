@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.commit.facts import AttemptState, TableHead
+from lakelog.format.commit.facts import AttemptState
 from lakelog.format.retention.partition_expiry import PartitionPage
 from lakelog.format.retention.table_files import (
     ABANDONED_MS,
@@ -24,23 +24,16 @@ from lakelog.format.retention.table_files import (
 from lakelog.format.tables.paths import is_path
 
 from ..ownership import Principal
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_text, check_uuid, invalid
-from .dropped import explain_gone
+from .lookup import find_head
 
 MAX_AGE_MS: Final = 100 * 365 * 86_400_000
 """A hundred years; times before those of the database's calendar could not be computed."""
 
 
-class TableFiles:
-    """The use cases of files and of attempts that are over.
-
-    Args:
-        store: Where everything is stored.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class TableFiles(StoreUser):
+    """The use cases of files and of attempts that are over."""
 
     async def find_used_files(self, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
         check_uuid("table_uuid", table_uuid)
@@ -51,7 +44,7 @@ class TableFiles:
         attempt_ids = sorted({attempt for path in paths if (attempt := find_attempt(path))})
 
         async def find(tx: Transaction) -> FoundFiles:
-            head = await _find_head(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             # SUBTLE: in this order. An attempt that is over by now has put all its files into the table, or none.
             attempts = await tx.find_attempts(table_uuid, attempt_ids)
             files = await tx.find_used_files(head.table_id, paths)
@@ -65,7 +58,7 @@ class TableFiles:
         _check_count("limit", limit)
 
         async def load(tx: Transaction) -> UsedPage:
-            head = await _find_head(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             try:
                 return await tx.list_used_files(head.table_id, cursor, limit)
             except ValueError as error:
@@ -83,7 +76,7 @@ class TableFiles:
 
         async def load(tx: Transaction) -> PartitionPage:
             # The head first: later commits may be seen, and callers notice them by the snapshot.
-            head = await _find_head(tx, table_uuid)
+            head = await find_head(tx, table_uuid)
             if not head.partitioned:
                 raise InvalidArgument(
                     f"Table {head.name} has no partitions.",
@@ -105,7 +98,7 @@ class TableFiles:
         _check_count("limit", limit)
 
         async def load(tx: Transaction) -> list[AttemptAge]:
-            await _find_head(tx, table_uuid)
+            await find_head(tx, table_uuid)
             return await tx.list_unfinished_attempts(table_uuid, open_ms, aborted_ms, limit)
 
         return await run_transaction(self._store, load)
@@ -119,7 +112,7 @@ class TableFiles:
         others_ms = open_ms if by.may_all else max(open_ms, ABANDONED_MS)
 
         async def abort(tx: Transaction) -> list[str]:
-            await _find_head(tx, table_uuid)
+            await find_head(tx, table_uuid)
             await tx.abort_old_attempts(table_uuid, attempt_ids, open_ms, others_ms, by.name)
             found = await tx.find_attempts(table_uuid, attempt_ids)
             return [each.attempt_id for each in found if each.state is AttemptState.ABORTED]
@@ -144,10 +137,3 @@ def _check_attempts(attempt_ids: Sequence[str]) -> None:
 def _check_count(field: str, count: int) -> None:
     if not 1 <= count <= MAX_FILES_A_CALL:
         raise invalid(field, count, f"Give 1 to {MAX_FILES_A_CALL} at once.")
-
-
-async def _find_head(tx: Transaction, table_uuid: str) -> TableHead:
-    head = (await tx.find_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head

@@ -18,14 +18,7 @@ from .spec import SinkType, Stream
 
 
 class StreamProgress:
-    """Remembers the last report, and reports again. Used from one thread at a time.
-
-    Args:
-        stream: The stream.
-        metastore: Receives the reports.
-        metrics: The measurements.
-        log: The service's log.
-    """
+    """Remembers the last report, and reports again. Used from one thread at a time."""
 
     def __init__(self, stream: Stream, metastore: Metastore, metrics: StreamMetrics, log: Logger) -> None:
         self._metastore = metastore

@@ -8,11 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class SubscriptionMetrics:
-    """Measurements under `lakelog_reader_*`.
-
-    Args:
-        registry: Where they are registered.
-    """
+    """Measurements under `lakelog_reader_*`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.subscriptions: Final = Gauge(

@@ -63,15 +63,7 @@ class ServerSettings:
 
 
 class ReaderServer:
-    """Serves subscriptions until it is drained. Runs on one event loop.
-
-    Args:
-        catalog: The catalog with the tables.
-        settings: How it behaves.
-        metrics: The measurements.
-        log: The service's log.
-        ids: Generates ids of internal errors.
-    """
+    """Serves subscriptions until it is drained. Runs on one event loop."""
 
     def __init__(
         self, catalog: Catalog, settings: ServerSettings, metrics: SubscriptionMetrics, log: Logger, ids: Ids

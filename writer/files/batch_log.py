@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -78,6 +78,15 @@ class BatchFiles:
         """Empty: names of files may be many and long, and the checkpoint has them."""
         return {}
 
+    def to_json(self) -> dict[str, Any]:
+        """What the checkpoint has of the batch."""
+        return {
+            "version": _VERSION,
+            "files": [[file.path, file.size_bytes, file.modified_us] for file in self.files],
+            "taken_before": self.taken_before,
+            "listed": self.listed,
+        }
+
     def _stand(self, taken: int) -> SourceProgress:
         return SourceProgress(f"{taken} of {self.listed} files", taken, self.listed - taken)
 
@@ -115,26 +124,14 @@ class BatchLog:
 
     def plan(self, batch: BatchFiles) -> BatchFiles:
         """Records the files that a batch takes; returns what another process recorded for it before, if one did."""
-        data = {
-            "version": _VERSION,
-            "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
-            "taken_before": batch.taken_before,
-            "listed": batch.listed,
-        }
-        write_once(self._path(batch.batch_id), data)
+        write_once(self._path(batch.batch_id), batch.to_json())
         planned = self.read(batch.batch_id)
         assert planned is not None
         return planned
 
     def plan_again(self, batch: BatchFiles) -> None:
         """Replaces the files that a batch takes. Only for a batch that is not committed, before anything reads it."""
-        data = {
-            "version": _VERSION,
-            "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
-            "taken_before": batch.taken_before,
-            "listed": batch.listed,
-        }
-        replace(self._path(batch.batch_id), data)
+        replace(self._path(batch.batch_id), batch.to_json())
 
     def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
         """All files that batches up to this one took, each with its size and time at that moment.

@@ -33,7 +33,6 @@ class FilesSource:
         self._changed: tuple[str, ...] = ()
 
     def read_batch(self, batch_id: int) -> BatchFiles | None:
-        """See the protocol."""
         return self._log.read(batch_id)
 
     def refresh(self, batch_id: int, log: Logger) -> None:
@@ -54,15 +53,12 @@ class FilesSource:
             self._log.plan_again(BatchFiles(batch_id, tuple(now), batch.taken_before, batch.listed))
 
     def reader(self, batch_id: int) -> ReadTasks:
-        """See the protocol."""
         return file_reader(self._task(batch_id))
 
     def register(self, spark: SparkSession) -> None:
-        """See the protocol."""
         register_source(spark)
 
     def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        """See the protocol."""
         return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
 
     def report_changes(self, progress: Progress) -> None:

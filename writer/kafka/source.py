@@ -33,7 +33,6 @@ class TopicSource:
         self._task = task
 
     def read_batch(self, batch_id: int) -> BatchOffsets | None:
-        """See the protocol."""
         return self._log.read(batch_id)
 
     def refresh(self, batch_id: int, log: Logger) -> None:
@@ -49,15 +48,12 @@ class TopicSource:
                 check_id(start.topic, start.topic_id, topic.find_id())
 
     def reader(self, batch_id: int) -> ReadTasks:
-        """See the protocol."""
         return range_reader(self._task(batch_id))
 
     def register(self, spark: SparkSession) -> None:
-        """See the protocol."""
         register_source(spark)
 
     def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        """See the protocol."""
         return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
 
     def report_changes(self, progress: Progress) -> None:

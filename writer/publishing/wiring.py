@@ -23,7 +23,7 @@ from functools import partial
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.client.metastore.metastore import Metastore, WatchPosition
-from lakelog.clock import RandomIds, SystemClock
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.jobs.presence import PUBLISHER, ServiceState
 from lakelog.format.log.state import LogInfo, to_publisher_lease
@@ -37,7 +37,7 @@ from lakelog.options.declared.log import CHANGELOG_CONTENT, LOG_CONTENT
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.presence import Activity, Presence, to_metrics_address
+from lakelog.serving.presence import Activity, Presence, make_presence
 from lakelog.storage.objects.stores import LocationStores
 
 from .config import PublishConfig
@@ -128,15 +128,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[
     def observe() -> Activity:
         return Activity(ServiceState.DRAINING if service.is_stopping else ServiceState.RUNNING, service.tables)
 
-    presence = Presence(
-        PUBLISHER,
-        metastore.report_presence,
-        observe,
-        metrics=to_metrics_address(config.metrics_host, port),
-        ids=RandomIds(),
-        clock=clock,
-        log=log,
-    )
+    presence = make_presence(PUBLISHER, metastore, observe, log, host=config.metrics_host, port=port)
     return service, presence
 
 

@@ -28,9 +28,6 @@ _MAX_BATCH_BYTES: Final = 64 << 20
 def read_parquet(source: pa.NativeFile) -> Iterator[SourceRows]:
     """Reads the rows of a Parquet file. Runs on executors.
 
-    Args:
-        source: The open file.
-
     Yields:
         Rows in order, at most `_BATCH_ROWS` at once, columns with the file's own types.
 

@@ -298,7 +298,9 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
             raise InternalError(f"The plan of table {request.table_uuid} does not begin with a header.")
         header = from_proto_plan_header(parts[0].header)
         files = assemble_files((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:])
-        return Plan(header.table, header.schema, header.file_schemas, header.snapshot, files, header.range_snapshots)
+        return Plan(
+            header.table, header.schema, header.file_schemas, header.snapshot, header.range_snapshots, files=files
+        )
 
     def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> GrpcWatch:
         """Reports each new snapshot; connects when iterated."""

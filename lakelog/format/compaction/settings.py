@@ -22,7 +22,7 @@ from lakelog.options.declared.tables import (
     TARGET_FILE_SIZE,
     TOTAL_SIZE_THRESHOLD,
 )
-from lakelog.options.option import Option, invalid_option
+from lakelog.options.option import Option
 from lakelog.options.values import TableOptions
 
 _FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)
@@ -107,9 +107,8 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
 def _check_append(options: Mapping[str, str]) -> None:
     for option in _FOR_KEYED_TABLES:
         if option.key in options:
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 "Only buckets of tables with a primary key are compacted as a whole; this table has none. Leave the "
                 "option out, or name a primary key.",
             )

@@ -134,10 +134,6 @@ def remove_files(state: SmallFileState, file_ids: Sequence[int]) -> SmallFileSta
 def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> PackedScan:
     """Plans the tasks of one scan, after `add_files` with its files. Pure.
 
-    Args:
-        state: The state.
-        settings: The table's settings.
-
     Returns:
         Tasks, each of which may be done, committed or dropped without the others, and the state after them. A partition
         without waiting files, or with a single file for more than `FORGET_AGE` scans, is not in it.
@@ -196,12 +192,7 @@ def plan_all_small_files(
 
 
 def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Numbers], _Numbers]:
-    """Positions of the files of each bin, and of the remaining ones; one step per bin, not per file.
-
-    Args:
-        sizes_bytes: Ascending.
-        settings: The table's settings.
-    """
+    """Positions of the files of each bin, and of the others, which ascend in size; one step per bin, not per file."""
     ends = np.cumsum(sizes_bytes + settings.open_file_cost_bytes)
     indices = np.arange(len(sizes_bytes))
     bins: list[_Numbers] = []

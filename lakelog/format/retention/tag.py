@@ -32,13 +32,7 @@ class Tag:
 
 
 def to_unknown_tag(table: str, name: str, known: Sequence[str]) -> NotFound:
-    """The error for an unknown tag of a table. Pure.
-
-    Args:
-        table: Its full name.
-        name: The requested name.
-        known: The names of its tags.
-    """
+    """The error for an unknown tag of a table. Pure."""
     near = difflib.get_close_matches(name[:200], known, n=_MAX_NAMED) or known[:_MAX_NAMED]
     listed = ", ".join(f"'{each}'" for each in near)
     more = f" and {len(known) - len(near):,} more" if len(known) > len(near) else ""

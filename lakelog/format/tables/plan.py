@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -80,16 +80,14 @@ class PlanRequest:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The files that a read must consider.
+class PlanHeader:
+    """A plan without its files.
 
     Args:
         table: The table as it is now.
         schema: The schema to read with.
         file_schemas: Every schema that a file was written with, by id.
         snapshot: The snapshot to read, or the last of the range; None for a table without snapshots.
-        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
-            bucket, order snapshot, order ordinal).
         range_snapshots: With a range: its snapshots in rising order.
     """
 
@@ -97,5 +95,16 @@ class Plan:
     schema: TableSchema
     file_schemas: Mapping[int, TableSchema]
     snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(PlanHeader):
+    """The files that a read must consider.
+
+    Args:
+        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
+            bucket, order snapshot, order ordinal).
+    """
+
     files: pa.Table
-    range_snapshots: tuple[Snapshot, ...] = field(default=())

@@ -115,10 +115,6 @@ def is_denied(error: KafkaError) -> bool:
 def make_client(make: Callable[[dict[str, Any]], Answer], config: dict[str, Any]) -> Answer:
     """Makes a client of the library, which checks some settings only then.
 
-    Args:
-        make: The client's class.
-        config: The client's settings.
-
     Raises:
         InvalidArgument: A setting is not valid, such as a file that is no certificate.
     """

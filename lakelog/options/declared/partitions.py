@@ -74,13 +74,12 @@ def check_partition_expiry(options: Mapping[str, str], partition_by: Sequence[st
         )
     interval = PARTITION_EXPIRATION_CHECK_INTERVAL
     if interval.read(options) < _LEAST_INTERVAL_MS:
-        raise invalid_option(interval.key, options[interval.key], "Give at least '1 s'.")
+        raise interval.refusal(options, "Give at least '1 s'.")
     if PARTITION_EXPIRATION_STRATEGY.read(options) == UPDATE_TIME:
         for option in (PARTITION_TIMESTAMP_PATTERN, PARTITION_TIMESTAMP_FORMATTER):
             if option.key in options:
-                raise invalid_option(
-                    option.key,
-                    options[option.key],
+                raise option.refusal(
+                    options,
                     f"With '{PARTITION_EXPIRATION_STRATEGY.key}' = '{UPDATE_TIME}' the values of partitions say "
                     f"nothing about their age. Leave it out, or give '{VALUES_TIME}'.",
                 )

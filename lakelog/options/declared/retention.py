@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakelog.options.declared import tables as table_options
-from lakelog.options.option import Option, invalid_option
+from lakelog.options.option import Option
 from lakelog.options.value_types import Duration, Whole
 
 MAX_RETAINED: Final = 2**31 - 1
@@ -75,9 +75,8 @@ def check_retention(options: Mapping[str, str]) -> None:
     _check_order(options, SNAPSHOT_NUM_RETAINED_MIN, lowest, SNAPSHOT_NUM_RETAINED_MAX)
     for option in _OF_CHANGELOGS:
         if option.key in options and table_options.CHANGELOG_PRODUCER.read(options) == "none":
-            raise invalid_option(
-                option.key,
-                options[option.key],
+            raise option.refusal(
+                options,
                 f"It has no effect without a '{table_options.CHANGELOG_PRODUCER.key}': what such a table's streams "
                 "show is read from its data files, which live as long as their snapshots. Give "
                 f"'{SNAPSHOT_TIME_RETAINED.key}', or leave the option out.",
@@ -90,9 +89,8 @@ def _check_order(options: Mapping[str, str], lower: Option[Any], least: int, upp
     most = upper.read(options)
     if most is not None and least > most:
         source = "" if lower.key in options else ", its default,"
-        raise invalid_option(
-            upper.key,
-            options[upper.key],
+        raise upper.refusal(
+            options,
             f"It is below '{lower.key}' = '{least}'{source} so that they contradict each other. Give at least {least}, "
             f"or a lower '{lower.key}'.",
         )

@@ -84,10 +84,6 @@ class ChangeSources:
         When a key changes again, Kafka may delete its older records without a trace. The old row of the next change
         would then be a row that readers have never seen.
 
-        Args:
-            snapshot: The oldest snapshot that is read.
-            now_ms: The time now.
-
         Raises:
             SnapshotExpired: A record may be missing; reason `LOG_TOO_SHORT`.
         """

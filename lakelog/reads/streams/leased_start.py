@@ -16,9 +16,6 @@ class LeasedStart:
 
     The initial rows are leased while they are read. But their reader finishes later, and only then is its position
     stored: in between nothing else would retain the changes that follow.
-
-    Args:
-        reads: Leases long reads.
     """
 
     def __init__(self, reads: LeasedReads) -> None:

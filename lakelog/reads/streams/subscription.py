@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from types import TracebackType
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -110,9 +109,7 @@ class Subscription:
     def __enter__(self) -> Subscription:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
         # Another thread that reads must still see the end, as by `close`.
         self._over = self._over or self._reader in (None, threading.get_ident())

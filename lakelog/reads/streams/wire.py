@@ -10,32 +10,10 @@ from lakelog.errors import ResourceExhausted
 from lakelog.reads.streams.batch import Position, StreamBatch
 from lakelog.reads.streams.request import ResumePoint
 from lakelog.rpc.messages import build
+from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import reader_pb2
 
-
-def to_proto_resume_point(point: ResumePoint) -> reader_pb2.ResumePoint:
-    """Translates the place of a reader."""
-    return build(
-        reader_pb2.ResumePoint,
-        table_uuid=point.table_uuid,
-        snapshot_id=point.snapshot_id,
-        snapshot_uuid=point.snapshot_uuid,
-        from_state=point.from_state,
-        received_rows=point.received_rows,
-        epoch=point.epoch,
-    )
-
-
-def from_proto_resume_point(message: reader_pb2.ResumePoint) -> ResumePoint:
-    """Translates the place of a reader back."""
-    return ResumePoint(
-        message.table_uuid,
-        message.snapshot_id,
-        message.snapshot_uuid,
-        message.from_state,
-        message.received_rows,
-        message.epoch,
-    )
+to_proto_resume_point, from_proto_resume_point = Translation(ResumePoint, reader_pb2.ResumePoint).both
 
 
 def to_proto_positions(positions: Mapping[str, Position]) -> list[reader_pb2.StreamPosition]:

@@ -42,11 +42,7 @@ class KeyLocations:
 
 
 class Mismatches:
-    """Collects mismatches, to report all of them at once. One thread.
-
-    Args:
-        places: The places of keys.
-    """
+    """Collects mismatches, to report all of them at once. One thread."""
 
     def __init__(self, places: KeyLocations) -> None:
         self._places = places

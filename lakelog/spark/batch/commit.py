@@ -102,13 +102,7 @@ class Overwrite:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An open attempt to commit to one table. Picklable.
-
-    Args:
-        info: The table.
-        attempt_id: The attempt's id.
-        writer: The writer's name.
-    """
+    """An open attempt to commit to one table. Picklable."""
 
     info: TableInfo
     attempt_id: str

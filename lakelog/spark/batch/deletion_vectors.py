@@ -7,8 +7,6 @@ valid; repeated reads of a table find it in the driver program's cache.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -20,6 +18,7 @@ from lakelog.errors import ResourceExhausted
 from lakelog.format.merge.sections import KeyRange, split_sections
 from lakelog.format.tables.plan import Plan
 from lakelog.options.values import TableOptions
+from lakelog.recently_used import RecentlyUsed
 from lakelog.spark.executor.write import Section, Words, find_deletion_vectors_in_task, find_deletion_words
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.merging.deletion_vectors import merge_bytes
@@ -39,43 +38,15 @@ _DRIVER_THREADS: Final = 4
 _Found = tuple[Words | None, ...]
 
 
-class SectionVectorCache:
-    """Results for sections; the least used ones are evicted when it is full. Threads may share it.
+class SectionVectorCache(RecentlyUsed[object, _Found]):
+    """Results for sections, by their files.
 
     Args:
         max_bytes: The size limit of the bitmaps' words.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held_bytes = 0
-        self._lock = threading.Lock()
-        self._found: OrderedDict[object, _Found] = OrderedDict()
-
-    def get(self, section: Section) -> _Found | None:
-        """The result for a section's files, or None."""
-        with self._lock:
-            found = self._found.get(_key_of(section))
-            if found is not None:
-                self._found.move_to_end(_key_of(section))
-            return found
-
-    def put(self, section: Section, found: _Found) -> None:
-        """Stores a result."""
-        key = _key_of(section)
-        with self._lock:
-            if key in self._found:
-                return
-            self._found[key] = found
-            self._held_bytes += _size_bytes(found)
-            while self._held_bytes > self._max_bytes and self._found:
-                self._held_bytes -= _size_bytes(self._found.popitem(last=False)[1])
-
-    def clear(self) -> None:
-        """Forgets all results."""
-        with self._lock:
-            self._found.clear()
-            self._held_bytes = 0
+        super().__init__(max_bytes, _size_bytes)
 
 
 def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
@@ -110,14 +81,14 @@ def find_deleted_rows(spark: SparkSession, sections: Sequence[Section], cache: S
             f"superseded, more than {MAX_BITMAP_BYTES >> 20}. Read it in parts, by a filter on partition or key "
             "columns."
         )
-    found = [cache.get(section) for section in sections]
+    found = [cache.get(_key_of(section)) for section in sections]
     unknown = [section for section, known in zip(sections, found, strict=True) if known is None]
     answers = iter(_run(spark, unknown))
     words: dict[str, Words] = {}
     for section, known in zip(sections, found, strict=True):
         if known is None:
             known = next(answers)
-            cache.put(section, known)
+            cache.put(_key_of(section), known)
         words.update({file.path: bits for file, bits in zip(section.files, known, strict=True) if bits is not None})
     return words
 

@@ -22,11 +22,7 @@ _LAYOUT: Final = 2
 
 
 def archive_options(spark_home: Path) -> list[str]:
-    """Options for a Java that uses the file; none if it does not exist.
-
-    Args:
-        spark_home: Spark's folder.
-    """
+    """Options for a Java that uses the file; none if it does not exist."""
     folder = archive_folder(spark_home)
     return to_options(folder) if is_made(folder) else []
 

@@ -16,13 +16,7 @@ _DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def spark_submit_options(environment: Mapping[str, str], conf: Mapping[str, str], spark_home: Path) -> str:
-    """The variable SPARK_SUBMIT_OPTS: the options of the environment, and ours for what these do not set.
-
-    Args:
-        environment: The environment of this process.
-        conf: Settings of the session.
-        spark_home: Spark's folder.
-    """
+    """The variable SPARK_SUBMIT_OPTS: the options of the environment, and ours for what these do not set."""
     given = " ".join(filter(None, [environment.get("SPARK_SUBMIT_OPTS"), conf.get(_DRIVER_OPTIONS)]))
     options = []
     if _LOG_PROPERTY not in given and not _has_log_configuration(environment, spark_home):

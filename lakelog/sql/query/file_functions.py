@@ -60,12 +60,7 @@ class FileUse:
 
 @dataclass(frozen=True)
 class OpenFiles:
-    """Files that a query reads.
-
-    Args:
-        use: The place in the query.
-        dataset: Their rows.
-    """
+    """Files that a query reads."""
 
     use: FileUse
     dataset: ds.Dataset

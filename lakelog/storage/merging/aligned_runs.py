@@ -69,11 +69,7 @@ class AlignedRows:
 
 
 class Room:
-    """The memory that several runs can take together. Threads may share it.
-
-    Args:
-        size_bytes: The limit.
-    """
+    """The memory that several runs can take together. Threads may share it."""
 
     def __init__(self, size_bytes: int) -> None:
         self._left = size_bytes

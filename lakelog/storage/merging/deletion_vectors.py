@@ -14,8 +14,6 @@ further.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +30,7 @@ from lakelog.format.tables.predicate import Predicate
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.widths import row_bytes
+from lakelog.recently_used import RecentlyUsed
 from lakelog.storage.merging.aligned_runs import Room, RunPart, read_aligned, read_run_within
 from lakelog.storage.merging.deletion_vector_file import read_deletion_vectors
 from lakelog.storage.merging.merge_policy import MergePolicy
@@ -54,44 +53,15 @@ _READ_THREADS: Final = 2
 RowIndices = npt.NDArray[np.int64]
 
 
-class DeletionVectorCache:
-    """Computed positions, by file set; the least recently used are evicted when it is full. Threads may share it.
+class DeletionVectorCache(RecentlyUsed[object, tuple[RowIndices | None, ...]]):
+    """Computed positions, by file set.
 
     Args:
         max_bytes: The limit of the positions' size; 0 stores nothing.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held_bytes = 0
-        self._lock = threading.Lock()
-        self._found: OrderedDict[object, tuple[RowIndices | None, ...]] = OrderedDict()
-
-    def get(self, key: object) -> tuple[RowIndices | None, ...] | None:
-        """Returns the result for these files, or None."""
-        with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        with self._lock:
-            self._found.clear()
-            self._held_bytes = 0
-
-    def put(self, key: object, found: tuple[RowIndices | None, ...]) -> None:
-        """Stores a result, unless it is larger than the whole cache."""
-        size_bytes = _size_bytes(found)
-        with self._lock:
-            if size_bytes > self._max_bytes or key in self._found:
-                return
-            self._found[key] = found
-            self._held_bytes += size_bytes
-            while self._held_bytes > self._max_bytes:
-                _, dropped = self._found.popitem(last=False)
-                self._held_bytes -= _size_bytes(dropped)
+        super().__init__(max_bytes, _size_bytes)
 
 
 def find_deletion_vectors(
@@ -302,12 +272,7 @@ class _PickedFile:
 
 
 class _Masks:
-    """The rows of some files that commits have named: a byte for each row of a file with any such row.
-
-    Args:
-        files: Files of one section.
-        location: The table's location, for messages.
-    """
+    """The rows of some files that commits have named: a byte for each row of a file with any such row."""
 
     def __init__(self, files: Sequence[LiveFile], location: str) -> None:
         self._files = files

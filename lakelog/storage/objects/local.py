@@ -59,7 +59,6 @@ class LocalStore:
         return f"file://{quote(str(self._root))}/"
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Opens a file for random access."""
         target = self._resolve(path)
         with _translated(target):
             return pa.OSFile(str(target), "rb")
@@ -126,7 +125,6 @@ class LocalStore:
             remove_empty_folders(self._root)
 
     def size(self, path: str) -> int:
-        """A file's size in bytes."""
         target = self._resolve(path)
         with _translated(target):
             return target.stat().st_size
@@ -154,7 +152,6 @@ class LocalWriter:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """The stream for its bytes."""
         return self._sink
 
     def commit(self) -> int:
@@ -173,7 +170,6 @@ class LocalWriter:
         return size_bytes
 
     def abort(self) -> None:
-        """Removes the file."""
         if self._ended:
             return
         self._ended = True

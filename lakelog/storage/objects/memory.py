@@ -35,15 +35,12 @@ class MemoryStore:
 
     @property
     def location(self) -> str:
-        """`memory://` and the name."""
         return f"memory://{self._name}/"
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Opens an object for random access."""
         return pa.BufferReader(self._find(path)[0])
 
     def create(self, path: str) -> MemoryWriter:
-        """Begins a new object; it is visible after its commit."""
         check_path(path)
         with self._lock:
             if path in self._objects or path in self._open:
@@ -52,18 +49,15 @@ class MemoryStore:
         return MemoryWriter(lambda data: self._put(path, data))
 
     def delete(self, path: str) -> bool:
-        """Removes an object."""
         check_path(path)
         with self._lock:
             return self._objects.pop(path, None) is not None
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes objects."""
         for path in paths:
             self.delete(path)
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All objects in the folder `prefix`, by path."""
         start = check_prefix(prefix)
         with self._lock:
             found = [
@@ -74,14 +68,12 @@ class MemoryStore:
         return iter(sorted(found, key=lambda object_: object_.path))
 
     def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
-        """All objects in pages."""
         return to_pages(self.list_objects(), page_size)
 
     def delete_empty_folders(self) -> None:
         """Does nothing: there are no folders."""
 
     def size(self, path: str) -> int:
-        """An object's size in bytes."""
         return int(self._find(path)[0].size)
 
     def _find(self, path: str) -> tuple[pa.Buffer, int]:
@@ -113,18 +105,15 @@ class MemoryWriter:
 
     @property
     def sink(self) -> pa.NativeFile:
-        """The stream for its bytes."""
         return self._sink
 
     def commit(self) -> int:
-        """Makes the object visible, and returns its size."""
         data = self._sink.getvalue()
         self._ended = True
         self._end(data)
         return int(data.size)
 
     def abort(self) -> None:
-        """Discards the object."""
         if not self._ended:
             self._ended = True
             self._end(None)

@@ -125,13 +125,11 @@ class S3Store:
         return _open_filesystem(self._settings)
 
     def open_input(self, path: str) -> S3Input:
-        """Opens an object for random access."""
         key = self._key(path)
         source = self._ask(key, lambda: self.filesystem.open_input_file(key))
         return open_s3_input(source, partial(self._ask, key), f"s3://{key}")
 
     def create(self, path: str) -> S3Writer:
-        """Begins a new object; it is visible after its commit."""
         key = self._key(path)
 
         def begin() -> pa.NativeFile:
@@ -142,7 +140,6 @@ class S3Store:
         return S3Writer(self, path, self._ask(key, begin))
 
     def delete(self, path: str) -> bool:
-        """Removes an object."""
         return self._delete(path)
 
     def _delete(self, path: str, timeout_s: float | None = None) -> bool:
@@ -160,7 +157,6 @@ class S3Store:
                 pass
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """All objects in the folder `prefix`, by path."""
         return iter(sorted(self._list(check_prefix(prefix)), key=lambda object_: object_.path))
 
     def list_pages(self, page_size: int, pass_over: PassOver | None = None) -> Iterator[list[StoredObject]]:
@@ -182,7 +178,6 @@ class S3Store:
         """Does nothing: a bucket has no folders of its own."""
 
     def size(self, path: str) -> int:
-        """An object's size in bytes."""
         key = self._key(path)
         info = self._ask(key, lambda: self.filesystem.get_file_info(key))
         if info.type != fs.FileType.File:
@@ -212,13 +207,7 @@ class S3Store:
 
 
 class S3Writer:
-    """An object during its upload.
-
-    Args:
-        store: The store of the object.
-        path: Its path in the store.
-        sink: The upload.
-    """
+    """An object during its upload."""
 
     def __init__(self, store: S3Store, path: str, sink: pa.NativeFile) -> None:
         self._store = store

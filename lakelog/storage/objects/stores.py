@@ -23,11 +23,7 @@ class Stores(Protocol):
 
 
 class LocationStores:
-    """Stores by their URI, one for each location. Pickles as its settings.
-
-    Args:
-        s3: How to reach S3.
-    """
+    """Stores by their URI, one for each location. Pickles as its settings."""
 
     def __init__(self, s3: S3Settings | None = None) -> None:
         self._s3 = s3

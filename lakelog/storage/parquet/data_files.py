@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import Final
 
 import pyarrow.parquet as pq
 
+from lakelog.recently_used import RecentlyUsed
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.read_counts import ReadCounts
@@ -35,10 +34,9 @@ class DataFiles:
     ) -> None:
         self._counts = counts
         self.store: Final = store
-        self._max_bytes = max_footer_bytes
-        self._held_bytes = 0
-        self._lock = threading.Lock()
-        self._footers: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._footers: RecentlyUsed[str, pq.FileMetaData] = RecentlyUsed(
+            max_footer_bytes, lambda footer: footer.serialized_size
+        )
 
     def open(self, file: LiveFile) -> DataFileReader:
         """Opens a file for one thread; the caller closes it.
@@ -46,20 +44,8 @@ class DataFiles:
         Raises:
             DataCorrupted: It is missing, damaged, or differs from the plan.
         """
-        with self._lock:
-            known = self._footers.get(file.path)
-            if known is not None:
-                self._footers.move_to_end(file.path)
+        known = self._footers.get(file.path)
         reader = DataFileReader(self.store, file, known, self._counts)
         if known is None:
-            self._keep(file.path, reader.metadata)
+            self._footers.put(file.path, reader.metadata)
         return reader
-
-    def _keep(self, path: str, footer: pq.FileMetaData) -> None:
-        with self._lock:
-            if path in self._footers or footer.serialized_size > self._max_bytes:
-                return
-            self._footers[path] = footer
-            self._held_bytes += footer.serialized_size
-            while self._held_bytes > self._max_bytes:
-                self._held_bytes -= self._footers.popitem(last=False)[1].serialized_size

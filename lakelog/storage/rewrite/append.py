@@ -14,15 +14,12 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.files import DataFile
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.tables import FILE_COMPRESSION
 from lakelog.options.values import TableOptions
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
-from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.lookahead import look_ahead
-from lakelog.storage.parquet.rolling_writer import RollingWriter
-from lakelog.storage.parquet.writer import FileEncoding
+from lakelog.storage.rewrite.bucket_writer import start_bucket_writer
 
 _AHEAD: Final = 4
 """How many row groups, or parts of large ones, a thread reads ahead of the writer: encoding takes longer."""
@@ -70,23 +67,9 @@ def rewrite_files(
     assert rewrite.inputs, "there is something to rewrite"
     if options.bucket_count(False) > 0:
         check_window(rewrite.inputs, rewrite.rest)
-    first = rewrite.inputs[0]
-    target_bytes = options.target_file_size_bytes(False)
-
-    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
-        return FileBuilder(
-            store,
-            f"data/{attempt_id}/{rewrite.name}-{number:03d}-{first.bucket}.parquet",
-            schema,
-            encoding,
-            partition=first.partition,
-            bucket=first.bucket,
-            with_row_kind=False,
-            target_size_bytes=target_bytes,
-        )
-
     data_files = DataFiles(store)
-    writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
+    prefix = f"data/{attempt_id}/{rewrite.name}"
+    writer = start_bucket_writer(store, schema, options, prefix, rewrite.inputs[0], with_row_kind=False)
     try:
         tables = _read(data_files, schema, rewrite.inputs)
         # The pool ends first, so that no thread works in the generator when it is closed.

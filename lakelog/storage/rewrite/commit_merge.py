@@ -40,19 +40,18 @@ from lakelog.format.merge.sections import KeyRange, find_depth
 from lakelog.format.tables.files import DataFile
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.tables import CHANGELOG_PRODUCER, FILE_COMPRESSION, PRECOMMIT_COMPACT
+from lakelog.options.declared.tables import CHANGELOG_PRODUCER, PRECOMMIT_COMPACT
 from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.bucket_changelog import to_added
 from lakelog.storage.merging.aligned_runs import AlignedRows, RunPart, read_aligned
 from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
-from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.own_columns import KIND_FIELD
-from lakelog.storage.parquet.rolling_writer import RollingWriter
-from lakelog.storage.parquet.writer import FileEncoding, plan_file_schema
+from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
+from lakelog.storage.rewrite.bucket_writer import start_bucket_writer
 
 _MEMORY_BYTES: Final = 48 << 20
 """Size of rows that one merge of runs holds as read; its results take about twice as much."""
@@ -85,13 +84,7 @@ class MergeTask:
 
 @dataclass(frozen=True)
 class CommitMerger:
-    """Merges files of an attempt at one table. Picklable; threads may share it; blocks on storage.
-
-    Args:
-        schema: The table's schema.
-        options: The table's options.
-        attempt_id: The attempt that owns the files.
-    """
+    """Merges files of an attempt at one table. Picklable; threads may share it; blocks on storage."""
 
     schema: TableSchema
     options: TableOptions
@@ -148,7 +141,8 @@ class CommitMerger:
         data_files = DataFiles(store)
         inputs = to_added(work.files, 0, 0)
         has_kinds = work.is_changelog or _have_kinds(data_files, inputs)
-        writer = self._start_writer(store, work, has_kinds)
+        prefix = f"data/{self.attempt_id}/{work.name}"
+        writer = start_bucket_writer(store, self.schema, self.options, prefix, work.files[0], with_row_kind=has_kinds)
         fields = [*plan_file_schema(self.schema, with_row_kind=False), *([KIND_FIELD] if has_kinds else [])]
         parts = [RunPart(file, fields) for file in inputs]
         key = self.schema.trimmed_key
@@ -182,24 +176,6 @@ class CommitMerger:
             kinds = pa.chunked_array([rows.column(ROW_KIND_COLUMN).combine_chunks().fill_null(0)])
             rows = rows.set_column(rows.num_columns - 1, KIND_FIELD, kinds)
         return rows
-
-    def _start_writer(self, store: ObjectStore, work: MergeTask, with_row_kind: bool) -> RollingWriter:
-        first = work.files[0]
-        target_bytes = self.options.target_file_size_bytes(True)
-
-        def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
-            return FileBuilder(
-                store,
-                f"data/{self.attempt_id}/{work.name}-{number:03d}-{first.bucket}.parquet",
-                self.schema,
-                encoding,
-                partition=first.partition,
-                bucket=first.bucket,
-                with_row_kind=with_row_kind,
-                target_size_bytes=target_bytes,
-            )
-
-        return RollingWriter(store, start_file, self.options.get(FILE_COMPRESSION), target_bytes)
 
 
 MergeFiles: TypeAlias = Callable[[CommitMerger, ObjectStore, Sequence[MergeTask]], Sequence[Sequence[DataFile]]]

@@ -30,11 +30,11 @@ from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.own_columns import KIND_FIELD
+from lakelog.storage.rewrite.bucket_writer import start_bucket_writer
 from lakelog.storage.rewrite.runs import (
     DEFAULT_REWRITE_MEMORY_BYTES,
     RunRewrite,
     RunRewriter,
-    start_run_writer,
     to_run_parts,
 )
 
@@ -124,7 +124,7 @@ def rewrite_fully(
     emitter = _Emitter(schema, options, files, in_baseline, len(rewrite.inputs))
     rewriter = RunRewriter(store, schema, options, rewrite, memory_bytes, beside=gone)
     writer = rewriter.start_writer(attempt_id)
-    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, rewrite.name), files[0])
+    changelog = start_bucket_writer(store, schema, options, _changelog_prefix(attempt_id, rewrite.name), files[0])
     try:
         for step, rows in rewriter.read_steps():
             changelog.write(emitter.emit(step, rows))
@@ -168,7 +168,7 @@ def emit_unwritten(
     emitter = _Emitter(schema, options, files, [place >= inputs for place in range(len(files))], inputs)
     policy = to_merge_policy(schema, options)
     parts = to_run_parts(schema, policy.sequence, files)
-    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, name), files[0])
+    changelog = start_bucket_writer(store, schema, options, _changelog_prefix(attempt_id, name), files[0])
     try:
         for step in read_aligned(DataFiles(store), parts, policy.key, held_bytes=memory_bytes):
             rows = step[0].rows if inputs else step[0].rows.slice(0, 0)

@@ -30,18 +30,17 @@ from lakelog.format.merge.sections import KeyRange, do_meet
 from lakelog.format.tables.files import DataFile
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.declared.tables import FILE_COMPRESSION
 from lakelog.options.values import TableOptions
 from lakelog.storage.lookup.key_lookup import KeyLookup
 from lakelog.storage.merging.aligned_runs import AlignedRows, RunPart, read_aligned
 from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
-from lakelog.storage.parquet.file_builder import FileBuilder
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.own_columns import KIND_FIELD, REPLACES_FIELD, TIME_FIELD, pick_own_fields
 from lakelog.storage.parquet.rolling_writer import RollingWriter
-from lakelog.storage.parquet.writer import FileEncoding, plan_file_schema
+from lakelog.storage.parquet.writer import plan_file_schema
+from lakelog.storage.rewrite.bucket_writer import start_bucket_writer
 
 DEFAULT_REWRITE_MEMORY_BYTES: Final = 96 << 20
 """Size of rows in memory as read; merged rows, and rows that wait to be written, take about twice as much."""
@@ -174,7 +173,7 @@ class RunRewriter:
 
     def start_writer(self, attempt_id: str) -> RollingWriter:
         """Begins to write the kept rows; the caller ends it."""
-        return start_run_writer(
+        return start_bucket_writer(
             self._store,
             self._schema,
             self._options,
@@ -257,48 +256,6 @@ def to_run_parts(schema: TableSchema, sequence: tuple[str, ...], files: Sequence
     """The columns to read for a merge of files: all of the table's, and those that decide between rows. Pure."""
     fields = list(plan_file_schema(schema, with_row_kind=False))
     return [RunPart(file, [*fields, *pick_own_fields(file, sequence)]) for file in files]
-
-
-def start_run_writer(
-    store: ObjectStore,
-    schema: TableSchema,
-    options: TableOptions,
-    prefix: str,
-    place: LiveFile,
-    *,
-    level: int = 0,
-    with_row_kind: bool = True,
-    further: Sequence[pa.Field] = (),
-) -> RollingWriter:
-    """Begins to write a sorted run of a bucket, or changes of it; the caller ends it.
-
-    Args:
-        store: Where the table's files are.
-        schema: The table's schema.
-        options: The table's options.
-        prefix: Prefix of the paths of the files.
-        place: A file of the bucket.
-        level: The level of the files.
-        with_row_kind: Whether the rows have kinds.
-        further: Further columns that are kept for each row.
-    """
-    target_bytes = options.target_file_size_bytes(True)
-
-    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
-        return FileBuilder(
-            store,
-            f"{prefix}-{number:03d}-{place.bucket}.parquet",
-            schema,
-            encoding,
-            partition=place.partition,
-            bucket=place.bucket,
-            with_row_kind=with_row_kind,
-            target_size_bytes=target_bytes,
-            level=level,
-            further=further,
-        )
-
-    return RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
 
 
 def split_rest(

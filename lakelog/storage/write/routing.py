@@ -162,11 +162,7 @@ def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[
 
 
 def partition_too_large(values: Mapping[str, pa.Scalar]) -> InvalidArgument:
-    """The error for a partition whose encoding has more than `MAX_PARTITION_BYTES`; names the longest value. Pure.
-
-    Args:
-        values: The values by partition column.
-    """
+    """The error for a partition whose encoding has more than `MAX_PARTITION_BYTES`; names the longest value. Pure."""
     sizes = {name: len(encode_key([value])) for name, value in values.items()}
     name = max(sizes, key=lambda each: sizes[each])
     return InvalidArgument(

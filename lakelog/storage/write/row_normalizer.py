@@ -46,13 +46,7 @@ class KindSource(enum.Enum):
 
 @dataclass(frozen=True)
 class RowNormalizer:
-    """How input becomes rows of a table (semantics 1.2, 1.4, 1.5). Picklable; pure.
-
-    Args:
-        table_name: The table's name, for messages.
-        schema: The table's columns.
-        options: The table's options.
-    """
+    """How input becomes rows of a table (semantics 1.2, 1.4, 1.5). Picklable; pure."""
 
     table_name: str
     schema: TableSchema

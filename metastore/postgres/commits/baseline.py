@@ -8,7 +8,7 @@ from typing import Final
 from lakelog.format.commit.facts import BaselineChange
 
 from ..connection import arrays
-from ..connection.session import Session, Statement
+from ..connection.session import InSession, Statement
 
 _FIND_BASELINE: Final = """
 SELECT file_id FROM baseline_file WHERE table_id = %s AND file_id = ANY(%s::bigint[]) AND baseline_until IS NULL
@@ -51,11 +51,8 @@ SELECT EXISTS (
 _SET_DEFERS_CHANGELOG: Final = "UPDATE table_head SET defers_changelog = %s WHERE table_id = %s"
 
 
-class PostgresBaselines:
+class PostgresBaselines(InSession):
     """See `metastore.store.baseline.BaselineTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def find_baseline(self, table_id: int, file_ids: Sequence[int]) -> frozenset[int]:
         rows = await self._session.write(_FIND_BASELINE, (table_id, arrays.integers(file_ids)))

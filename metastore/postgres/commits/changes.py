@@ -10,7 +10,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 
 from ..connection import arrays
-from ..connection.session import Row, Session
+from ..connection.session import InSession, Row
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
 # The first id of files that came after a snapshot: ids rise with snapshots, so "after" is a range of the primary key.
@@ -51,11 +51,8 @@ ORDER BY snapshot_id DESC LIMIT 1
 """
 
 
-class PostgresChanges:
+class PostgresChanges(InSession):
     """Part of `metastore.store.transaction.CommitTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def find_changes(
         self,

@@ -6,7 +6,7 @@ from typing import Final
 
 from lakelog.format.commit.facts import RemovedTotals, RestoredTotals, TableHead
 
-from ..connection.session import Session
+from ..connection.session import InSession
 from .changes import FIRST_FILE_AFTER
 
 # The index of removed files finds what went since, and a range of the primary key what came since; the condition
@@ -66,14 +66,11 @@ SELECT
 """
 
 
-class PostgresRestoring:
+class PostgresRestoring(InSession):
     """The part of `metastore.store.transaction.CommitTransaction` that restores states."""
 
     # An attribute, so that a test can remove a protection and see its absence.
     restore_sql = _RESTORE
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
         table_id, new = head.table_id, head.latest_snapshot_id + 1

@@ -17,7 +17,7 @@ from ...plans.entries import ENTRY_SCHEMA
 from ...store.records import Chunk, FileQuery, NewChunk, Packed
 from ...store.transaction import SnapshotTransaction
 from ..connection import arrays
-from ..connection.session import Row, Session, Statement
+from ..connection.session import InSession, Row, Statement
 from .changes import FIRST_FILE_AFTER
 from .commits import FIND_HEADS, heads
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
@@ -117,11 +117,8 @@ coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id 
 """
 
 
-class PostgresSnapshots(SnapshotTransaction):
+class PostgresSnapshots(InSession, SnapshotTransaction):
     """See `metastore.store.transaction.SnapshotTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def find_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
         return heads(await self._session.read(FIND_HEADS, (arrays.words(table_uuids),)))
@@ -135,8 +132,7 @@ class PostgresSnapshots(SnapshotTransaction):
         return await self._session.work.rows.run(len(rows), _to_snapshots, rows)
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
-        row = await self._session.read_one(_FIND_SNAPSHOT_AT, _fixed(table_id, timestamp_ms))
-        return None if row is None else to_snapshot(row)
+        return await self._session.find(_FIND_SNAPSHOT_AT, _fixed(table_id, timestamp_ms), to_snapshot)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         return await self._load_entries(query, files_query)

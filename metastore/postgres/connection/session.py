@@ -12,7 +12,7 @@ from ...heavy_work import HeavyWork, WorkThreads
 from .connections import Connection
 from .round_trip import Row, Statement, execute_all, load_parts, load_rows
 
-__all__ = ["Row", "Session", "Statement"]
+__all__ = ["InSession", "Row", "Session", "Statement"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,11 @@ class Session:
         rows = await self.read(sql, parameters)
         return rows[0] if rows else None
 
+    async def find(self, sql: str, parameters: Sequence[Any], convert: Callable[[Row], T]) -> T | None:
+        """The only row of a query that locks nothing, converted, or None."""
+        row = await self.read_one(sql, parameters)
+        return None if row is None else convert(row)
+
     async def write(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Executes a statement that locks or changes something, and returns its rows."""
         return (await self.write_all([Statement(sql, parameters)]))[0]
@@ -96,3 +101,10 @@ class Session:
     async def _execute(self, statements: Sequence[Statement], threads: WorkThreads) -> list[list[Row]]:
         with self._connection.watched():
             return await execute_all(self._connection, self._connection.prepared, statements, threads)
+
+
+class InSession:
+    """A part of a transaction: all of its parts use one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session

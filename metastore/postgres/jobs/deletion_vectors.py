@@ -11,7 +11,7 @@ from lakelog.format.compaction.deletion_vectors import RunSums
 from lakelog.format.merge.sections import KeyRange
 
 from ...store.deletion_vectors import BucketSums, DeletionVectorTransaction
-from ..connection.session import Row, Session
+from ..connection.session import InSession, Row
 from .due import ADDED, to_added
 
 # An entry with a deletion vector whose snapshot is not that of its order key only adds the vector: its own commit does
@@ -47,11 +47,8 @@ ORDER BY 1, 2, r.level, r.order_snapshot DESC, r.order_ordinal DESC
 """
 
 
-class PostgresDeletionVectors(DeletionVectorTransaction):
+class PostgresDeletionVectors(InSession, DeletionVectorTransaction):
     """See `metastore.store.deletion_vectors.DeletionVectorTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
         values = (*to_added(table_id, after, until), str(table_id), str(min_bytes))

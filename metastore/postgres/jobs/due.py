@@ -16,7 +16,7 @@ from ...store.due import Backlog, BucketRuns, DueTransaction, SmallChange
 from ..commits.changes import FIRST_FILE_AFTER
 from ..commits.snapshots import FIRST_FILE_OF_LATER
 from ..connection import arrays
-from ..connection.session import Row, Session
+from ..connection.session import InSession, Row
 
 # File ids rise with snapshots, so the files that some of these added are a range of the primary key.
 ADDED: Final = f"""
@@ -156,11 +156,8 @@ ON CONFLICT (table_id, partition_id, bucket) DO UPDATE SET rule = excluded.rule,
 """
 
 
-class PostgresDue(DueTransaction):
+class PostgresDue(InSession, DueTransaction):
     """See `metastore.store.due.DueTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
         parameters = (*to_added(table_id, after, until), *_fixed(table_id, after, until))

@@ -8,7 +8,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 
 from ..commits.changes import FIRST_FILE_AFTER
-from ..connection.session import Session
+from ..connection.session import InSession
 
 _FIND_COUNT: Final = "SELECT resolved_until, counted_until, commit_count, first_ms FROM full_count WHERE table_id = %s"
 
@@ -52,15 +52,11 @@ ORDER BY 1, 2
 """
 
 
-class PostgresFullCounts:
+class PostgresFullCounts(InSession):
     """See `metastore.store.baseline.BaselineTransaction`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
     async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
-        row = await self._session.read_one(_FIND_COUNT, (table_id,))
-        return None if row is None else CommitsSinceFull(*row)
+        return await self._session.find(_FIND_COUNT, (table_id,), lambda row: CommitsSinceFull(*row))
 
     async def put_full_count(self, table_id: int, known: CommitsSinceFull) -> None:
         first_ms = None if known.first_ms is None else str(known.first_ms)

@@ -22,7 +22,7 @@ from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after, is_ahead
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from ..connection import arrays
-from ..connection.session import Row, Session, Statement
+from ..connection.session import InSession, Row, Statement
 
 _REMAINING_MS: Final = """
 CASE WHEN j.state IN ('due', 'leased')
@@ -182,11 +182,8 @@ RETURNING replace(attempt_id::text, '-', '')
 """
 
 
-class PostgresJobs:
+class PostgresJobs(InSession):
     """See `metastore.store.jobs.JobTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     # Attributes, so that a test can remove a protection and see its absence.
     lease_sql = _LEASE
@@ -232,8 +229,7 @@ class PostgresJobs:
         return [row[0] for row in await self._session.write(_ABORT, (writer,))]
 
     async def find_job(self, job_id: int) -> Job | None:
-        row = await self._session.read_one(_FIND, (str(job_id),))
-        return None if row is None else _job(row)
+        return await self._session.find(_FIND, (str(job_id),), _job)
 
     async def lock_job(self, job_id: int) -> Job | None:
         rows = await self._session.write(_LOCK, (str(job_id),))

@@ -8,7 +8,7 @@ from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
 
 from ..catalog import NOW_MS
 from ..connection import arrays
-from ..connection.session import Session
+from ..connection.session import InSession
 
 _RENEW: Final = f"""
 UPDATE service SET kind = %s, host = %s, pid = %s::bigint, version = %s, state = %s, work = %s::text[], metrics = %s,
@@ -44,11 +44,8 @@ FROM service ORDER BY kind, host, started_at_ms, instance_id
 """
 
 
-class PostgresServices:
+class PostgresServices(InSession):
     """See `metastore.store.transaction.PresenceTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def renew_service(self, report: ServiceReport) -> bool:
         return bool(await self._session.write(_RENEW, _values(report)))

@@ -9,7 +9,7 @@ from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from ...store.limits import LONGEST_LEASE_MS
 from ...store.transaction import WorkTransaction
 from ..catalog import NOW_MS, epoch_after
-from ..connection.session import Session
+from ..connection.session import InSession
 
 _REMAINING_MS: Final = "greatest(0, (extract(epoch FROM lease.deadline - clock_timestamp()) * 1000)::bigint)"
 
@@ -70,11 +70,8 @@ ORDER BY p.name
 _DELETE_PIPELINE: Final = "DELETE FROM pipeline WHERE name = %s"
 
 
-class PostgresWork(WorkTransaction):
+class PostgresWork(InSession, WorkTransaction):
     """See `metastore.store.transaction.WorkTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> LeaseGrant:
         rows = await self._session.write(_ACQUIRE, (name, holder, owner, duration_ms, duration_ms))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...store.records import WorkCursor
-from ..connection.session import Session
+from ..connection.session import InSession
 
 # SUBTLE: not a lock on the row, which others also write while they hold the head: a planner that then waits for the
 # head would wait for transactions that wait for the row.
@@ -32,11 +32,8 @@ ORDER BY h.table_id LIMIT %s
 """
 
 
-class PostgresWorkCursors:
+class PostgresWorkCursors(InSession):
     """See `metastore.store.jobs.JobTransaction`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     async def lock_work_cursor(self, table_id: int) -> WorkCursor | None:
         if not (await self._session.write(_LOCK, (str(table_id),)))[0][0]:

@@ -25,10 +25,9 @@ class CatalogServicer(Servicer):
         super().__init__(catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"], use_cases)
         self._catalog = use_cases.catalog
 
-    async def CreateTable(  # noqa: N802
+    async def CreateTable(
         self, request: catalog_pb2.CreateTableRequest, context: Context
     ) -> catalog_pb2.CreateTableResponse:
-        """Makes a table."""
         table, created = await self._catalog.create_table(
             TableName(request.database, request.name),
             from_ipc_schema(request.arrow_schema, "arrow_schema"),
@@ -40,10 +39,7 @@ class CatalogServicer(Servicer):
         )
         return catalog_pb2.CreateTableResponse(table=to_proto_table(table), created=created)
 
-    async def GetTable(  # noqa: N802
-        self, request: catalog_pb2.GetTableRequest, context: Context
-    ) -> catalog_pb2.GetTableResponse:
-        """Returns one table."""
+    async def GetTable(self, request: catalog_pb2.GetTableRequest, context: Context) -> catalog_pb2.GetTableResponse:
         match request.WhichOneof("by"):
             case "name":
                 table = await self._catalog.get_table(from_proto_table_name(request.name))
@@ -53,10 +49,7 @@ class CatalogServicer(Servicer):
                 raise refusal("by", "is not given", "Set `name` or `table_uuid`")
         return catalog_pb2.GetTableResponse(table=to_proto_table(table))
 
-    async def DropTable(  # noqa: N802
-        self, request: catalog_pb2.DropTableRequest, context: Context
-    ) -> catalog_pb2.DropTableResponse:
-        """Removes a table from the catalog."""
+    async def DropTable(self, request: catalog_pb2.DropTableRequest, context: Context) -> catalog_pb2.DropTableResponse:
         name = TableName(request.database, request.name)
         dropped = await self._catalog.drop_table(name, if_exists=request.if_exists)
         return catalog_pb2.DropTableResponse(dropped=dropped)

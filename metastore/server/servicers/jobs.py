@@ -24,10 +24,7 @@ class JobServicer(Servicer):
         super().__init__(jobs_pb2.DESCRIPTOR.services_by_name["JobService"], use_cases)
         self._jobs = use_cases.jobs
 
-    async def LeaseJob(  # noqa: N802
-        self, request: jobs_pb2.LeaseJobRequest, context: Context
-    ) -> jobs_pb2.LeaseJobResponse:
-        """Takes a job that is due, and waits for one if necessary."""
+    async def LeaseJob(self, request: jobs_pb2.LeaseJobRequest, context: Context) -> jobs_pb2.LeaseJobResponse:
         gone = asyncio.Event()
         # A caller that stopped waiting must not get a job that becomes due later.
         context.add_done_callback(lambda _context: gone.set())  # type: ignore[arg-type]

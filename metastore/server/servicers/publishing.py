@@ -23,16 +23,14 @@ class PublishServicer(Servicer):
         super().__init__(publishing_pb2.DESCRIPTOR.services_by_name["PublishService"], use_cases)
         self._publishing = use_cases.publishing
 
-    async def GetPublishState(  # noqa: N802
+    async def GetPublishState(
         self, request: publishing_pb2.GetPublishStateRequest, context: Context
     ) -> publishing_pb2.GetPublishStateResponse:
-        """Returns how far a log is published."""
         return to_proto_publish_state(await self._publishing.get_publish_state(request.table_uuid))
 
-    async def FindAttempts(  # noqa: N802
+    async def FindAttempts(
         self, request: publishing_pb2.FindAttemptsRequest, context: Context
     ) -> publishing_pb2.FindAttemptsResponse:
-        """Returns the states of attempts."""
         found = await self._publishing.find_attempts(request.table_uuid, list(request.attempt_ids))
         opened = {each: sent for each, sent in found.items() if sent.state is AttemptState.OPEN}
         return publishing_pb2.FindAttemptsResponse(

@@ -13,18 +13,19 @@ from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.format.commit.attachment import AttachRequest
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
+from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
-from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
+from lakelog.rpc.plan import from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
-from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc, types_pb2
+from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 
 from ...use_cases import UseCases
 from ..callers import principal
 from ..edge.requests import Requests, forget_request
 from ..edge.sliced_requests import SlicedRequest
 from .commit_stream import CommitStream
+from .unary import Servicer
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -33,7 +34,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 _BYTES_OF_A_MESSAGE: Final = 32 * 1024
 
 
-class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
+class SnapshotServicer(Servicer):
     """Commits, plans and watches.
 
     Args:
@@ -55,6 +56,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         draining: asyncio.Event,
         new_id: Callable[[], str],
     ) -> None:
+        super().__init__(snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"], use_cases)
         self._use_cases = use_cases
         self._requests = requests
         self._max_in_flight = max_in_flight
@@ -62,10 +64,9 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self._draining = draining
         self._new_id = new_id
 
-    async def StageAttempt(  # noqa: N802
+    async def StageAttempt(
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
     ) -> snapshots_pb2.StageAttemptResponse:
-        """Opens attempts, or lets tables join one."""
         staged = await self._use_cases.staging.stage_attempt(
             tuple(request.table_uuids),
             request.writer,
@@ -81,60 +82,28 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             further_attempt_ids=staged.further_ids,
         )
 
-    async def AbandonAttempt(  # noqa: N802
-        self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
-    ) -> snapshots_pb2.AbandonAttemptResponse:
-        """Gives up an attempt."""
-        await self._use_cases.writers.abandon_attempt(request.attempt_id, by=principal())
-        return snapshots_pb2.AbandonAttemptResponse()
-
-    async def RegisterWriter(  # noqa: N802
-        self, request: snapshots_pb2.RegisterWriterRequest, context: Context
-    ) -> snapshots_pb2.RegisterWriterResponse:
-        """Takes a writer's identity."""
-        epoch = await self._use_cases.writers.register_writer(request.writer, by=principal())
-        return snapshots_pb2.RegisterWriterResponse(epoch=epoch)
-
-    async def ReleaseWriter(  # noqa: N802
-        self, request: snapshots_pb2.ReleaseWriterRequest, context: Context
-    ) -> snapshots_pb2.ReleaseWriterResponse:
-        """Takes a writer's name from its owner."""
-        owner = await self._use_cases.writers.release_writer(request.writer)
-        return snapshots_pb2.ReleaseWriterResponse(owner=owner)
-
-    async def GetWriterProgress(  # noqa: N802
-        self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
-    ) -> snapshots_pb2.GetWriterProgressResponse:
-        """Returns the last commit of a writer."""
-        progress = await self._use_cases.writers.get_writer_progress(request.writer, request.table_uuid)
-        return to_proto_writer_progress(progress)
-
-    async def Commit(  # noqa: N802
+    async def Commit(
         self, request: snapshots_pb2.CommitRequest | SlicedRequest[CommitRequest], context: Context
     ) -> snapshots_pb2.CommitResponse:
-        """Commits."""
         commit = await self._requests.translate(request, from_proto_commit_request)
         return to_proto_commit_result(await self._use_cases.gate.commit(commit, by=principal()))
 
-    async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
-        """Commits many."""
+    async def CommitStream(self, request_iterator: Any, context: Context) -> None:
         stream = CommitStream(
             self._use_cases.gate, self._requests, principal(), self._max_in_flight, self._draining, self._new_id
         )
         await stream.run(context)
 
-    async def AttachChangelogs(  # noqa: N802
+    async def AttachChangelogs(
         self, request: snapshots_pb2.AttachChangelogsRequest | SlicedRequest[AttachRequest], context: Context
     ) -> snapshots_pb2.AttachChangelogsResponse:
-        """Attaches changelogs to the lowest snapshots with pending ones."""
         attachment = await self._requests.translate(request, from_proto_attach_request)
         attached = await self._use_cases.pending_changelogs.attach_changelogs(attachment, by=principal())
         return to_proto_attach_result(attached)
 
-    async def ListSnapshots(  # noqa: N802
+    async def ListSnapshots(
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
     ) -> snapshots_pb2.ListSnapshotsResponse:
-        """Lists a table's snapshots."""
         page = await self._use_cases.listing.list_snapshots(
             request.table_uuid,
             after=request.after,
@@ -151,10 +120,9 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             first_pending_snapshot_id=page.first_pending_snapshot_id,
         )
 
-    async def ListLatest(  # noqa: N802
+    async def ListLatest(
         self, request: snapshots_pb2.ListLatestRequest, context: Context
     ) -> snapshots_pb2.ListLatestResponse:
-        """Returns the newest snapshots of tables."""
         found = await self._use_cases.listing.list_latest(tuple(request.table_uuids))
         return snapshots_pb2.ListLatestResponse(
             tables=[
@@ -170,26 +138,25 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             ]
         )
 
-    async def Plan(  # noqa: N802
+    async def Plan(
         self, request: snapshots_pb2.PlanRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
-        """Returns which files a read must look at."""
         plan = await self._use_cases.planner.plan(await self._requests.translate(request, from_proto_plan_request))
         # What is left of it is a small part. From here on the caller decides how long the plan is sent.
         del request
         forget_request()
-        header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
-        message = await self._use_cases.work.rows.run(len(plan.range_snapshots), to_proto_plan_header, header)
+        message = await self._use_cases.work.rows.run(
+            len(plan.header.range_snapshots), to_proto_plan_header, plan.header
+        )
         yield snapshots_pb2.PlanResponse(header=message)
         async for chunk in plan.chunks:
             yield snapshots_pb2.PlanResponse(
                 chunk=snapshots_pb2.PlanChunk(entries=chunk.entries, without_file_ids=chunk.without_file_ids)
             )
 
-    async def Watch(  # noqa: N802
+    async def Watch(
         self, request: snapshots_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.WatchResponse]:
-        """Sends new snapshots."""
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]

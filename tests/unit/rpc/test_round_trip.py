@@ -33,7 +33,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.format.retention.tag import Tag
 from lakelog.format.tables.files import ColumnStatistics, DataFile
-from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
+from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
@@ -53,7 +53,6 @@ from lakelog.rpc.job import (
     to_proto_pipeline,
 )
 from lakelog.rpc.plan import (
-    PlanHeader,
     from_proto_plan_header,
     from_proto_plan_request,
     to_proto_plan_header,

@@ -25,7 +25,7 @@ def make_plan(partitions: list[bytes], keys: list[bytes]) -> Plan:
         field.name: [0] * len(keys) if pa.types.is_integer(field.type) else keys for field in FILE_SCHEMA
     }
     values |= {"path": ["f"] * len(keys), "partition": partitions, "deletion_vector_path": [None] * len(keys)}
-    return Plan(info, schema, {0: schema}, None, pa.table(values, schema=FILE_SCHEMA))
+    return Plan(info, schema, {0: schema}, None, files=pa.table(values, schema=FILE_SCHEMA))
 
 
 def test_partitions_and_keys() -> None:
@@ -45,5 +45,5 @@ def test_no_files() -> None:
 def test_keys_of_far_times_are_shown() -> None:
     schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("at", INSTANT)])), ("at",), ())
     plan = make_plan([b""], [encode_key([FAR])])
-    table = to_files_table(Plan(plan.table, schema, {0: schema}, None, plan.files))
+    table = to_files_table(Plan(plan.table, schema, {0: schema}, None, files=plan.files))
     assert table["min_key"].to_pylist() == ["14645-06-30T15:06:40.000000Z"]

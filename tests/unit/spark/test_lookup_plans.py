@@ -32,7 +32,7 @@ def added(path: str, bucket: int, first: bytes | None, last: bytes | None, parti
 
 def plan_of(files: list[LiveFile], snapshot: Snapshot | None = SNAPSHOT) -> Plan:
     entries = [dataclasses.asdict(file) for file in files]
-    return Plan(TABLE, SCHEMA, {0: SCHEMA}, snapshot, pa.Table.from_pylist(entries, FILE_SCHEMA))
+    return Plan(TABLE, SCHEMA, {0: SCHEMA}, snapshot, files=pa.Table.from_pylist(entries, FILE_SCHEMA))
 
 
 def test_a_packed_base_gives_each_task_its_own_bucket() -> None:

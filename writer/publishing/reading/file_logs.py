@@ -44,12 +44,7 @@ class _Codec:
 
 
 class FileLogs:
-    """Implements `SnapshotLogs`.
-
-    Args:
-        metastore: Plans the files.
-        stores: Where files are.
-    """
+    """Implements `SnapshotLogs`."""
 
     def __init__(self, metastore: Metastore, stores: Stores) -> None:
         self._metastore = metastore

@@ -36,12 +36,7 @@ Ctrl-C drops what is typed, Ctrl-D or exit leaves."""
 
 
 class Prompt:
-    """Reads statements from the terminal until the user leaves it.
-
-    Args:
-        invocation: Has the printer and the settings.
-        runner: Runs the statements.
-    """
+    """Reads statements from the terminal until the user leaves it."""
 
     def __init__(self, invocation: Invocation, runner: StatementRunner) -> None:
         self._invocation = invocation

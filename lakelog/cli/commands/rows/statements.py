@@ -19,9 +19,6 @@ _PIECE: Final = re.compile(
 def split_statements(text: str) -> tuple[list[str], str]:
     """Splits at semicolons, except in texts, quoted names and comments.
 
-    Args:
-        text: Any number of statements.
-
     Returns:
         The statements that end with a semicolon, without it and without empty ones; and the text after the last
         semicolon, empty if that is only space and comments.

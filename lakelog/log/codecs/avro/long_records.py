@@ -45,11 +45,7 @@ def read_long_records(texts: pa.Array, schema: WriterSchema) -> tuple[pa.Table, 
 
 
 class _Cursor:
-    """Reads one record.
-
-    Args:
-        data: Its bytes.
-    """
+    """Reads one record."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -70,12 +70,7 @@ class AvroNode:
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """The fields of a record, in their order. Picklable.
-
-    Args:
-        names: Their names.
-        nodes: What each is.
-    """
+    """The fields of a record, in their order. Picklable."""
 
     names: tuple[str, ...]
     nodes: tuple[AvroNode, ...]

@@ -6,7 +6,6 @@ import enum
 import threading
 import time
 from collections import deque
-from types import TracebackType
 from typing import Final
 
 from lakelog.client.metastore.metastore import Watch, WatchEvent
@@ -58,9 +57,7 @@ class UncommittedEvents:
             self._threads.append(thread)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed.set()
         self._watch.close()
         with self._changed:

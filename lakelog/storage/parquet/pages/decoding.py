@@ -47,12 +47,7 @@ RowBytes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A single-valued column of a file, and its pages in a row group.
-
-    Args:
-        column: The column.
-        pages: The sizes that its pages unpack to.
-    """
+    """A single-valued column of a file, and its pages in a row group."""
 
     column: pq.ColumnSchema
     pages: ChunkPages

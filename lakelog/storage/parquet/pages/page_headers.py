@@ -101,10 +101,6 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> range:
 def read_chunk_pages(read_at: ReadAt, chunk: pq.ColumnChunkMetaData) -> ChunkPages:
     """Reads the headers of a chunk's pages, as far as its values go, as a reader of the pages does.
 
-    Args:
-        read_at: Reads from the file.
-        chunk: The chunk's entry in the footer.
-
     Raises:
         ValueError: A header is damaged, or claims something impossible.
     """
