@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.file_check_result import FileCheck
 from lakelog.sdk.tables.table import Table
 from metastore.memory.store import MemoryStore
+from metastore.testing import find_methods
 from metastore.use_cases import UseCases
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock
@@ -86,6 +88,10 @@ class World:
     cache_folder: str | None = None
     sinks: dict[str, Sink] = field(default_factory=dict)
     acknowledged: set[tuple[str, int]] = field(default_factory=set)
+    audited: set[int] = field(default_factory=set)
+    """Snapshots that were audited at least once."""
+    applied: set[tuple[str, int]] = field(default_factory=set)
+    """Writer and number of each batch that the last audit found in the table."""
     successors: int = 0
     late_readers: float = 0.0
     """How likely the successor of a reader comes only when its consumer has expired."""
@@ -102,7 +108,7 @@ class World:
 
     def catalog(self) -> Catalog:
         """The SDK as an actor uses it."""
-        calls: Any = SimulatedCalls(self.use_cases, self.loop, self.scheduler, self.faults)
+        calls: Any = SimulatedCalls(self.use_cases, self._methods, self.loop, self.scheduler, self.faults)
         if not self.habits.keep_files_on_unknown:
             calls = HastyCalls(calls, self.stores)
         return as_simulated(
@@ -117,8 +123,14 @@ class World:
 
     def auditing_catalog(self) -> Catalog:
         """The SDK without pauses and faults."""
-        calls = SimulatedCalls(self.use_cases, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
+        scheduler = Scheduler(0, on_death=lambda _: None)
+        calls = SimulatedCalls(self.use_cases, self._methods, self.loop, scheduler, Faults())
         return as_simulated(Catalog(calls, PlainStores(self.stores)))
+
+    @cached_property
+    def _methods(self) -> Mapping[str, Callable[..., Any]]:
+        """The use case's method for each name of the metastore's protocol; to find them all takes milliseconds."""
+        return find_methods(self.use_cases)
 
     def history(self) -> list[Snapshot]:
         """Every snapshot there ever was: what is kept in memory forgets none."""
@@ -223,11 +235,12 @@ def _is_live(world: World, attempt: str) -> bool:
     return any(path.split("/")[1] == attempt for path in files.column("path").to_pylist())
 
 
-def audit(world: World) -> set[tuple[str, int]]:
-    """Reads every snapshot there is and holds it against a fold of the batches in commit order.
+def audit(world: World, *, again: bool = True) -> None:
+    """Reads snapshots and holds them against a fold of the batches in commit order; notes which batches are there.
 
-    Returns:
-        Writer and number of each batch that is in the table.
+    Args:
+        world: What is audited.
+        again: Reads every snapshot there is; False: those that no audit has read yet.
 
     Raises:
         AssertionError: Something was lost, doubled, torn or out of order.
@@ -240,14 +253,15 @@ def audit(world: World) -> set[tuple[str, int]]:
             work = (snapshot.writer, int(snapshot.properties["batch"]))
             assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot.snapshot_id}"
             seen.add(work)
-        if snapshot.snapshot_id in kept:
+        if snapshot.snapshot_id in kept and (again or snapshot.snapshot_id not in world.audited):
+            world.audited.add(snapshot.snapshot_id)
             rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
             found = {row["k"]: row["v"] for row in rows}
             assert len(found) == len(rows), f"snapshot {snapshot.snapshot_id} shows a key twice"
             assert found == state, f"snapshot {snapshot.snapshot_id}"
     lost = world.acknowledged - seen
     assert not lost, f"acknowledged and not there: {sorted(lost)}"
-    return seen
+    world.applied = seen
 
 
 def fold_history(world: World) -> Iterator[tuple[Snapshot, dict[int, str]]]:
@@ -276,11 +290,16 @@ def apply(state: dict[int, str], batch: Mapping[int, str | None], *, keep_delete
             state[key] = value  # type: ignore[assignment]
 
 
-def audit_now_and_then(world: World) -> None:
-    """Audits while the others are at work."""
+def audit_now_and_then(world: World, *, again: bool) -> None:
+    """Audits while the others are at work; at the end, `simulate` audits all that is kept.
+
+    Args:
+        world: What is audited.
+        again: Reads old snapshots each time, because they may have expired at the end.
+    """
     for _ in range(5):
         world.scheduler.sleep(world.scheduler.random.uniform(0.1, 10))
-        audit(world)
+        audit(world, again=again)
 
 
 def to_rows(batch: Mapping[int, str | None]) -> pa.Table:

@@ -96,7 +96,9 @@ def simulate(
         scheduler.start(f"teller {number}", partial(compact, world, f"teller {number}", write), mortal=False)
     if emitters:
         scheduler.start("roller", partial(changelog_emission.roll_back, world), mortal=False)
-        scheduler.start("told auditor", partial(changelog_emission.check_now_and_then, world), mortal=False)
+        scheduler.start(
+            "told auditor", partial(changelog_emission.check_now_and_then, world, again=expirers > 0), mortal=False
+        )
     for number in range(expirers):
         scheduler.start(f"expirer{number}", partial(expire, world), mortal=False)
         scheduler.start(f"reader{number}", partial(read_for_long, world, f"reader{number}"), mortal=False)
@@ -110,7 +112,7 @@ def simulate(
         scheduler.start(f"repairer {number}", partial(repair, world), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
-    scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)
+    scheduler.start("auditor", lambda: actors.audit_now_and_then(world, again=expirers > 0), mortal=False)
     scheduler.run()
     if emitters:
         changelog_emission.emit_the_rest(world)

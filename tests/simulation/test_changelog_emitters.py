@@ -29,7 +29,7 @@ def test_also_where_snapshots_expire(seed: int, loop: asyncio.AbstractEventLoop)
 
 
 def test_races_are_lost_by_some_of_them(loop: asyncio.AbstractEventLoop) -> None:
-    lost = [each for seed in (1, 3, 7) for each in simulate(seed, loop, emitters=3, compactors=1).compactions]
+    lost = [each for seed in (1, 3) for each in simulate(seed, loop, emitters=3, compactors=1).compactions]
     assert sum(dropped == 0 for _, dropped in lost) >= 15
     assert sum(dropped > 0 for _, dropped in lost) >= 15
 
@@ -39,7 +39,7 @@ def test_a_group_that_is_not_judged_by_the_baseline_is_noticed(
 ) -> None:
     monkeypatch.setattr(commit_rebase, "_find_baseline_conflict", lambda *_: None)
     with pytest.raises(AssertionError, match=r"told|reader of changes"):  # noqa: PT012 - the first that finds it
-        for seed in range(1, 30):
+        for seed in range(11, 40):
             simulate(seed, loop, emitters=3, compactors=1)
 
 
@@ -54,5 +54,5 @@ def test_what_was_in_the_baseline_and_is_gone_is_not_forgotten(
 
     monkeypatch.setattr(changelog_emission, "plan_emission_work", forget)
     with pytest.raises(AssertionError, match=r"told|reader of changes"):  # noqa: PT012 - the first that finds it
-        for seed in range(1, 30):
+        for seed in range(11, 40):
             simulate(seed, loop, emitters=3, compactors=1)

@@ -48,10 +48,10 @@ def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventL
     [
         ("one_id", 2, LogViolation.DUPLICATE.name),
         # What was torn off stands behind the position: the next fresh start notices, and stops.
-        ("check_duplicate_sends", 5, r"holds a record of snapshot \d+ behind the position"),
+        ("check_duplicate_sends", 7, r"holds a record of snapshot \d+ behind the position"),
         ("unknown_is_open", 1, LogViolation.LOST.name),
         ("position_of_the_log", 1, LogViolation.DUPLICATE.name),
-        ("look_at_the_tail", 2, LogViolation.DUPLICATE.name),
+        ("look_at_the_tail", 11, LogViolation.DUPLICATE.name),
     ],
 )
 def test_each_habit_is_missed_when_it_is_off(

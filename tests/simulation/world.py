@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -15,7 +15,7 @@ from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.objects.store import ObjectStore, ObjectWriter, PassOver, StoredObject
 from metastore.ownership import EVERYONE
-from metastore.testing import collect_plan, find_asking, find_methods
+from metastore.testing import collect_plan, find_asking
 from metastore.use_cases import UseCases
 from tests.simulation.scheduler import Scheduler
 
@@ -99,11 +99,16 @@ class SimulatedCalls:
     """
 
     def __init__(
-        self, use_cases: UseCases, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, faults: Faults
+        self,
+        use_cases: UseCases,
+        methods: Mapping[str, Callable[..., Any]],
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        faults: Faults,
     ) -> None:
         self._use_cases = use_cases
-        self._methods = find_methods(use_cases)
-        self._asking = find_asking(self._methods)
+        self._methods = methods
+        self._asking = find_asking(methods)
         self._loop = loop
         self._scheduler = scheduler
         self._faults = faults
