@@ -16,7 +16,7 @@ from lakelog.reads.streams.batch import Progress
 from lakelog.reads.streams.follow import TablesFollower
 from tests.support.forked_stack import ForkedStack
 
-SECONDS = 45.0
+SECONDS = 30.0
 
 
 @pytest.fixture
