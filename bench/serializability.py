@@ -74,7 +74,9 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
 
 
-def run_history(folder: Path, seconds: float, seed: int, *, guarded: bool = True) -> Report:
+def run_history(
+    folder: Path, seconds: float, seed: int, *, guarded: bool = True, stack_type: type[EmbeddedStack] = EmbeddedStack
+) -> Report:
     """Runs random transactions and faults, and judges the history.
 
     Args:
@@ -82,9 +84,10 @@ def run_history(folder: Path, seconds: float, seed: int, *, guarded: bool = True
         seconds: How long clients go on.
         seed: Decides what is read and written, and what breaks when; not who comes first.
         guarded: Whether transactions guard what they read; without it the history cannot be serializable.
+        stack_type: How services are started.
     """
     rng = Random(seed)
-    with _two_metastores(folder) as machines:
+    with _two_metastores(folder, stack_type) as machines:
         stack, proxies = machines.stack, machines.proxies
         with lakelog.connect(stack.target) as catalog:
             catalog.create_database("h")
@@ -126,14 +129,14 @@ class _Machines:
 
 
 @contextmanager
-def _two_metastores(folder: Path) -> Iterator[_Machines]:
+def _two_metastores(folder: Path, stack_type: type[EmbeddedStack]) -> Iterator[_Machines]:
     """Two metastores on one Postgres, which the second reaches through a proxy; a proxy stands before each of them."""
     with ExitStack() as ends:
         postgres = ends.enter_context(EmbeddedPostgres(folder / "postgres", port=0))
         url = postgres.url(over_tcp=True)
         address, _, rest = url.rpartition(":")
         database = ends.enter_context(PostgresProxy(int(rest.partition("/")[0])))
-        stack = ends.enter_context(EmbeddedStack(folder, services=["metastore", "compactor"], database_url=url))
+        stack = ends.enter_context(stack_type(folder, services=["metastore", "compactor"], database_url=url))
         port = free_port()
         stack.add_service(
             "metastore",

@@ -74,14 +74,15 @@ class FaultLab:
 
     Args:
         folder: For everything.
+        stack_type: How services are started.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack_type: type[EmbeddedStack] = EmbeddedStack) -> None:
         (port,) = free_ports(1)
         self._folder = folder
         self.proxy: Final = KafkaProxy(port)
         environment = {**os.environ, "LAKELOG_KAFKA_BROKERS": self.proxy.target}
-        self.stack: Final = EmbeddedStack(
+        self.stack: Final = stack_type(
             folder / "stack", services=["metastore"], kafka=True, kafka_port=port, environment=environment
         )
         self._numbers = itertools.count(1)
@@ -173,7 +174,7 @@ class FaultLab:
                 f"{table.name} is published up to {state.snapshot_id} of {state.latest_snapshot_id} "
                 f"after {DRAIN_S:g} s: {state.problem or 'nobody knows why'}"
             )
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def _begin(self, catalog: Catalog, stack: contextlib.ExitStack, seed: int, number: int, large: float) -> _Run:
         keyed = number % 2 == 0

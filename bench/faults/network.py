@@ -126,19 +126,22 @@ class Hub:
 
 
 @contextmanager
-def running(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Hub]:
+def running(
+    folder: Path, variables: Mapping[str, str] | None = None, stack_type: type[EmbeddedStack] = EmbeddedStack
+) -> Iterator[Hub]:
     """A metastore with its Postgres, and proxies at both.
 
     Args:
         folder: For everything.
         variables: Of all services.
+        stack_type: How services are started.
     """
     with ExitStack() as stack:
         postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres", port=0))
         url = postgres.url(over_tcp=True)
         database = stack.enter_context(PostgresProxy(int(url.rpartition(":")[2].partition("/")[0])))
         services = stack.enter_context(
-            EmbeddedStack(
+            stack_type(
                 folder,
                 database_url=f"{url.rpartition(':')[0]}:{database.port}/postgres",
                 environment={**os.environ, **(variables or {})},

@@ -18,7 +18,7 @@ from bench.soak.tables import DATABASE, SCHEMA, TABLES, TOGETHER
 from bench.soak.together import TogetherReader
 from bench.soak.writers import SoakWriter
 from lakelog.sdk.catalog import Catalog
-from lakelog.testing import EmbeddedStack, embedded_stack
+from lakelog.testing import EmbeddedStack
 from lakelog.testing.proxy import TcpProxy
 
 _WRITERS: Final = 3
@@ -53,7 +53,13 @@ class SoakReport:
     cuts: int
 
 
-def soak(folder: Path, seconds: float, seed: int, say: Callable[[str], None]) -> SoakReport:
+def soak(
+    folder: Path,
+    seconds: float,
+    seed: int,
+    say: Callable[[str], None],
+    stack_type: type[EmbeddedStack] = EmbeddedStack,
+) -> SoakReport:
     """Runs a soak.
 
     Args:
@@ -61,12 +67,13 @@ def soak(folder: Path, seconds: float, seed: int, say: Callable[[str], None]) ->
         seconds: How long the writers write.
         seed: Decides what is written, who dies when and what fails; not who comes first.
         say: Told of progress.
+        stack_type: How services are started.
 
     Raises:
         SoakError: A reader was told what does not fit, or knows other rows than its table has; with the seed.
     """
     services = ["metastore", "compactor"]
-    with embedded_stack(folder / "stack", services=services) as stack, TcpProxy(stack.port) as proxy:
+    with stack_type(folder / "stack", services=services) as stack, TcpProxy(stack.port) as proxy:
         stack.add_compactor(_COMPACTORS[1])
         with lakelog.connect(stack.target) as catalog:
             _make_tables(catalog)

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, Protocol
 
 from lakelog.clock import Clock, SystemClock
 from lakelog.embedded.spawn import RunAs, spawn_child
@@ -19,6 +20,23 @@ _POLL_S = 0.02
 _LOG_TAIL_BYTES = 64 * 1024
 _WORDS = 20
 """The lines of a log that a message shows."""
+
+
+class Child(Protocol):
+    """A started program, as `subprocess.Popen` describes it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None: it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Blocks until it has ended, and returns its exit code; raises TimeoutExpired."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Does nothing if it has ended."""
 
 
 class ManagedProcess:
@@ -78,7 +96,7 @@ class ManagedProcess:
         self._final_codes = dict(final_codes or {})
         self._waiting_codes = dict(waiting_codes or {})
         self._clock = clock or SystemClock()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._log_start = 0
 
     def __repr__(self) -> str:
@@ -138,14 +156,7 @@ class ManagedProcess:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._log_start = log.tell()
-            self._child = spawn_child(
-                self.command,
-                log=log,
-                environment=self._environment,
-                working_directory=self._working_directory,
-                death_signal=self._death_signal,
-                run_as=self._run_as,
-            )
+            self._child = self._spawn(log)
         deadline_s = self._clock.monotonic_s() + self._ready_within_s
         while self._is_ready is not None:
             if not self.is_running:
@@ -215,6 +226,17 @@ class ManagedProcess:
             f"{self.name} {what}. Its last words in {self.log}:\n{words}",
             reason="PROCESS_FAILED",
             metadata={"process": self.name, "log": str(self.log), "exit_code": str(self.exit_code)},
+        )
+
+    def _spawn(self, log: IO[bytes]) -> Child:
+        """Starts the program as the leader of a group of its own, with its output in an open file."""
+        return spawn_child(
+            self.command,
+            log=log,
+            environment=self._environment,
+            working_directory=self._working_directory,
+            death_signal=self._death_signal,
+            run_as=self._run_as,
         )
 
     def _last_lines(self, count: int, start: int) -> list[str]:

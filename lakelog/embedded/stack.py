@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from lakelog.embedded.kafka.broker import EmbeddedKafka
 from lakelog.embedded.log_rotation import rotate_logs
@@ -47,6 +47,9 @@ class EmbeddedStack:
         environment: The services' environment variables; None: ours.
         warehouse: The URI of the place for new tables' files; None: a folder inside `folder`.
     """
+
+    _process_type: ClassVar[type[ManagedProcess]] = ManagedProcess
+    """How a service is started: lakelog's own tests start some in another way."""
 
     def __init__(
         self,
@@ -331,7 +334,7 @@ class EmbeddedStack:
         waiting_codes: Mapping[int, str] | None = None,
     ) -> ManagedProcess:
         name = log_name or service
-        return ManagedProcess(
+        return self._process_type(
             name,
             service_command(service, arguments),
             log=self.folder / "logs" / f"{name}.log",

@@ -30,6 +30,8 @@ from lakelog.errors import InternalError
 
 _HOST: Final = "127.0.0.1"
 _HEAP: Final = "-Xmx384m"
+_OPTIONS_VARIABLE: Final = "KAFKA_OPTS"
+"""More options of Java, as Kafka's own scripts have them."""
 _FORMATTED_WITHIN_S: Final = 60.0
 _FORGOTTEN_WITHIN_S: Final = 1.0
 _ORPHAN_ENDS_WITHIN_S: Final = 20.0
@@ -47,7 +49,7 @@ class EmbeddedKafka(FolderServer):
         port: The port for clients; None: the one of the last broker in this folder, else a free one. It stays the same
                 for the life of this object.
         log: The file for its log; None: a file in the folder.
-        environment: The variables that lead to Java and the jars; None: ours.
+        environment: The variables that lead to Java and the jars, and `KAFKA_OPTS` with options of Java; None: ours.
         ready_within_s: The limit for a start, recovery included.
     """
 
@@ -223,6 +225,7 @@ class EmbeddedKafka(FolderServer):
             "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
         }
         command = [str(java), _HEAP, "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"]
+        command += self._environment.get(_OPTIONS_VARIABLE, "").split()
         command += [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in log_settings.items()]
         return ManagedProcess(
             name,

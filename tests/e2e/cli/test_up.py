@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 StartUp = Callable[..., Up]
 
+_PIECES = 60
+"""Commits to each of two tables: each needs to be compacted several times before few files are left."""
+
 
 @pytest.fixture(scope="module")
 def up(start_up: StartUp) -> Up:
@@ -52,13 +55,13 @@ def test_what_is_committed_in_small_pieces_is_compacted_without_anybody_asking(u
         schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
         keyed = catalog.create_table("pieces.keyed", schema, primary_key=["k"], options={"bucket": "1"})
         log = catalog.create_table("pieces.log", schema)
-        for number in range(200):
+        for number in range(_PIECES):
             rows = pa.table({"k": [number % 10], "v": [number]}, schema=schema)
             keyed.upsert(rows)
             log.append(rows)
         wait_until(lambda: keyed.files().num_rows <= 5 and log.files().num_rows <= 5, 60, "few files are left")
-        assert sorted(keyed.scan().to_arrow()["v"].to_pylist()) == list(range(190, 200))
-        assert sorted(log.scan().to_arrow()["v"].to_pylist()) == list(range(200))
+        assert sorted(keyed.scan().to_arrow()["v"].to_pylist()) == list(range(_PIECES - 10, _PIECES))
+        assert sorted(log.scan().to_arrow()["v"].to_pylist()) == list(range(_PIECES))
     listed = up.json("jobs")
     assert {job["table"] for job in listed if job["kind"] == "compact"} >= {"pieces.keyed", "pieces.log"}
     assert not [job for job in listed if job["reason"]]
@@ -295,15 +298,21 @@ def test_a_signal_stops_everything_and_the_data_stays_and_the_next_up_takes_over
     assert not processes_in(third.data)
 
 
-def test_a_kafka_of_its_own(start_up: StartUp) -> None:
+def test_a_kafka_of_its_own_and_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> None:
     require_kafka()
     port = free_port()
-    up = start_up(None, None, "--no-compactor", "--kafka", "--kafka-port", str(port))
+    up = start_up(None, None, "--kafka", "--kafka-port", str(port))
     facts = up.wait_until_ready()
     assert facts["kafka"] == f"127.0.0.1:{port}"
     line = f"Kafka      127.0.0.1:{port}"
     wait_until(lambda: line in up.output.read_text(), 30, line)
     assert find_cluster("127.0.0.1", port) is not None
+    before = set(processes_in(up.data))
+    for pid in before:
+        # The children of one that is gone already may be gone, too.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: set(processes_in(up.data)) - before, 30, "something is being started again")
     assert up.stop() == 0
     assert not processes_in(up.data)
 
@@ -314,20 +323,6 @@ def test_unreachable_brokers_are_reported_at_once(tmp_path: Path) -> None:
     assert done.returncode == 5
     assert f"No Kafka broker can be reached at {away} ({away}: Connection refused)" in done.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> None:
-    require_kafka()
-    up = start_up(None, None, "--kafka", "--kafka-port", str(free_port()))
-    up.wait_until_ready()
-    before = set(processes_in(up.data))
-    for pid in before:
-        # The children of one that is gone already may be gone, too.
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: set(processes_in(up.data)) - before, 30, "something is being started again")
-    assert up.stop() == 0
-    assert not processes_in(up.data)
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:

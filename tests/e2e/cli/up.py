@@ -17,7 +17,8 @@ from tests.support.forked import preload, run_forked
 
 preload("lakelog.cli.app", "lakelog.client.grpc.metastore", "lakelog.sdk.catalog", "lakelog.without_pandas")
 
-COMMAND = [sys.executable, "-m", "lakelog.cli.main"]
+PROGRAM = "lakelog.cli.main"
+COMMAND = [sys.executable, "-m", PROGRAM]
 
 READY_WITHIN_S = 120.0
 
@@ -28,7 +29,7 @@ def wait_until(condition: Callable[[], Any], within_s: float, what: str) -> Any:
     give_up_s = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < give_up_s, f"not within {within_s:g} s: {what}"
-        time.sleep(0.05)
+        time.sleep(0.1)
     return found
 
 
@@ -86,7 +87,7 @@ class Up:
         words = ("--target", self.target, *arguments)
         if stdin is not None:
             return run_command(*words, stdin=stdin)
-        return run_forked("lakelog.cli.main", words, folder=Path.cwd(), environment=environment())
+        return run_forked(PROGRAM, words, folder=Path.cwd(), environment=environment())
 
     def json(self, *arguments: str) -> Any:
         done = self.run("--output", "json", *arguments)

@@ -11,8 +11,8 @@ import pytest
 
 import lakelog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.testing import embedded_stack
 from tests.e2e.compactor.world import SCHEMA, World
+from tests.support.forked_stack import forked_stack
 
 _numbers = itertools.count(1)
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 def compactor_stack() -> Iterator[EmbeddedStack]:
     with (
         tempfile.TemporaryDirectory(prefix="ll-comp-", ignore_cleanup_errors=True) as folder,
-        embedded_stack(folder) as stack,
+        forked_stack(folder) as stack,
     ):
         yield stack
 

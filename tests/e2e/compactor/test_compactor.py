@@ -18,9 +18,9 @@ import pytest
 import lakelog
 from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import JobState
-from lakelog.testing import embedded_stack
 from tests.e2e.compactor.world import SCHEMA, World
 from tests.support.forked import run_forked
+from tests.support.forked_stack import forked_stack
 from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e]
@@ -187,7 +187,7 @@ def test_a_table_that_does_not_exist_and_a_metastore_that_is_not_there_are_repor
 def test_a_stack_brings_its_compactor() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="ll-comp-", ignore_cleanup_errors=True) as folder,
-        embedded_stack(folder, services=["metastore", "compactor"]) as stack,
+        forked_stack(folder, services=["metastore", "compactor"]) as stack,
         lakelog.connect(stack.target) as catalog,
     ):
         catalog.create_database("shop")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.faults.network import Hub, running
-from lakelog.testing import embedded_stack
 from tests.e2e.faults.lab import Lab
+from tests.support.forked_stack import ForkedStack, forked_stack
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def stack_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def module_lab(stack_folder: Path) -> Iterator[Lab]:
-    with embedded_stack(stack_folder) as stack:
+    with forked_stack(stack_folder) as stack:
         yield Lab(stack, stack_folder)
 
 
@@ -29,7 +29,7 @@ def shared_hub() -> Iterator[Hub]:
     variables = {"LAKELOG_DATABASE_SILENCE": "1", "LAKELOG_DATABASE_IDLE": "1"}
     with (
         tempfile.TemporaryDirectory(prefix="ll-net-", ignore_cleanup_errors=True) as folder,
-        running(Path(folder), variables) as hub,
+        running(Path(folder), variables, ForkedStack) as hub,
     ):
         yield hub
 

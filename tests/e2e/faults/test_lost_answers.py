@@ -21,12 +21,12 @@ from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.testing import EmbeddedStack
 from lakelog.testing.postgres_proxy import CutPlace, PostgresProxy
 from lakelog.testing.proxy import TcpProxy
 from lakelog.writes.attempt import CommitAttempt
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import LOG, SCHEMA
+from tests.support.forked_stack import ForkedStack
 
 pytestmark = pytest.mark.e2e
 
@@ -60,7 +60,7 @@ def running() -> Iterator[Proxied]:
             direct = postgres.url(over_tcp=True)
             url = f"{direct.rpartition(':')[0]}:{database.port}/postgres"
             with (
-                EmbeddedStack(folder, database_url=url) as stack,
+                ForkedStack(folder, database_url=url) as stack,
                 TcpProxy(stack.port) as service,
             ):
                 yield Proxied(Lab(stack, folder), database, service)

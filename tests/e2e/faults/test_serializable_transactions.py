@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.serializability import run_history
+from tests.support.forked_stack import ForkedStack
 
 pytestmark = pytest.mark.e2e
 
@@ -22,7 +23,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_guarded_transactions_are_serializable(folder: Path, seed: int) -> None:
-    report = run_history(folder, 15.0, seed)
+    report = run_history(folder, 15.0, seed, stack_type=ForkedStack)
     assert report.findings == []
     assert report.outcomes["committed"] > 5
     assert report.faults.total() > 2
@@ -30,4 +31,4 @@ def test_guarded_transactions_are_serializable(folder: Path, seed: int) -> None:
 
 @pytest.mark.timeout(400)
 def test_control_without_guards_updates_are_lost(folder: Path) -> None:
-    assert run_history(folder, 6.0, 200, guarded=False).findings != []
+    assert run_history(folder, 6.0, 200, guarded=False, stack_type=ForkedStack).findings != []

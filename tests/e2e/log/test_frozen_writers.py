@@ -22,8 +22,8 @@ import lakelog
 from bench.faults.tables import SCHEMA
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.tables.table import Table
-from lakelog.testing import embedded_stack
 from lakelog.testing.log_recording import Recorder
+from tests.support.forked_stack import forked_stack
 from tests.support.log.kafka_broker import require_kafka
 from tests.support.repository import ROOT
 
@@ -38,7 +38,7 @@ def stack() -> Iterator[EmbeddedStack]:
     require_kafka()
     with (
         tempfile.TemporaryDirectory(prefix="ll-log-", ignore_cleanup_errors=True) as folder,
-        embedded_stack(folder, services=["metastore", "publisher"], kafka=True) as stack,
+        forked_stack(folder, services=["metastore", "publisher"], kafka=True) as stack,
     ):
         yield stack
 

@@ -18,6 +18,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.testing.log_recording import check_recording
 from tests.support.command import Command
+from tests.support.forked_stack import ForkedStack
 from tests.support.log.kafka_broker import require_kafka
 from tests.support.small_disk import small_disk
 
@@ -40,7 +41,11 @@ def test_a_full_disk_stops_publishing_and_nothing_else(
 ) -> None:
     dice = Random(seed)
     broker = folder / "stack" / "kafka"
-    with small_disk([broker], ROOM) as disk, FaultLab(folder).running(["publisher"]) as lab, lab.connect() as catalog:
+    with (
+        small_disk([broker], ROOM) as disk,
+        FaultLab(folder, ForkedStack).running(["publisher"]) as lab,
+        lab.connect() as catalog,
+    ):
         table, eventual = lab.make_table(catalog, keyed=seed % 2 == 0), make_eventual(lab, catalog)
         with lab.record(table) as recorder:
             write(table, 1, 6, dice)

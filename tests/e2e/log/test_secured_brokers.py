@@ -26,6 +26,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.support.certificates import TestAuthority
 from tests.support.command import Command
+from tests.support.forked_stack import ForkedStack
 from tests.support.log.kafka_broker import require_kafka
 from tests.support.log.secured_kafka import SecuredKafka
 
@@ -130,7 +131,7 @@ def lab() -> Iterator[Lab]:
                 "LAKELOG_SECRETS_DIR": str(folder / "secrets"),
                 "LAKELOG_KAFKA_BROKERS": kafka.ssl_servers,
             }
-            stack = EmbeddedStack(folder / "stack", kafka_bootstrap_servers=kafka.sasl_servers, environment=environment)
+            stack = ForkedStack(folder / "stack", kafka_bootstrap_servers=kafka.sasl_servers, environment=environment)
             with stack:
                 port = free_port()
                 stack.add_publisher(arguments=["--metrics-port", str(port), "--log-level", "debug"])

@@ -14,8 +14,9 @@ from bench.soak.readers import SoakError
 from lakelog.format.commit.order import Commit
 from lakelog.reads.streams.batch import Progress
 from lakelog.reads.streams.follow import TablesFollower
+from tests.support.forked_stack import ForkedStack
 
-SECONDS = 45.0
+SECONDS = 30.0
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.timeout(400)
 def test_readers_know_the_tables_in_the_end(folder: Path) -> None:
-    report = soak(folder, SECONDS, seed=20, say=print)
+    report = soak(folder, SECONDS, seed=20, say=print, stack_type=ForkedStack)
     assert report.commits > 50
     assert report.kills >= 2
     assert report.cuts > 0
@@ -44,4 +45,4 @@ def test_a_stream_that_loses_a_change_is_found_out(folder: Path, monkeypatch: py
 
     monkeypatch.setattr(TablesFollower, "_show_commits", lose_some)
     with pytest.raises(SoakError):
-        soak(folder, 8.0, seed=21, say=print)
+        soak(folder, 8.0, seed=21, say=print, stack_type=ForkedStack)

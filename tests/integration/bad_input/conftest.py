@@ -9,7 +9,8 @@ import pytest
 import lakelog
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.testing import EmbeddedStack, embedded_stack
+from lakelog.testing import EmbeddedStack
+from tests.support.forked_stack import forked_stack
 
 from .refusing import KEYED
 
@@ -19,7 +20,7 @@ def bad_input_stack() -> Iterator[EmbeddedStack]:
     """One real metastore over Postgres, which must survive all that these tests throw at it."""
     with (
         tempfile.TemporaryDirectory(prefix="ll-bad-", ignore_cleanup_errors=True) as folder,
-        embedded_stack(Path(folder)) as stack,
+        forked_stack(Path(folder)) as stack,
     ):
         yield stack
 

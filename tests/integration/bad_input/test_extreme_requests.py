@@ -13,10 +13,11 @@ import pytest
 
 from bench.requests.lab import RequestLab, RequestLabError, RequestReport
 from lakelog.format.commit import rules, totals
-from lakelog.testing import EmbeddedStack, embedded_stack
+from lakelog.testing import EmbeddedStack
 from metastore.store import validation
 from metastore.store.limits import MAX_INT64
 from metastore.use_cases import UseCases
+from tests.support.forked_stack import forked_stack
 from tests.support.metastore.serving import serving
 
 CALLS = 1_500
@@ -26,7 +27,7 @@ CALLS = 1_500
 def services() -> Iterator[EmbeddedStack]:
     with (
         tempfile.TemporaryDirectory(prefix="ll-requests-", ignore_cleanup_errors=True) as folder,
-        embedded_stack(Path(folder), services=("metastore", "reader")) as stack,
+        forked_stack(Path(folder), services=("metastore", "reader")) as stack,
     ):
         yield stack
 

@@ -18,6 +18,7 @@ from lakelog.cli import app
 from lakelog.cli.services import SERVICES
 from lakelog.sql import SqlSession
 from lakelog.testing import EmbeddedStack
+from tests.support.forked_stack import ForkedStack
 
 _ROOT = Path(__file__).parents[3]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -29,7 +30,7 @@ _WITH_SPARK = "lakelog pipeline run"
 def running(*services: str, kafka: str | None = None) -> Iterator[EmbeddedStack]:
     with (
         tempfile.TemporaryDirectory(prefix="ll-", ignore_cleanup_errors=True) as data,
-        EmbeddedStack(Path(data), services=("metastore", *services), kafka_bootstrap_servers=kafka) as stack,
+        ForkedStack(Path(data), services=("metastore", *services), kafka_bootstrap_servers=kafka) as stack,
     ):
         yield stack
 

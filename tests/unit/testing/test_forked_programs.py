@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.forked import ForkedProcess, run_forked
+from tests.support.repository import ROOT
 
 
 def test_output_and_exit_code(tmp_path: Path) -> None:
@@ -36,3 +40,32 @@ def test_signals(tmp_path: Path) -> None:
     assert process.poll() is None
     process.kill()
     assert process.wait(10) == process.returncode == -signal.SIGKILL
+
+
+def test_one_that_leads_has_a_group_of_its_own_and_keeps_what_its_file_had(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("before\n")
+    words, out = ["--directory", str(tmp_path), "0"], tmp_path / "out"
+    process = ForkedProcess("http.server", words, folder=tmp_path, environment={}, output=out, leads=True)
+    assert os.getpgid(process.pid) == os.getsid(process.pid) == process.pid
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(10) == -signal.SIGTERM
+    assert out.read_text().startswith("before\n")
+
+
+def test_one_that_leads_does_not_outlive_its_parent(tmp_path: Path) -> None:
+    program = """
+        import os, signal, sys
+        from pathlib import Path
+        from tests.support.forked import ForkedProcess
+        folder = Path(sys.argv[1])
+        process = ForkedProcess("http.server", ["0"], folder=folder, environment={}, output=folder / "out", leads=True)
+        print(process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    give_up_s = time.monotonic() + 20
+    while Path(f"/proc/{int(done.stdout)}").exists():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.02)
