@@ -25,7 +25,7 @@ from lakelog.storage.objects.io_errors import translate_io_error
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.pages.decoding import DECODED_BYTES, Leaf, plan_decoding
 from lakelog.storage.parquet.pages.page_headers import read_chunk_pages
-from lakelog.storage.parquet.reader import PARQUET_LIMITS, translated
+from lakelog.storage.parquet.reader import PARQUET_LIMITS, check_footer_size, translated
 from lakelog.storage.parquet.writer import PATH_KEY
 
 RowIndices = npt.NDArray[np.int64]
@@ -34,6 +34,9 @@ _SECTIONS_KEY: Final = "lakelog.sections"
 
 _MOST_POSITIONS: Final = 1 << 26
 """Each takes sixteen bytes of memory. A commit replaces more rows of a bucket only if the bucket is far too large."""
+
+_MOST_FOOTER_BYTES: Final = 8 << 20
+"""A footer takes some 25 times its size in memory. Ours have two columns, and the paths of the sections' files."""
 
 _SCHEMA: Final = pa.schema(
     [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
@@ -121,7 +124,11 @@ def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVec
         DataCorrupted: It is damaged or missing; named.
     """
     with translated(f"{store.location}{path}"), store.open_input(path) as source:
-        parquet = pq.ParquetFile(source, read_dictionary=["file"], **PARQUET_LIMITS)
+        check_footer_size(source, source.size(), _MOST_FOOTER_BYTES)
+        try:
+            parquet = pq.ParquetFile(source, read_dictionary=["file"], **PARQUET_LIMITS)
+        except KeyError:
+            raise DataCorrupted("it holds no positions of rows") from None
         said = parquet.metadata.metadata or {}
         named = said.get(PATH_KEY.encode(), b"").decode(errors="replace")
         if named != path:

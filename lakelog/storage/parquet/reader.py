@@ -96,7 +96,7 @@ class DataFileReader:
                         f"it has {size_bytes} bytes, but was committed with {file.size_bytes}", reason="FILE_SIZE"
                     )
                 if metadata is None:
-                    self._check_footer_size()
+                    check_footer_size(self._source, file.size_bytes, _MAX_FOOTER_BYTES)
                 self._parquet = pq.ParquetFile(self._source, metadata=metadata, pre_buffer=False, **PARQUET_LIMITS)
                 self.metadata: pq.FileMetaData = self._parquet.metadata
                 self.row_group_starts: RowIndices = self._check_footer()
@@ -253,12 +253,6 @@ class DataFileReader:
         )
         return opened, decoding
 
-    def _check_footer_size(self) -> None:
-        if self.file.size_bytes > _MAX_FOOTER_BYTES:
-            claimed = int.from_bytes(self._source.read_at(8, self.file.size_bytes - 8)[:4], "little")
-            if claimed > _MAX_FOOTER_BYTES:
-                raise DataCorrupted(f"its footer claims {claimed} bytes, and at most {_MAX_FOOTER_BYTES} are read")
-
     def _check_footer(self) -> RowIndices:
         """Returns where each row group's rows begin, and last the number of all rows."""
         metadata = self.metadata
@@ -277,6 +271,14 @@ class DataFileReader:
                 self.name, f"a row group of it has {max(counts)} rows, and at most {MAX_GROUP_ROWS} are read"
             )
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def check_footer_size(source: pa.NativeFile, size_bytes: int, most_bytes: int) -> None:
+    """Raises DataCorrupted if the footer of a file of this size claims more than the most bytes that are read."""
+    if size_bytes > most_bytes:
+        claimed = int.from_bytes(source.read_at(8, size_bytes - 8)[:4], "little")
+        if claimed > most_bytes:
+            raise DataCorrupted(f"its footer claims {claimed} bytes, and at most {most_bytes} are read")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import DataCorrupted, Fenced
@@ -195,3 +197,19 @@ def test_a_file_of_positions_that_would_take_too_much_memory_is_named(monkeypatc
     monkeypatch.setattr(decoding, "LARGEST_DECODED_BYTES", 20)
     with pytest.raises(DataCorrupted, match=f"{PATH} cannot be read: the pages of its columns"):
         read_deletion_vectors(store, PATH)
+
+
+def test_a_file_of_positions_with_a_huge_footer_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A footer of 66 MB with a million columns would take 1.7 GB; without the check, here, the names differ first."""
+    store = MemoryStore()
+    columns = {f"column {number}": [1] for number in range(500)}
+    writer = store.create(PATH)
+    pq.write_table(pa.table(columns), writer.sink)
+    writer.commit()
+    with pytest.raises(DataCorrupted, match=f"{PATH} is damaged: it holds no positions of rows"):
+        read_deletion_vectors(store, PATH)
+    monkeypatch.setattr(deletion_vector_file, "_MOST_FOOTER_BYTES", 10_000)
+    with pytest.raises(DataCorrupted, match=r"its footer claims \d+ bytes, and at most 10000 are read"):
+        read_deletion_vectors(store, PATH)
+    write_deletion_vectors(store, f"{PATH}1", {"data/3/f": np.arange(1000)})
+    assert len(read_deletion_vectors(store, f"{PATH}1").by_path["data/3/f"]) == 1000
