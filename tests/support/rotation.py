@@ -1,7 +1,9 @@
 """Which tests rotate: a push takes a quarter of them, and another quarter with each commit.
 
 Those are random tests by their seeds, and the SDK's tests on Postgres: the same tests run on the store in memory on
-each push, and what Postgres adds is the contract suite's to test. The steps at which a pipeline is killed rotate as
+each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through Spark: each push
+takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter of each chapter
+through Spark. The steps at which a pipeline is killed rotate as
 seeds, too: each takes two starts of Spark, and each push kills one at two of them in `test_kafka_source`.
 """
 
@@ -17,6 +19,7 @@ QUARTERS: Final = 4
 
 
 _ON_EITHER_STORE: Final = "tests/integration/sdk/"
+_RULES: Final = "tests/conformance/test_rules.py::test_rule["
 
 
 def is_random(item: pytest.Item) -> bool:
@@ -29,6 +32,8 @@ def find_group(item: pytest.Item) -> str | None:
     arguments = dict(getattr(getattr(item, "callspec", None), "params", {}))
     if arguments.get("metastore") == "postgres" and item.nodeid.startswith(_ON_EITHER_STORE):
         return item.nodeid.partition("::")[0]
+    if arguments.get("driver") == "spark" and item.nodeid.startswith(_RULES):
+        return _RULES
     if not is_random(item):
         return None
     del arguments["seed"]
