@@ -1,10 +1,10 @@
 """Which tests rotate: a push takes a quarter of them, and another quarter with each commit.
 
-Those are random tests by their seeds, and the SDK's tests on Postgres: the same tests run on the store in memory on
-each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through Spark: each push
-takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter of each chapter
-through Spark. The steps at which a pipeline is killed rotate as
-seeds, too: each takes two starts of Spark, and each push kills one at two of them in `test_kafka_source`.
+Those are random tests by their seeds, and the SDK's and the compactor's tests on Postgres: the same tests run on the
+store in memory on each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through
+Spark: each push takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter
+of each chapter through Spark. The steps at which a pipeline is killed rotate as seeds, too: each takes two starts of
+Spark, and each push kills one at two of them in `test_kafka_source`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 QUARTERS: Final = 4
 
 
-_ON_EITHER_STORE: Final = "tests/integration/sdk/"
+_ON_EITHER_STORE: Final = ("tests/integration/sdk/", "tests/integration/compactor/")
 _RULES: Final = "tests/conformance/test_rules.py::test_rule["
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,9 +13,13 @@ import pytest
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.e2e.cli.up import COMMAND, wait_until
+from tests.e2e.cli.up import PROGRAM, wait_until
+from tests.support.forked import ForkedProcess, preload, run_forked
+from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+preload("lakelog.cli.commands.rows.insert_files")
 
 _FILES = 150
 _ROWS = 100
@@ -41,18 +44,19 @@ def test_a_job_that_ends_in_the_middle_goes_on_with_each_file_once(
     name = f"inserts.log_{sent.name.lower()}"
     catalog.create_database("inserts", if_not_exists=True)
     log = catalog.create_table(name, pa.schema([("id", pa.int64()), ("item", pa.string())]))
-    command = [*COMMAND, "-t", stack.target, "insert", name, str(tmp_path), "--job", "j"]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    words = ["-t", stack.target, "insert", name, str(tmp_path), "--job", "j"]
+    environment, out, err = {**os.environ, "NO_COLOR": "1"}, tmp_path.with_suffix(".out"), tmp_path.with_suffix(".err")
+    process = ForkedProcess(PROGRAM, words, folder=ROOT, environment=environment, output=out, stderr=err)
     wait_until(lambda: log.snapshots().num_rows >= 3, 60, "some files are in")
     process.send_signal(sent)
-    _, err = process.communicate(timeout=30)
+    process.wait(30)
     done = count_settled(log)
     assert 3 <= done < _FILES, "it was over before it was killed, or never began"
     assert log.scan().count() == done * _ROWS
     assert process.returncode == (-9 if sent == signal.SIGKILL else 130)
-    assert ("Go on by the same command with --job j." in err) == (sent == signal.SIGINT)
-    again = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert ("Go on by the same command with --job j." in err.read_text()) == (sent == signal.SIGINT)
+    again = run_forked(PROGRAM, words, folder=ROOT, environment=environment)
+    assert again.returncode == 0, again.stderr
     assert f"{done} files had been written before." in again.stdout
     ids = sorted(log.scan(["id"]).to_arrow()["id"].to_pylist())
     assert ids == list(range(_FILES * _ROWS))

@@ -31,8 +31,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packaged_java() -> dict[str, str]:
-    """An environment in which no Java but the wheel's is found."""
-    return {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PATH")}
+    """An environment in which no Java but the wheel's is found, and which gives it options."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PATH")}
+    return {**kept, "KAFKA_OPTS": f"{os.environ['KAFKA_OPTS']} -Dof=tests"}
 
 
 def make_topic(servers: str, name: str) -> None:
@@ -64,6 +65,7 @@ def test_a_broker_survives_what_happens_to_it(folder: Path, packaged_java: dict[
     """On the wheel's Java, which the tests of this machine's Java would else never see."""
     with EmbeddedKafka(folder, environment=packaged_java) as kafka:
         servers = kafka.bootstrap_servers
+        assert "-Dof=tests" in Path(f"/proc/{kafka.pid}/cmdline").read_text().split("\0")
         make_topic(servers, "orders")
         send(servers, "orders", "a", "b")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.support.forked import preload, run_forked
+from tests.support.forked import ForkedProcess, preload, run_forked
 
 preload("metastore.config", "metastore.wiring", "metastore.postgres.schema.alembic_steps")
 
@@ -41,20 +40,23 @@ class Process:
 
     def __init__(self, database_url: str, warehouse: Path, *arguments: str, log: Path) -> None:
         self.log = log
-        command = [sys.executable, "-m", "metastore", "serve", "--insecure-dev", "--listen", "127.0.0.1:0"]
-        with log.open("w") as stream:
-            self.process = subprocess.Popen(
-                [*command, "--warehouse", str(warehouse), "--metrics-port", "0", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                text=True,
-                env=environment(LAKELOG_DATABASE_URL=database_url),
-            )
-        assert self.process.stdout is not None
-        self.ready_line = self.process.stdout.readline()
+        words = ["serve", "--insecure-dev", "--listen", "127.0.0.1:0", "--warehouse", str(warehouse)]
+        self.process = ForkedProcess(
+            "metastore",
+            [*words, "--metrics-port", "0", *arguments],
+            folder=ROOT,
+            environment=environment(LAKELOG_DATABASE_URL=database_url),
+            output=(output := log.with_suffix(".out")),
+            stderr=log,
+        )
+        give_up_s = time.monotonic() + 60
+        while "\n" not in (said := output.read_text()) and self.process.poll() is None:
+            assert time.monotonic() < give_up_s, log.read_text()
+            time.sleep(0.02)
+        self.ready_line = said.partition("\n")[0]
         assert "metastore ready on 127.0.0.1:" in self.ready_line, log.read_text()
         self.target = self.ready_line.split(" on ", 1)[1].split(" ", 1)[0]
-        self.metrics_url = self.ready_line.strip().rpartition(" on ")[2]
+        self.metrics_url = self.ready_line.rpartition(" on ")[2]
 
     def health(self) -> int:
         with grpc.insecure_channel(self.target) as channel:
@@ -75,5 +77,3 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
