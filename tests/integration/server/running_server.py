@@ -21,7 +21,7 @@ from lakelog.errors import AlreadyExists, NotFound, Unavailable
 from lakelog.format.commit.request import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.format.tables.files import FILE_SCHEMA
-from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.plan import PlanHeader, PlanRequest
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
@@ -29,6 +29,8 @@ from lakelog.serving.access import Access
 from metastore.heavy_work import HeavyWork
 from metastore.memory.store import MemoryStore
 from metastore.ownership import Principal
+from metastore.plans.parts import PlanChunkData
+from metastore.plans.planning import PlanStream
 from metastore.server.edge.call_limits import CallLimits
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
@@ -40,22 +42,6 @@ TABLE = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA,
 
 def snapshot(number: int) -> Snapshot:
     return Snapshot(number, f"{number:032x}", "", SnapshotKind.APPEND, 0, number, None, 1, 1, 1, 1, 1, 0, "w", number)
-
-
-@dataclass
-class Chunk:
-    entries: bytes
-    without_file_ids: tuple[int, ...] = ()
-
-
-@dataclass
-class ScriptedPlan:
-    table: TableInfo
-    schema: TableSchema
-    file_schemas: Mapping[int, TableSchema]
-    snapshot: Snapshot | None
-    range_snapshots: tuple[Snapshot, ...]
-    chunks: AsyncIterator[Chunk]
 
 
 @dataclass
@@ -194,19 +180,19 @@ class ScriptedUseCases:
         found = tuple(snapshot(number) for number in range(after + 1, (until or 10) + 1))
         return SnapshotPage(found[: limit or 1000], 10, 1, 1)
 
-    async def plan(self, request: PlanRequest) -> ScriptedPlan:
+    async def plan(self, request: PlanRequest) -> PlanStream:
         await self._enter("plan")
 
-        async def chunks() -> AsyncIterator[Chunk]:
+        async def chunks() -> AsyncIterator[PlanChunkData]:
             for table, without in self.plan_chunks:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, FILE_SCHEMA) as writer:
                     writer.write_table(table)
                 await self._enter("plan_chunk")
-                yield Chunk(sink.getvalue().to_pybytes(), without)
+                yield PlanChunkData(sink.getvalue().to_pybytes(), without)
             await self._enter("plan_end")
 
-        return ScriptedPlan(TABLE, SCHEMA, {0: SCHEMA}, snapshot(3), (), chunks())
+        return PlanStream(PlanHeader(TABLE, SCHEMA, {0: SCHEMA}, snapshot(3)), chunks())
 
     def close(self) -> None:
         """Nobody waits for a job here."""
