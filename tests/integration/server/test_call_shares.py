@@ -211,11 +211,12 @@ def test_calls_beyond_those_that_are_worked_on_wait_and_one_given_up_meanwhile_i
     server = start_server(use_cases, access=ACCESS, limits=CallLimits(working=3))
     with channels(server, 2) as (first, other):
         made: Any = first.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
-        held = [made.future(b"", timeout=60, metadata=metadata("ann")) for _ in range(10)]
+        held = [made.future(b"", timeout=60, metadata=metadata("ann")) for _ in range(3)]
+        wait_until(lambda: use_cases.calls.count("list_tables") == 3)
+        held += [made.future(b"", timeout=60, metadata=metadata("ann")) for _ in range(7)]
         wait_until(lambda: server.server._interceptor.admission.calls.open_count == 10)
         assert use_cases.calls.count("list_tables") == 3
         assert call(other, "CatalogService/ListDatabases", "eve") is None, "each caller has its own turns"
-        # Those that came last, so that none of them is worked on.
         for each in held[5:]:
             each.cancel()
         wait_until(lambda: server.server._interceptor.admission.calls.open_count == 5)
