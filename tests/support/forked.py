@@ -39,6 +39,7 @@ class ForkedProcess:
         environment: All variables of its environment.
         output: The file for its standard output and error; made anew.
         stderr: Another file for its standard error.
+        own_session: Whether it begins a session, so that `signal_session` reaches all that it starts.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ForkedProcess:
         environment: Mapping[str, str],
         output: Path,
         stderr: Path | None = None,
+        own_session: bool = False,
     ) -> None:
         self.args = [module, *arguments]
         for file in filter(None, (output, stderr)):
@@ -57,7 +59,15 @@ class ForkedProcess:
         # It ends with this process at the latest.
         self._process: ForkServerProcess = FORKS.Process(
             target=_run,
-            args=(module, list(arguments), str(folder), dict(environment), str(output), str(stderr or output)),
+            args=(
+                module,
+                list(arguments),
+                str(folder),
+                dict(environment),
+                str(output),
+                str(stderr or output),
+                own_session,
+            ),
             daemon=True,
         )
         self._process.start()
@@ -86,6 +96,16 @@ class ForkedProcess:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def signal_session(self, number: int) -> None:
+        """To it and all that it started, if it has a session of its own; does nothing if it has ended."""
+        if self.poll() is not None:
+            return
+        if os.getsid(self.pid) == self.pid:
+            os.killpg(self.pid, number)
+        else:
+            # It was started a moment ago, and has started nothing.
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """As by kill -9."""
         self.send_signal(signal.SIGKILL)
@@ -105,7 +125,17 @@ def run_forked(
         return subprocess.CompletedProcess(process.args, code, out.read_text(), err.read_text())
 
 
-def _run(module: str, arguments: list[str], folder: str, environment: dict[str, str], output: str, stderr: str) -> None:
+def _run(
+    module: str,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    output: str,
+    stderr: str,
+    own_session: bool,
+) -> None:
+    if own_session:
+        os.setsid()
     for descriptor, file in ((1, output), (2, stderr)):
         # At the end, as two descriptors can be of the same file.
         opened = os.open(file, os.O_WRONLY | os.O_APPEND)

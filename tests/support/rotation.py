@@ -1,8 +1,9 @@
 """Which tests rotate: a push takes a quarter of them, and another quarter with each commit.
 
 Those are random tests by their seeds, and the SDK's tests on Postgres: the same tests run on the store in memory on
-each push, and what Postgres adds is the contract suite's to test. The steps at which a pipeline is killed rotate as
-seeds, too: each takes two starts of Spark, and each push kills one at two of them in `test_kafka_source`.
+each push, and what Postgres adds is the contract suite's to test. The steps at which
+a pipeline is killed rotate as seeds, too: each takes two starts of Spark, and each push kills a pipeline of files at
+one of them, and one of a topic at another.
 """
 
 from __future__ import annotations
