@@ -24,8 +24,8 @@ from lakelog.sdk.catalog import Catalog
 from tests.support.forked_stack import ForkedStack
 from tests.support.log.kafka_broker import shared_broker
 from tests.support.log_settings import kept_log_settings
-from tests.support.repository import ROOT
 from tests.support.rotation import QUARTERS, find_group, find_other_quarters, is_random
+from tests.support.spark.python_path import PYTHON_PATH
 from tests.support.spark.spark_classes import options_with_classes, start_making
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def spark(stack: EmbeddedStack) -> Iterator[SparkSession]:
     import lakelog.spark
 
     # Executors and planning processes have other working directories than we have.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PYTHON_PATH, os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory(prefix="ll-spark-", ignore_cleanup_errors=True) as folder:
         session = lakelog.spark.build_session(
             "tests",

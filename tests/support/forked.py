@@ -104,6 +104,11 @@ class ForkedProcess:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def signal_session(self, number: int) -> None:
+        """To it and all that it started, if it leads; does nothing if it has ended."""
+        if self.poll() is None:
+            os.killpg(self.pid, number)
+
     def kill(self) -> None:
         """As by kill -9."""
         self.send_signal(signal.SIGKILL)

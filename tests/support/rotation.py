@@ -4,7 +4,7 @@ Those are random tests by their seeds, and the SDK's and the compactor's tests o
 store in memory on each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through
 Spark: each push takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter
 of each chapter through Spark. The steps at which a pipeline is killed rotate as seeds, too: each takes two starts of
-Spark, and each push kills one at two of them in `test_kafka_source`.
+Spark, and each push kills a pipeline of files at one of them, and one of a topic at another.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from lakelog.format.jobs.job import CHANGELOG, Job
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.support.forked import ForkedProcess, preload
-from tests.support.repository import ROOT
+from tests.support.spark.python_path import PYTHON_PATH
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -69,7 +69,7 @@ class World:
             **os.environ,
             "LAKELOG_TARGET": self.stack.target,
             "LAKELOG_CACHE_DIR": str(self.folder / "cache"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": PYTHON_PATH,
             "FAULT": fault,
         }
         process = ForkedProcess(module, words, folder=self.folder, environment=environment, output=log)

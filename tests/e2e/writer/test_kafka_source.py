@@ -14,8 +14,7 @@ from tests.e2e.writer.world import World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# One core is enough for so few rows, and Spark starts fewer processes for it.
-SOON = ("--lease-seconds", "3", "--spark-master", "local[1]")
+SOON = ("--lease-seconds", "3")
 
 
 class Topic:
@@ -53,23 +52,30 @@ def write_pipeline(world: World, topic: Topic) -> Path:
     return file
 
 
-def test_killed_before_and_after_its_commits(world: World, kafka_broker: str) -> None:
+@pytest.mark.parametrize("seed", range(4), ids=["committed", "counted", "planned", "written"])
+def test_killed_at_every_step(world: World, kafka_broker: str, seed: int) -> None:
+    """Each push takes one of the steps, and `test_writer` another one for pipelines of files: see there.
+
+    One of the two steps comes before the commit, the other one after it.
+    """
+    step = ("committed", "counted", "planned", "written")[seed]
+    table = world.use_table_with_key("input")
     topic = Topic(kafka_broker, f"wr-{world.name}", 2)
     write_pipeline(world, topic)
     topic.send(0, 100)
     topic.send(1000, 30, abort=True)
     topic.send(100, 70)
-    world.next_row = 170
-    # Each start of Spark takes ten seconds and more, so the same batch dies at both steps: of what is done anew of it
-    # nothing may be there twice.
-    for step in ("written", "committed"):
-        writer = world.start(*SOON, fault=f"{step}:0")
-        assert writer.wait() == -signal.SIGKILL, writer.text()
-        # Between what was planned and what is done, the topic goes on.
-        topic.send(world.next_row, 10)
-        world.next_row += 10
+    writer = world.start(*SOON, fault=f"{step}:0")
+    assert writer.wait() == -signal.SIGKILL, writer.text()
+    # Between what was planned and what is done, the topic goes on.
+    topic.send(170, 10)
+    world.next_row = 180
     assert world.start(*SOON).wait() == 0, world.writers[-1].text()
     assert world.has_all_rows_once()
+    # Of what is done anew of the batch, nothing is there twice: the changelog has each row as it came.
+    changes = table.changes().to_arrow()
+    assert set(changes.column("_row_kind").to_pylist()) <= {"+I", "+U"}
+    assert sorted(changes.column("id").to_pylist()) == list(range(180))
     report = world.pipeline()
     assert report is not None
     assert (report.state, report.total_rows, report.lag, report.last_error) == ("stopped", world.next_row, 0, "")

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from tests.support.forked import ForkedProcess, preload
 from tests.support.repository import ROOT
+from tests.support.spark.python_path import PYTHON_PATH
+
+preload("writer.config", "writer.wiring")
 
 
 @dataclass
 class Writer:
     """A process of the service; its log is kept."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log: Path
 
     def wait(self, within_s: float = 240.0) -> int:
@@ -35,7 +40,7 @@ class Writer:
 
     def send_all(self, number: signal.Signals) -> None:
         """To the service and all that it started."""
-        os.killpg(self.process.pid, number)
+        self.process.signal_session(number)
 
     def is_frozen(self) -> bool:
         """Whether it has stopped itself, or was stopped."""
@@ -68,6 +73,13 @@ class World:
         )
         return file
 
+    def use_table_with_key(self, producer: str) -> Table:
+        """Goes on with another table, whose changelog is made by a producer; returns it."""
+        self.table, self.mode = f"{self.table}_keyed", "upsert"
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+        options = {"bucket": "2", "changelog-producer": producer}
+        return self.catalog.create_table(self.table, schema, primary_key=["id"], options=options)
+
     def add_files(self, count: int, rows: int = 10, bad: int = 0) -> None:
         """Files of rows that are unique in the world, so that a lost or doubled one shows."""
         for _ in range(count):
@@ -80,16 +92,14 @@ class World:
             self.next_row += rows
             self.next_file += 1
 
-    def start(self, *arguments: str, fault: str = "") -> Writer:
-        """Starts the service."""
-        module = ["tests/e2e/writer/faulty.py"] if fault else ["-m", "writer"]
-        command = [sys.executable, *module, "run", str(self.folder / "pipeline.yaml"), "--target", self.stack.target]
+    def start(self, *arguments: str, fault: str = "", cores: int = 1) -> Writer:
+        """Starts the service; for few rows one core is enough, as Spark starts fewer processes then."""
+        module = "tests.e2e.writer.faulty" if fault else "writer"
+        file, master = str(self.folder / "pipeline.yaml"), f"local[{cores}]"
+        words = ["run", file, "--target", self.stack.target, "--spark-master", master, *arguments]
         log = self.folder / f"writer-{len(self.writers)}.log"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "FAULT": fault}
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                [*command, *arguments], cwd=ROOT, env=environment, stderr=stream, stdout=stream, start_new_session=True
-            )
+        environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "FAULT": fault}
+        process = ForkedProcess(module, words, folder=ROOT, environment=environment, output=log, leads=True)
         self.writers.append(Writer(process, log))
         return self.writers[-1]
 

@@ -204,3 +204,23 @@ def test_endings(lab: Lab, catalog: Catalog) -> None:
     lab.put("1.csv", "id,name\n1,a\n")
     assert lab.run() is ExitStatus.FINE
     assert lab.rows() == [{"id": 1, "name": "a"}]
+
+
+def test_a_repaired_file_is_read_and_a_lost_checkpoint_is_noticed(lab: Lab, catalog: Catalog) -> None:
+    lab.put("1.csv", "id,name\n1,a\n")
+    lab.put("2.csv", "id,name\nten,x\n")
+    assert lab.run() is ExitStatus.BAD_RECORD
+    report = next(found for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+    assert (report.state, report.last_batch_id) == ("failed", None)
+    assert f"{lab.folder}/in/2.csv, line 2: column 'id' has 'ten'" in report.last_error
+    assert lab.rows() == []
+    lab.put("2.csv", "id,name\n10,x\n")
+    assert lab.run() is ExitStatus.FINE
+    assert lab.rows() == [{"id": 1, "name": "a"}, {"id": 10, "name": "x"}]
+
+    (lab.folder / "state").rename(lab.folder / "elsewhere")
+    assert lab.run() is ExitStatus.CHECKPOINT
+    report = next(found for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+    assert "Checkpoint and table do not fit" in report.last_error
+    assert str(lab.folder / "state") in report.last_error
+    assert lab.rows() == [{"id": 1, "name": "a"}, {"id": 10, "name": "x"}]

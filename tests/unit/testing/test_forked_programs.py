@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -69,3 +70,19 @@ def test_one_that_leads_does_not_outlive_its_parent(tmp_path: Path) -> None:
     while Path(f"/proc/{int(done.stdout)}").exists():
         assert time.monotonic() < give_up_s
         time.sleep(0.02)
+
+
+def test_a_signal_to_its_session_reaches_what_it_started(tmp_path: Path) -> None:
+    words = ["-n1", "-r1", "import subprocess; subprocess.run(['sleep', '600'])"]
+    process = ForkedProcess("timeit", words, folder=tmp_path, environment={}, output=tmp_path / "out", leads=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text().split()):
+        assert process.poll() is None, (tmp_path / "out").read_text()
+        time.sleep(0.01)
+    child = os.pidfd_open(int(found[0]))
+    process.signal_session(signal.SIGKILL)
+    assert process.wait(10) == -signal.SIGKILL
+    assert select.select([child], [], [], 10)[0], "the child has ended, too"
+    os.close(child)
+    # It has ended: nothing that got its number since is meant.
+    process.signal_session(signal.SIGKILL)
