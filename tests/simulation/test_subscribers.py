@@ -44,14 +44,9 @@ def test_readers_whose_consumer_has_expired_restart(loop: asyncio.AbstractEventL
 
 def restart_late(seed: int, loop: asyncio.AbstractEventLoop, folder: Path) -> int:
     """A history in which readers come late; how many found that their consumer had expired."""
+    readers = {"one": "latest-full", "other": "latest-full"}
     world = simulate(
-        seed,
-        loop,
-        readers={"one": "latest-full", "other": "latest-full"},
-        cache_folder=str(folder),
-        late_readers=0.5,
-        kill_rate=0.03,
-        expirers=1,
+        seed, loop, readers=readers, cache_folder=str(folder), expirers=1, late_readers=0.5, kill_rate=0.03
     )
     return sum(sink.restarted for sink in world.sinks.values())
 
