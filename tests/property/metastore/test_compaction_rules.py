@@ -21,6 +21,7 @@ from lakelog.format.commit.rebase import Rebased, rebase_compaction
 from lakelog.format.commit.request import BucketRef, Change, CompactionGroup, RemoveFiles
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import SnapshotKind
+from tests.support.rotation import QUARTERS
 
 BUCKET = BucketRef(b"", 0)
 Rows = dict[int, str | None]
@@ -217,18 +218,20 @@ def play(keyed: bool, history: Sequence[object]) -> Bucket:
     return bucket
 
 
+@pytest.mark.parametrize("seed", range(QUARTERS))
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "append"])
-def test_no_compaction_that_stands_changes_a_read(keyed: bool) -> None:
+def test_no_compaction_that_stands_changes_a_read(keyed: bool, seed: int) -> None:
+    """Hypothesis draws other histories each time, so the seed only lets them take turns."""
     stood = 0
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(actions)
     def check(history: list[object]) -> None:
         nonlocal stood
         stood += play(keyed, history).stood
 
     check()
-    assert stood > 100, "hardly any compaction was let through"
+    assert stood > 25, "hardly any compaction was let through"
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "append"])

@@ -1,14 +1,14 @@
 """Small Parquet files that unpack to gigabytes, and work on them in a process of its own, whose memory is measured.
 
-`run` starts the process; it imports this module and prints what the work came to.
+`run` forks the process; it runs this module and prints what the work came to.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -31,10 +31,15 @@ from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.rewrite.append import FileRewrite, rewrite_files
 from lakelog.storage.rewrite.runs import RunRewrite, rewrite_runs
 from lakelog.storage.scan.file_scan import FileScan, ScanColumns
+from tests.support.forked import preload, run_forked
+from tests.support.repository import ROOT
 
 ROWS: Final = 2000
 VALUE_BYTES: Final = 1 << 20
 OPTIONS: Final = TableOptions({"bucket": "1"})
+
+_MODULE: Final = "tests.support.tables.hostile_files"
+preload(_MODULE)
 
 _PEAK: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 _TEXT: Final = pa.string()
@@ -213,14 +218,8 @@ class Result:
 
 def run(folder: Path, form: str, work: str, *, unprotected: bool = False) -> Result:
     """Does work in a process of its own."""
-    program = "import sys; from tests.support.tables.hostile_files import main; main(sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(folder), form, work, "unprotected" if unprotected else ""],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    arguments = [str(folder), form, work, "unprotected" if unprotected else ""]
+    done = run_forked(_MODULE, arguments, folder=ROOT, environment=os.environ, within_s=240)
     assert done.returncode == 0, done.stderr
     return Result(**json.loads(done.stdout))
 
@@ -252,3 +251,7 @@ def _unprotect() -> None:
         return Decoding(most_rows)
 
     vars(reader)["plan_decoding"] = plan_without_limit
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
