@@ -106,7 +106,10 @@ class FaultLab:
     def publishing(self) -> Iterator[None]:
         """Has publishers for the length of a `with` block, as rounds need them."""
         for name in PUBLISHERS:
-            self.add_publisher(name)
+            if name in self.stack.logs:
+                self.stack.restart(name)
+            else:
+                self.add_publisher(name)
         try:
             yield
         finally:

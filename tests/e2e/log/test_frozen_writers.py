@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,11 +21,14 @@ from bench.faults.tables import SCHEMA
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.tables.table import Table
 from lakelog.testing.log_recording import Recorder
+from tests.support.forked import ForkedProcess, preload
 from tests.support.forked_stack import forked_stack
 from tests.support.log.kafka_broker import require_kafka
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.e2e
+
+preload("lakelog.log.kafka.sending.uncommitted")
 
 WAIT_S = 60.0
 COUNT = 6
@@ -50,9 +51,16 @@ def test_rows_of_a_writer_that_freezes_among_them(stack: EmbeddedStack, tmp_path
         options = {"log.system": "kafka", "log.consistency": "eventual"}
         table = catalog.create_table(f"shop.{end.replace(' ', '_')}", SCHEMA, options=options)
         topic = catalog.metastore.get_log(table.uuid).topic
-        command = [sys.executable, "-m", "tests.e2e.log.writer_process", stack.target, table.name, "frozen", str(COUNT)]
+        words = [stack.target, table.name, "frozen", str(COUNT)]
+        environment = {**os.environ, "LAB_FREEZE_AT": "sent 3"}
         with Recorder(stack.kafka, topic, tmp_path / "seen.jsonl") as recorder:
-            writer = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "LAB_FREEZE_AT": "sent 3"})
+            writer = ForkedProcess(
+                "tests.e2e.log.writer_process",
+                words,
+                folder=ROOT,
+                environment=environment,
+                output=tmp_path / "writer.log",
+            )
             try:
                 wait_until_frozen(writer)
                 table.append(pa.table({"k": [1], "v": ["other"]}, schema=SCHEMA))
@@ -87,7 +95,7 @@ def drain(table: Table) -> None:
         time.sleep(0.05)
 
 
-def wait_until_frozen(process: subprocess.Popen[bytes]) -> None:
+def wait_until_frozen(process: ForkedProcess) -> None:
     give_up_s = time.monotonic() + WAIT_S
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         assert process.poll() is None, "it ended instead of freezing"

@@ -12,7 +12,7 @@ def test_a_seed_gives_the_same_round_again() -> None:
 
 
 def test_each_fault_comes_within_the_rounds_of_ci_and_bench() -> None:
-    orders = [order for seed in range(1, 51) for order in plan_round(seed, 1.5, 1.0)]
+    orders = [order for seed in range(1, 9) for order in plan_round(seed, 1.5, 1.0)]
     assert {order.fault for order in orders} == set(WEIGHTS) == set(Fault)
     assert all(0 <= order.at_s <= 1.5 for order in orders)
 
