@@ -18,6 +18,7 @@ from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.clock import Ids
 from lakelog.rpc.unary import SERVICES as METASTORE_SERVICES
 from lakelog.serving.access import Access
+from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
 from lakelog.serving.listening import ServerTls, listen
 
 from ..store.limits import Limits
@@ -39,6 +40,7 @@ SERVICES: Final = tuple(METASTORE_SERVICES)
 
 # Options that do not depend on settings.
 _OPTIONS: Final = (
+    *EDGE_OPTIONS,
     # For all methods; each also has its own limit, `request_limits`, which is checked before a request is parsed.
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),

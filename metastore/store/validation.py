@@ -349,7 +349,7 @@ def _check_file(file: DataFile) -> None:
         check_number("schema_id", file.schema_id, 0, MAX_INT32)
     if not 0 <= file.level <= 127:
         check_number("level", file.level, 0, 127)
-    if file.row_count > MAX_FILE_ROWS:
+    if not 0 <= file.row_count <= MAX_FILE_ROWS:
         check_number("row_count", file.row_count, 0, MAX_FILE_ROWS)
     if not 0 <= file.delete_count <= file.row_count:
         raise invalid(

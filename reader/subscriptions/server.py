@@ -17,6 +17,7 @@ from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import BoundedStreams
+from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
 from lakelog.serving.edge.probes import BoundedProbes
 from lakelog.serving.listening import ServerTls, listen
 from lakelog.serving.logging_setup import Logger
@@ -77,6 +78,7 @@ class ReaderServer:
         self._server = grpc.aio.server(
             interceptors=[BoundedStreams({f"/{SERVICE}/Subscribe": SUBSCRIBE_BOUNDS}), self._probes],
             options=(
+                *EDGE_OPTIONS,
                 ("grpc.max_receive_message_length", SUBSCRIBE_BOUNDS.max_bytes),
                 ("grpc.max_send_message_length", 64 << 20),
                 ("grpc.max_metadata_size", 16 * 1024),

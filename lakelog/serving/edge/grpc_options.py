@@ -1,0 +1,19 @@
+"""What gRPC must leave to us, so that each request that is refused is refused by a limit of ours, with its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MOST_PENDING: Final = 100_000
+"""Calls that wait for the event loop. Connections and streams of each are bounded, so this many come in no other way."""
+
+_IDENTITY_ONLY: Final = 1
+"""A set of algorithms of compression by bits."""
+
+EDGE_OPTIONS: Final = (
+    # Beyond 1000 calls gRPC cancels new ones at random, beyond 3000 all: of every client, not of the one that floods.
+    ("grpc.server.max_pending_requests", _MOST_PENDING),
+    ("grpc.server.max_pending_requests_hard_limit", _MOST_PENDING),
+    # A compressed request can be a thousand times larger than what its sender has sent.
+    ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+)
