@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -36,6 +36,8 @@ from lakelog.storage.parquet.writer import plan_file_schema
 CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
 """The environment variable that names the folder for local copies."""
 
+Note = TypeVar("Note")
+
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOST_EXPANSION: Final = 32
 """How many times larger than its file a copy can be: compression and dictionaries save a tenth of that."""
@@ -48,6 +50,12 @@ _LOCKS: Final = 16
 _USE_NOTED_MS: Final = 1000
 """How often a use is recorded on disk, at most."""
 
+_MOST_OPEN: Final = 500
+"""Copies that a process keeps mapped. Linux allows it 65,530 mappings, and small commits make many files."""
+
+_MOST_NOTED: Final = 10_000
+"""Files of which a process remembers what it has found out, some 2 MB; the rest is found out once more."""
+
 
 @dataclass(frozen=True)
 class CacheLimits:
@@ -56,7 +64,7 @@ class CacheLimits:
     Args:
         disk_bytes: Of all copies of the table on this host; the last one made may exceed it, and so may those of files
             that a commit has just written, until their lookup. None: no limit.
-        memory_bytes: Of the copies that this process has mapped; the last one used may exceed it.
+        memory_bytes: Of the copies that this process has mapped, at most 500; the last one used may exceed it.
         retention_ms: How long an unused copy stays.
     """
 
@@ -127,10 +135,10 @@ class CopyCache:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, LocalCopy] = OrderedDict()
         # Files by name that this process has made or checked, so that they need not be checked again when opened again.
-        self._trusted: dict[str, _Identity] = {}
-        self._noted_ms: dict[str, int] = {}
-        self._direct_bytes: dict[str, int] = {}
-        self._too_large: set[str] = set()
+        self._trusted: _Notes[_Identity] = _Notes()
+        self._noted_ms: _Notes[int] = _Notes()
+        self._direct_bytes: _Notes[int] = _Notes()
+        self._too_large: _Notes[bool] = _Notes()
         self.statistics: Final = CacheStatistics()
 
     def find(self, file: LiveFile, schema: TableSchema, names: Sequence[str]) -> LocalCopy | None:
@@ -179,7 +187,8 @@ class CopyCache:
                 if copy is None or not copy.column_names.issuperset(names):
                     copy = self._make(store, file, name, _add_fields(fields, copy, schema), key)
         except CopyTooLargeError:
-            self._too_large.add(name)
+            with self._lock:
+                self._too_large[name] = True
             raise
         except OSError as error:
             raise _translate(error, self._folder) from error
@@ -268,11 +277,10 @@ class CopyCache:
     ) -> LocalCopy:
         path = self._folder / name
         write_copy(read, fields, key, path, most_bytes)
-        self._trusted[name] = _identify(path)
-        copy = LocalCopy(path, check=False)
+        identity, copy = _identify(path), LocalCopy(path, check=False)
         self.statistics.copies_made += 1
         self.statistics.bytes_made += copy.size_bytes
-        self._keep(name, copy)
+        self._keep(name, copy, identity)
         return copy
 
     def _find_open(self, name: str, file: LiveFile) -> LocalCopy | None:
@@ -289,12 +297,11 @@ class CopyCache:
             copy = LocalCopy(path, check=self._trusted.get(name) != identity)
         except (OSError, pa.ArrowInvalid):
             # Missing, or changed by a failing disk or another writer to the folder: it is made again.
-            self._trusted.pop(name, None)
+            self._forget(name)
             return None
-        self._trusted[name] = identity
         if copy.row_count != file.row_count:
             return None
-        self._keep(name, copy)
+        self._keep(name, copy, identity)
         return copy
 
     def _was_resized(self, name: str, path: Path) -> bool:
@@ -311,12 +318,13 @@ class CopyCache:
             return False
         return known is not None and found.inode == known.inode and found.size_bytes != known.size_bytes
 
-    def _keep(self, name: str, copy: LocalCopy) -> None:
+    def _keep(self, name: str, copy: LocalCopy, identity: _Identity) -> None:
         with self._lock:
+            self._trusted[name] = identity
             self._open[name] = copy
             self._open.move_to_end(name)
             held = sum(each.size_bytes for each in self._open.values())
-            while held > self._limits.memory_bytes and len(self._open) > 1:
+            while (held > self._limits.memory_bytes or len(self._open) > _MOST_OPEN) and len(self._open) > 1:
                 _, dropped = self._open.popitem(last=False)
                 held -= dropped.size_bytes
 
@@ -341,6 +349,16 @@ class CopyCache:
         with open(self._folder / f".lock-{int(name[:8], 16) % _LOCKS}", "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+class _Notes(dict[str, Note]):
+    """What was found out last about files, by name."""
+
+    def __setitem__(self, name: str, note: Note, /) -> None:
+        self.pop(name, None)
+        super().__setitem__(name, note)
+        if len(self) > _MOST_NOTED:
+            del self[next(iter(self))]
 
 
 class _Identity(NamedTuple):

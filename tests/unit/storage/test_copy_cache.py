@@ -261,6 +261,30 @@ def test_memory_holds_the_copies_used_last(tmp_path: Path, monkeypatch: pytest.M
     assert len(opened) == 1
 
 
+def mappings(folder: Path) -> int:
+    """Copies below a folder that this process has mapped."""
+    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize("most", [2, 100], ids=["protected", "control"])
+def test_small_copies_do_not_use_up_the_mappings_of_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(copy_cache, "_MOST_OPEN", most)
+    monkeypatch.setattr(copy_cache, "_MOST_NOTED", most)
+    store = MemoryStore()
+    files = write_files(store, 5, rows=10)
+    cache = CopyCache(tmp_path, UNLIMITED)
+    for file in files:
+        assert cache.reads_direct(file, 1)
+        cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
+        assert cache.find(file, SCHEMA, ["k"]) is not None
+    assert mappings(tmp_path) == min(most, len(files))
+    for notes in (cache._trusted, cache._noted_ms, cache._direct_bytes):
+        assert len(notes) == min(most, len(files))
+    assert all(cache.find(file, SCHEMA, ["k"]) is not None for file in files)
+
+
 def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     (file,) = write_files(store, 1)
