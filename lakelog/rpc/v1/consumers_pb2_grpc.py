@@ -74,7 +74,7 @@ class ConsumerServiceServicer:
     """
 
     def OpenConsumer(self, request, context):
-        """Begins to read as a consumer, of several tables at once: its epoch rises by one, and the previous reader of the same name is fenced.
+        """Begins to read as a consumer, of several tables at once: it gets a new, greater epoch, and the previous reader of the same name is fenced.
         Makes the consumer if there is none; an expired one continues from its position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,7 +36,7 @@ class ConsumerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConsumerServiceAsyncStub: ...
     OpenConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.OpenConsumerRequest, _consumers_pb2.OpenConsumerResponse]
-    """Begins to read as a consumer, of several tables at once: its epoch rises by one, and the previous reader of the same name is fenced.
+    """Begins to read as a consumer, of several tables at once: it gets a new, greater epoch, and the previous reader of the same name is fenced.
     Makes the consumer if there is none; an expired one continues from its position.
     """
     AdvanceConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.AdvanceConsumerRequest, _consumers_pb2.AdvanceConsumerResponse]
@@ -62,7 +62,7 @@ class ConsumerServiceAsyncStub(ConsumerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.OpenConsumerRequest, _consumers_pb2.OpenConsumerResponse]  # type: ignore[assignment]
-    """Begins to read as a consumer, of several tables at once: its epoch rises by one, and the previous reader of the same name is fenced.
+    """Begins to read as a consumer, of several tables at once: it gets a new, greater epoch, and the previous reader of the same name is fenced.
     Makes the consumer if there is none; an expired one continues from its position.
     """
     AdvanceConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.AdvanceConsumerRequest, _consumers_pb2.AdvanceConsumerResponse]  # type: ignore[assignment]
@@ -91,7 +91,7 @@ class ConsumerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consumers_pb2.OpenConsumerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consumers_pb2.OpenConsumerResponse, _abc.Awaitable[_consumers_pb2.OpenConsumerResponse]]:
-        """Begins to read as a consumer, of several tables at once: its epoch rises by one, and the previous reader of the same name is fenced.
+        """Begins to read as a consumer, of several tables at once: it gets a new, greater epoch, and the previous reader of the same name is fenced.
         Makes the consumer if there is none; an expired one continues from its position.
         """
 

@@ -107,7 +107,7 @@ class JobServiceServicer:
     """
 
     def AcquireLease(self, request, context):
-        """Takes a lease that is free or whose deadline has passed; its epoch rises by one.
+        """Takes a lease that is free or whose deadline has passed; it gets a new, greater epoch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,7 +149,7 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LeaseJob(self, request, context):
-        """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+        """Takes a job that is due, and waits for one if necessary; it gets a new, greater epoch. Attempts that earlier holders opened and did not
         commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

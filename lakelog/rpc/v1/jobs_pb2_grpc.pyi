@@ -34,7 +34,7 @@ class JobServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> JobServiceAsyncStub: ...
     AcquireLease: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.AcquireLeaseRequest, _jobs_pb2.AcquireLeaseResponse]
-    """Takes a lease that is free or whose deadline has passed; its epoch rises by one."""
+    """Takes a lease that is free or whose deadline has passed; it gets a new, greater epoch."""
     RenewLease: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RenewLeaseRequest, _jobs_pb2.RenewLeaseResponse]
     """Moves the deadline of a lease that the caller still holds. Fenced when it has another epoch."""
     ReleaseLease: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ReleaseLeaseRequest, _jobs_pb2.ReleaseLeaseResponse]
@@ -46,7 +46,7 @@ class JobServiceStub:
     ForgetPipeline: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]
     """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]
-    """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+    """Takes a job that is due, and waits for one if necessary; it gets a new, greater epoch. Attempts that earlier holders opened and did not
     commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]
@@ -70,7 +70,7 @@ class JobServiceAsyncStub(JobServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     AcquireLease: _aio.UnaryUnaryMultiCallable[_jobs_pb2.AcquireLeaseRequest, _jobs_pb2.AcquireLeaseResponse]  # type: ignore[assignment]
-    """Takes a lease that is free or whose deadline has passed; its epoch rises by one."""
+    """Takes a lease that is free or whose deadline has passed; it gets a new, greater epoch."""
     RenewLease: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RenewLeaseRequest, _jobs_pb2.RenewLeaseResponse]  # type: ignore[assignment]
     """Moves the deadline of a lease that the caller still holds. Fenced when it has another epoch."""
     ReleaseLease: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ReleaseLeaseRequest, _jobs_pb2.ReleaseLeaseResponse]  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class JobServiceAsyncStub(JobServiceStub):
     ForgetPipeline: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]  # type: ignore[assignment]
     """Removes a pipeline that has ended from the list. Its table, checkpoint and lease's epoch stay as they are."""
     LeaseJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.LeaseJobRequest, _jobs_pb2.LeaseJobResponse]  # type: ignore[assignment]
-    """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+    """Takes a job that is due, and waits for one if necessary; it gets a new, greater epoch. Attempts that earlier holders opened and did not
     commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
     """
     HeartbeatJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.HeartbeatJobRequest, _jobs_pb2.HeartbeatJobResponse]  # type: ignore[assignment]
@@ -109,7 +109,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.AcquireLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.AcquireLeaseResponse, _abc.Awaitable[_jobs_pb2.AcquireLeaseResponse]]:
-        """Takes a lease that is free or whose deadline has passed; its epoch rises by one."""
+        """Takes a lease that is free or whose deadline has passed; it gets a new, greater epoch."""
 
     @_abc_1.abstractmethod
     def RenewLease(
@@ -157,7 +157,7 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.LeaseJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.LeaseJobResponse, _abc.Awaitable[_jobs_pb2.LeaseJobResponse]]:
-        """Takes a job that is due, and waits for one if necessary; its epoch rises by one. Attempts that earlier holders opened and did not
+        """Takes a job that is due, and waits for one if necessary; it gets a new, greater epoch. Attempts that earlier holders opened and did not
         commit are aborted. Not idempotent: a job taken by an unanswered call is due again after its deadline.
         """
 

@@ -172,7 +172,7 @@ class RegisterWriterResponse(_message.Message):
 
     EPOCH_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """From 1."""
+    """Positive, and greater than each one before, whatever became of the database."""
     def __init__(
         self,
         *,

@@ -117,7 +117,7 @@ class SnapshotServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RegisterWriter(self, request, context):
-        """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on.
+        """Takes a writer's identity: it gets a new, greater epoch, and every commit with a lower epoch is fenced from now on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

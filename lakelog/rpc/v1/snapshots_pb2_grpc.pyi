@@ -40,7 +40,7 @@ class SnapshotServiceStub:
     AbandonAttempt: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.AbandonAttemptRequest, _snapshots_pb2.AbandonAttemptResponse]
     """Gives up an open attempt, so that its files may be deleted. Refused, with the state, when it is committed. Idempotent."""
     RegisterWriter: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.RegisterWriterRequest, _snapshots_pb2.RegisterWriterResponse]
-    """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+    """Takes a writer's identity: it gets a new, greater epoch, and every commit with a lower epoch is fenced from now on."""
     ReleaseWriter: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ReleaseWriterRequest, _snapshots_pb2.ReleaseWriterResponse]
     """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
     principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
@@ -82,7 +82,7 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     AbandonAttempt: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.AbandonAttemptRequest, _snapshots_pb2.AbandonAttemptResponse]  # type: ignore[assignment]
     """Gives up an open attempt, so that its files may be deleted. Refused, with the state, when it is committed. Idempotent."""
     RegisterWriter: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.RegisterWriterRequest, _snapshots_pb2.RegisterWriterResponse]  # type: ignore[assignment]
-    """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+    """Takes a writer's identity: it gets a new, greater epoch, and every commit with a lower epoch is fenced from now on."""
     ReleaseWriter: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ReleaseWriterRequest, _snapshots_pb2.ReleaseWriterResponse]  # type: ignore[assignment]
     """Takes a writer's name from the principal that owns it, for instance because its job runs under another token from now on. The next
     principal that uses the name owns it. Its epoch and its commits stay as they are. Idempotent.
@@ -139,7 +139,7 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.RegisterWriterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.RegisterWriterResponse, _abc.Awaitable[_snapshots_pb2.RegisterWriterResponse]]:
-        """Takes a writer's identity: its epoch rises by one and every commit with a lower epoch is fenced from now on."""
+        """Takes a writer's identity: it gets a new, greater epoch, and every commit with a lower epoch is fenced from now on."""
 
     @_abc_1.abstractmethod
     def ReleaseWriter(
