@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _MOST_PENDING: Final = 100_000
-"""Calls that wait for the event loop. Connections and streams of each are bounded, so this many come in no other way."""
+"""Calls that wait for the event loop: more than its connections and their streams usually bring."""
 
 _IDENTITY_ONLY: Final = 1
 """A set of algorithms of compression by bits."""
