@@ -82,7 +82,7 @@ def _read_dicts(rows: Iterable[Any], fill_missing: bool) -> Iterator[pa.RecordBa
         for number, given in enumerate(keys, start):
             if not fill_missing and given != names.keys():
                 raise _uneven(number, given, names.keys())
-        columns = [_to_array(name, [row.get(name) for row in chunk]) for name in names]
+        columns = [_to_array(name, [row.get(name) for row in chunk], start) for name in names]
         yield pa.RecordBatch.from_arrays(columns, names=list(names))
         start += len(chunk)
 
@@ -117,7 +117,7 @@ def _uneven(number: int, given: Any, expected: Any) -> InvalidArgument:
     )
 
 
-def _to_array(name: str, values: list[Any]) -> pa.Array:
+def _to_array(name: str, values: list[Any], start: int) -> pa.Array:
     try:
         if any(isinstance(value, Decimal) for value in values):
             # Arrow does not mix floats with decimals. As in a column of floats, each float becomes its shortest text.
@@ -125,12 +125,23 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
             values = [Decimal(repr(float(value))) if isinstance(value, float) else value for value in values]
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        place = next((place for place, value in enumerate(values) if not _fits(value)), None)
+        where = "" if place is None else f"row {start + place} has {values[place]!r:.80}: "
         raise InvalidArgument(
-            f"The values of '{name}' in the dicts given as data are no column: {str(error)[:300]}. Give values of one "
-            "type, whole numbers beyond 64 bits as Decimal; or give a pyarrow table.",
+            f"The values of '{name}' in the dicts given as data are no column: {where}{str(error)[:300]}. Give values "
+            "of one type, text of whole characters, and whole numbers beyond 64 bits as Decimal, which only DECIMAL "
+            "columns take; or give a pyarrow table.",
             reason="VALUE_MISMATCH",
             metadata={"column": name},
         ) from error
+
+
+def _fits(value: Any) -> bool:
+    try:
+        pa.array([value])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _check_places(decimals: list[Decimal]) -> None:

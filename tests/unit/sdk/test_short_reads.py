@@ -270,7 +270,11 @@ def test_dicts_are_rows(catalog: Catalog) -> None:
         ([{"id": 1, "name": "a"}, 5], "Rows cannot be taken from a int"),
         ([None], "Rows cannot be taken from a NoneType"),
         ([{}], "Row 0 of the data is an empty dict"),
-        ([{"id": 10**30, "name": "a"}], "The values of 'id' in the dicts .* beyond 64 bits as Decimal"),
+        ([{"id": 10**30, "name": "a"}], "The values of 'id' in the dicts .*: row 0 has 10+: .* 64 bits as Decimal"),
+        (
+            [{"id": 1, "name": "a"}, {"id": 2, "name": "\ud800"}],
+            r"of 'name' .*: row 1 has '\\ud800': .* whole characters",
+        ),
     ],
 )
 def test_dicts_that_do_not_fit_are_refused_by_key(catalog: Catalog, rows: Any, message: str) -> None:
