@@ -221,6 +221,6 @@ def _read(bounds: RequestBounds, data: bytes, parse: Callable[[bytes], R]) -> R:
         return parse(data)
     except DecodeError as error:
         raise InvalidArgument(
-            f"The request's {len(data)} bytes are no message of this call: {error}. Send what its proto says, with at most "
-            "100 messages inside each other."
+            f"The request's {len(data)} bytes are no message of this call: {error}. Send what its proto says, "
+            "with at most 100 messages inside each other."
         ) from error
