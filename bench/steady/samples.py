@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +33,9 @@ def sample(services: dict[str, psutil.Process], database: psycopg.Connection, wa
     found: dict[str, float] = {}
     for name, root in services.items():
         processes = [root, *root.children(recursive=True)]
-        found[f"memory of {name}"] = sum(_own_bytes(process) for process in processes) / _MIB
-        found[f"threads of {name}"] = sum(process.num_threads() for process in processes)
-        found[f"open files of {name}"] = sum(process.num_fds() for process in processes)
+        found[f"memory of {name}"] = _total(processes, lambda process: process.memory_full_info().pss) / _MIB
+        found[f"threads of {name}"] = _total(processes, psutil.Process.num_threads)
+        found[f"open files of {name}"] = _total(processes, psutil.Process.num_fds)
     found["connections to the database"] = float(database.execute(_CONNECTIONS).fetchone()[0])  # type: ignore[index]
     sizes = {name: size / _MIB for name, size in database.execute(_SIZES)}
     found["tables of the database"] = sum(sizes.values())
@@ -43,5 +45,10 @@ def sample(services: dict[str, psutil.Process], database: psycopg.Connection, wa
     return found
 
 
-def _own_bytes(process: psutil.Process) -> int:
-    return int(process.memory_full_info().pss)
+def _total(processes: Sequence[psutil.Process], measure: Callable[[psutil.Process], float]) -> float:
+    """The sum over those that have not ended meanwhile, as processes of Postgres do after each connection."""
+    total = 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += measure(process)
+    return total
