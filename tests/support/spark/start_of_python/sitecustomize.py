@@ -7,7 +7,8 @@ and commits writes, in its own way. They compile a part of PySpark from that arc
 
 import sys
 
-from lakelog.spark.session.daemon import leave_archives_out
-
 if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("pyspark."):
+    # Not in other processes: they may have to find another lakelog first.
+    from lakelog.spark.session.daemon import leave_archives_out
+
     sys.path[:] = leave_archives_out(sys.path)
