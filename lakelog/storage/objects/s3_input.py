@@ -23,8 +23,8 @@ from lakelog.errors import Unavailable
 Ask = Callable[[Callable[[], Any], int], Any]
 """Makes a call of S3 that moves so many bytes, and translates its errors."""
 
-READS: Final = 5
-"""How often a range is read before it counts as unreadable."""
+READS: Final = 7
+"""How often a range is read before it counts as unreadable: as often as other requests are made by default."""
 
 _PAUSE_S: Final = 0.1
 """The longest pause after the second short answer; it doubles with each further one."""
