@@ -335,7 +335,7 @@ def test_a_file_lies_in_the_folder_of_its_attempt(metastore: Metastore, path: st
         ({"schema_id": 1}, "written with schema 1, but its commit says 0"),
         ({"row_count": 3, "delete_count": 4}, "delete_count is 4"),
         ({"delete_count": -1}, "delete_count is -1"),
-        ({"row_count": -1}, "has -1 rows"),
+        ({"row_count": -1}, "row_count is -1"),
         ({"size_bytes": 0}, "size_bytes is 0"),
         ({"level": 128}, "level is 128"),
         ({"min_key": b"b", "max_key": b"a"}, "above max_key"),
