@@ -131,6 +131,14 @@ def is_gone(process: int) -> bool:
         return True
 
 
+def are_gone(processes: list[int]) -> bool:
+    """Whether there are some and all end soon; the system takes a moment to end a killed Java."""
+    give_up_s = time.monotonic() + 20
+    while not all(map(is_gone, processes)) and time.monotonic() < give_up_s:
+        time.sleep(0.02)
+    return bool(processes) and all(map(is_gone, processes))
+
+
 def list_executors() -> list[int]:
     """The executors of this driver, whose folder they name."""
     found = []
@@ -171,8 +179,8 @@ def main(target: str, folder: str, table: str, *faults: str) -> None:
         result = lakelog.spark.write(rows, table, writer="w", identifier=number)
         remove()
         struck = [int(process) for process in mark.read_text().split()] if mark.exists() else []
-        gone = bool(struck) and all(map(is_gone, struck))
         took_s = time.monotonic() - began_s
+        gone = are_gone(struck)
         sys.stdout.write(f"WRITTEN {number} {fault} {result.already_applied} {gone} {found[0]} {took_s:.1f}\n")
         sys.stdout.flush()
     spark.stop()
