@@ -79,8 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for place, item in enumerate(items) if place not in left_out]
     for item in items:
         if is_random(item) and not item.nodeid.startswith("tests/e2e/"):
-            # Another try would be the same history at other moments, and hide what it has found. Those with services and
-            # kills depend on the machine's moments too, as all of e2e.
+            # Another try would be the same history at other moments, and hide what it has found. Those that kill
+            # services depend on the machine's moments, too.
             item.add_marker(pytest.mark.flaky(reruns=0))
         if ("spark" in getattr(item, "fixturenames", ())) > (find_scope(item.nodeid) == SPARK_SCOPE):
             raise pytest.UsageError(
