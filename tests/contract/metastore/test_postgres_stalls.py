@@ -24,7 +24,7 @@ SOON_S = 5.0
 
 
 class PausedAtItsEnd(PostgresTransaction):
-    """Waits when all is written, so that it holds the name's row too, until it is told to go on."""
+    """Waits when all is written, so that it holds the name's row too, until the test lets it go on."""
 
     looked: ClassVar[threading.Event]
     go_on: ClassVar[threading.Event]
