@@ -146,7 +146,7 @@ def test_a_frozen_instance_is_replaced_and_does_no_harm(world: World) -> None:
 
 
 def test_a_bad_record_and_a_lost_checkpoint_are_exit_codes(world: World) -> None:
-    """What they leave behind, and how a pipeline goes on after them, is for `tests/integration/writer` to show."""
+    """What they leave, and how a pipeline goes on after them, is for `tests/integration/writer` to show."""
     world.write_pipeline()
     world.add_files(1)
     bad = world.folder / "in" / "000009.csv"

@@ -57,6 +57,13 @@ def test_empty_entries_are_refused_before_they_are_made(
     shared_replica.wait_for(SUBSCRIPTIONS, 0)
 
 
+def test_compressed_requests_are_refused(shared_replica: Replica) -> None:
+    with grpc.insecure_channel(shared_replica.target, compression=grpc.Compression.Gzip) as channel:
+        code, text = _failure(channel, _of(7, bytes(1 << 16)))
+    assert code is grpc.StatusCode.UNIMPLEMENTED
+    assert "gzip" in text
+
+
 def test_one_caller_has_a_part_of_the_subscriptions(
     catalog: Catalog, database: str, start_replica: Start, tmp_path: Path
 ) -> None:
