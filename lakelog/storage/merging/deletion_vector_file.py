@@ -11,7 +11,7 @@ section at once, depend on all of these files: such a file also lists them, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,7 +33,10 @@ RowIndices = npt.NDArray[np.int64]
 _SECTIONS_KEY: Final = "lakelog.sections"
 
 _MOST_POSITIONS: Final = 1 << 26
-"""Each takes sixteen bytes of memory. A commit replaces more rows of a bucket only if the bucket is far too large."""
+"""A commit replaces more rows of a bucket only if the bucket is far too large."""
+
+_BATCH_ROWS: Final = 1 << 18
+"""So many positions are decoded at once; each takes some forty bytes of memory meanwhile."""
 
 _MOST_FOOTER_BYTES: Final = 8 << 20
 """A footer takes some 25 times its size in memory. Ours have two columns, and the paths of the sections' files."""
@@ -117,12 +120,20 @@ def write_deletion_vectors(
         raise
 
 
-def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVectors:
-    """Reads a file that `write_deletion_vectors` wrote. Blocks.
+def read_deletion_vectors(store: ObjectStore, path: str, row_counts: Mapping[str, int]) -> CommittedDeletionVectors:
+    """Reads what a file of `write_deletion_vectors` says of some data files. Blocks.
+
+    Memory holds eight bytes for each row of these data files at most: a small file can stand for millions of positions.
+
+    Args:
+        store: Where the table's files are.
+        path: The file.
+        row_counts: The number of rows by the data file's path. Others are passed over, as compactions replace files.
 
     Raises:
-        DataCorrupted: It is damaged or missing; named.
+        DataCorrupted: It is damaged or missing, or names rows that a data file does not have; named.
     """
+    found: dict[str, list[RowIndices]] = {}
     with translated(f"{store.location}{path}"), store.open_input(path) as source:
         check_footer_size(source, source.size(), _MOST_FOOTER_BYTES)
         try:
@@ -133,23 +144,18 @@ def read_deletion_vectors(store: ObjectStore, path: str) -> CommittedDeletionVec
         named = said.get(PATH_KEY.encode(), b"").decode(errors="replace")
         if named != path:
             raise DataCorrupted(f"it is the file {named[:200]}, put in this one's place", reason="FILE_SWAPPED")
-        _check_sizes(parquet.metadata, source)
-        table = parquet.read().combine_chunks()
-        if table.schema.remove_metadata() != _SCHEMA or table.column("position").null_count:
+        if parquet.schema_arrow.remove_metadata() != _SCHEMA:
             raise DataCorrupted("it holds no positions of rows")
-        files = table.column("file").combine_chunks() if table.num_rows else None
         sections = _read_sections(said.get(_SECTIONS_KEY.encode(), b"[]"))
-        if files is None:
-            return CommittedDeletionVectors({}, sections)
-        numbers = np.asarray(files.indices)
-        indices = table.column("position").to_numpy().astype(np.int64)
-        ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
-        names = files.dictionary.take(pa.array(numbers[ends - 1])).to_pylist()
-    return CommittedDeletionVectors(dict(zip(names, np.split(indices, ends[:-1]), strict=True)), sections)
+        for batch in _read_batches(parquet, source):
+            for name, indices in _split_by_file(batch):
+                if name in row_counts:
+                    _add(found.setdefault(name, []), name, indices, row_counts[name])
+    return CommittedDeletionVectors({name: np.concatenate(parts) for name, parts in found.items()}, sections)
 
 
-def _check_sizes(metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
-    """Refuses a small file that stands for many positions, because it is read as a whole."""
+def _read_batches(parquet: pq.ParquetFile, source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    metadata = parquet.metadata
     if metadata.num_rows > _MOST_POSITIONS:
         raise DataCorrupted(f"it claims {metadata.num_rows} positions, and at most {_MOST_POSITIONS} are read")
     for group in range(metadata.num_row_groups):
@@ -158,7 +164,27 @@ def _check_sizes(metadata: pq.FileMetaData, source: pa.NativeFile) -> None:
             Leaf(metadata.schema.column(place), read_chunk_pages(source.read_at, row_group.column(place)))
             for place in range(row_group.num_columns)
         ]
-        plan_decoding(leaves, row_group.num_rows, _MOST_POSITIONS, DECODED_BYTES)
+        decoding = plan_decoding(leaves, row_group.num_rows, _BATCH_ROWS, DECODED_BYTES)
+        yield from parquet.iter_batches(decoding.rows, row_groups=[group], use_threads=False)
+
+
+def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, RowIndices]]:
+    files, positions = batch.columns
+    numbers = np.asarray(files.indices)
+    indices = positions.to_numpy().astype(np.int64)
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    names = files.dictionary.take(pa.array(numbers[starts])).to_pylist()
+    return zip(names, np.split(indices, starts[1:]), strict=True)
+
+
+def _add(parts: list[RowIndices], name: str, indices: RowIndices, row_count: int) -> None:
+    """Adds the next positions of a data file; they rise, so there are never more than the file has rows."""
+    least = parts[-1][-1] + 1 if parts else 0
+    if indices[0] < least or indices[-1] >= row_count or (np.diff(indices) <= 0).any():
+        raise DataCorrupted(
+            f"the positions that it has for data file {name} are none of its {row_count} rows, or do not rise"
+        )
+    parts.append(indices)
 
 
 def _read_sections(text: bytes) -> list[list[str]]:

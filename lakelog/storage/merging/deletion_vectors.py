@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.errors import DataCorrupted
 from lakelog.format.merge.runs import MergeRun, find_deleted_rows
 from lakelog.format.merge.sections import KeyRange, split_sections
 from lakelog.format.tables.predicate import Predicate
@@ -195,12 +194,11 @@ class _Section:
     def _read_committed(self) -> list[RowIndices | None] | None:
         """The committed positions; None if they depend on files that are no longer there."""
         store = self._data_files.store
-        masks = _Masks(self._files, store.location)
-        here = {file.path for file in self._files}
+        masks = _Masks(self._files)
+        here = {file.path: file.row_count for file in self._files}
         paths = list(dict.fromkeys(file.deletion_vector_path for file in self._files if file.deletion_vector_path))
         with ThreadPoolExecutor(_READ_THREADS) as pool:
-            # One file after the other: together they also name all files that compactions have replaced since.
-            for found in look_ahead(pool, lambda path: read_deletion_vectors(store, path), paths, _READ_THREADS):
+            for found in look_ahead(pool, lambda path: read_deletion_vectors(store, path, here), paths, _READ_THREADS):
                 if not found.hold_for(here):
                     return None
                 masks.add(found.by_path)
@@ -274,23 +272,16 @@ class _PickedFile:
 class _Masks:
     """The rows of some files that commits have named: a byte for each row of a file with any such row."""
 
-    def __init__(self, files: Sequence[LiveFile], location: str) -> None:
+    def __init__(self, files: Sequence[LiveFile]) -> None:
         self._files = files
-        self._location = location
         self._masks: dict[str, npt.NDArray[np.bool_]] = {}
 
     def add(self, found: Mapping[str, RowIndices]) -> None:
-        """Adds the positions of one commit, by the file's path; ignores files outside the section."""
+        """Adds the positions of one commit, by the file's path."""
         for file in self._files:
             indices = found.get(file.path)
             if indices is None:
                 continue
-            if indices[0] < 0 or indices[-1] >= file.row_count or (np.diff(indices) <= 0).any():
-                raise DataCorrupted(
-                    f"The committed positions for data file {self._location}{file.path} are none of its "
-                    f"{file.row_count} rows. Restore the files named deletion-vectors-* from a backup.",
-                    metadata={"path": f"{self._location}{file.path}"},
-                )
             if file.path not in self._masks:
                 self._masks[file.path] = np.zeros(file.row_count, np.bool_)
             self._masks[file.path][indices] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,17 +18,21 @@ from lakelog.storage.merging import deletion_vector_file
 from lakelog.storage.merging.bucket_vectors import BuiltVectors, build_deletion_vectors, pick_sections, split_by_rows
 from lakelog.storage.merging.deletion_vector_file import (
     CommittedDeletionVectors,
-    read_deletion_vectors,
     write_deletion_vectors,
 )
 from lakelog.storage.merging.deletion_vectors import are_committed, find_deletion_vectors
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.pages import decoding
+from tests.unit.storage.data_files import read_bytes
 from tests.unit.storage.vectored_runs import DELETE, INSERT, POLICY, SCHEMA, to_lists, write_run
 
 PATH = "data/9/deletion-vectors-0"
 SEQUENCE = dataclasses.replace(POLICY, sequence=("seq",))
+
+
+def read_all(store: MemoryStore, path: str) -> CommittedDeletionVectors:
+    return deletion_vector_file.read_deletion_vectors(store, path, {"data/2/f": 1000, "data/3/f": 1000})
 
 
 def build_vectors(store: MemoryStore, sections: Sequence[Sequence[LiveFile]], path: str = PATH) -> BuiltVectors:
@@ -108,10 +113,10 @@ def test_where_no_row_is_deleted_nothing_is_written() -> None:
     vectors = build_vectors(store, [quiet])
     assert (vectors.path, vectors.path_of(vectors.sections[0])) == ("", "")
     with pytest.raises(DataCorrupted, match="missing"):
-        read_deletion_vectors(store, PATH)
+        read_all(store, PATH)
     vectors = build_vectors(store, [quiet, loud])
     assert [vectors.path_of(section) for section in vectors.sections] == ["", PATH]
-    assert read_deletion_vectors(store, PATH).sections == [["data/3/f", "data/4/f"]]
+    assert read_all(store, PATH).sections == [["data/3/f", "data/4/f"]]
     assert to_lists(find_deletion_vectors(store, as_vectored(vectors), SCHEMA, POLICY)) == [None, None, [0], None]
 
 
@@ -146,14 +151,14 @@ def test_files_of_another_section_do_not_matter() -> None:
 def test_what_says_nothing_of_its_files_is_damaged() -> None:
     store = MemoryStore()
     write_deletion_vectors(store, PATH, {"a": np.array([1])}, [["a", "b"]])
-    assert read_deletion_vectors(store, PATH).sections == [["a", "b"]]
+    assert read_all(store, PATH).sections == [["a", "b"]]
     for number, text in enumerate(("{}", '["a"]', "[[")):
         other = f"{PATH}-{number}"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("json.dumps", lambda *_, text=text: text)
             write_deletion_vectors(store, other, {"a": np.array([1])}, [["a"]])
         with pytest.raises(DataCorrupted, match="does not say which files it is about"):
-            read_deletion_vectors(store, other)
+            read_all(store, other)
 
 
 def test_memory_bounds_what_is_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,20 +188,46 @@ def test_who_lost_its_job_ends_between_two_sections() -> None:
     with pytest.raises(Fenced):
         build_deletion_vectors(store, SCHEMA, TableOptions({}), PATH, sections, check)
     with pytest.raises(DataCorrupted, match="missing"):
-        read_deletion_vectors(store, PATH)
+        read_all(store, PATH)
+
+
+def test_small_files_of_many_positions_take_little_memory() -> None:
+    """Data files that are gone count nothing, and others have as many rows as they have."""
+    store, many = MemoryStore(), 4 << 20
+    write_deletion_vectors(store, PATH, {"data/3/f": np.array([1, 999]), "data/gone": np.arange(many)})
+    write_deletion_vectors(store, f"{PATH}1", {"data/3/f": np.arange(many)})
+    assert len(read_bytes(store, PATH)) < many // 50
+    tracemalloc.start()
+    try:
+        found = deletion_vector_file.read_deletion_vectors(store, PATH, {"data/3/f": 1000})
+        with pytest.raises(DataCorrupted, match=r"positions that it has for data file data/3/f are none of its 1000"):
+            deletion_vector_file.read_deletion_vectors(store, f"{PATH}1", {"data/3/f": 1000})
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert {name: indices.tolist() for name, indices in found.by_path.items()} == {"data/3/f": [1, 999]}
+    assert peak_bytes < many * 8
+
+
+def test_positions_rise_from_one_batch_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    write_deletion_vectors(store, PATH, {"data/2/f": np.arange(10), "data/3/f": np.array([*range(10), *range(10)])})
+    monkeypatch.setattr(deletion_vector_file, "_BATCH_ROWS", 10)
+    with pytest.raises(DataCorrupted, match="data/3/f are none of its 1000 rows, or do not rise"):
+        read_all(store, PATH)
 
 
 def test_a_file_of_positions_that_would_take_too_much_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     write_deletion_vectors(store, PATH, {"data/3/f": np.arange(1000)})
-    assert len(read_deletion_vectors(store, PATH).by_path["data/3/f"]) == 1000
+    assert len(read_all(store, PATH).by_path["data/3/f"]) == 1000
     with monkeypatch.context() as patched:
         patched.setattr(deletion_vector_file, "_MOST_POSITIONS", 999)
         with pytest.raises(DataCorrupted, match=f"{PATH} is damaged: it claims 1000 positions, and at most 999"):
-            read_deletion_vectors(store, PATH)
+            read_all(store, PATH)
     monkeypatch.setattr(decoding, "LARGEST_DECODED_BYTES", 20)
     with pytest.raises(DataCorrupted, match=f"{PATH} cannot be read: the pages of its columns"):
-        read_deletion_vectors(store, PATH)
+        read_all(store, PATH)
 
 
 def test_a_file_of_positions_with_a_huge_footer_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +238,9 @@ def test_a_file_of_positions_with_a_huge_footer_is_refused_before_it_is_read(mon
     pq.write_table(pa.table(columns), writer.sink)
     writer.commit()
     with pytest.raises(DataCorrupted, match=f"{PATH} is damaged: it holds no positions of rows"):
-        read_deletion_vectors(store, PATH)
+        read_all(store, PATH)
     monkeypatch.setattr(deletion_vector_file, "_MOST_FOOTER_BYTES", 10_000)
     with pytest.raises(DataCorrupted, match=r"its footer claims \d+ bytes, and at most 10000 are read"):
-        read_deletion_vectors(store, PATH)
+        read_all(store, PATH)
     write_deletion_vectors(store, f"{PATH}1", {"data/3/f": np.arange(1000)})
-    assert len(read_deletion_vectors(store, f"{PATH}1").by_path["data/3/f"]) == 1000
+    assert len(read_all(store, f"{PATH}1").by_path["data/3/f"]) == 1000
