@@ -1,9 +1,9 @@
 """SERIALIZABLE: random transactions over several tables while everything breaks, judged as one history.
 
 `lakelog.testing.serializability` judges.
-Clients read keys of one to three tables, append a value to some of them and commit, guarded by the snapshots that they
-read. Two metastores serve one Postgres; the second reaches it through a proxy. Meanwhile connections are cut, answers
-lost, metastores frozen and killed, Postgres is killed, and compactors rewrite the files.
+Clients read keys of one to three tables, append a value to some of them and commit, guarded by what they read. Two
+metastores serve one Postgres; the second reaches it through a proxy. Meanwhile connections are cut, answers lost,
+metastores frozen and killed, Postgres is killed, and compactors rewrite the files.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.services import is_serving
 from lakelog.errors import CommitConflict, OutcomeUnknown, Unavailable
+from lakelog.reads.scan import Scan
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import EmbeddedStack
@@ -221,15 +222,20 @@ class _Client:
         only_reads = len(names) == 1 and rng.random() < 0.3
         began_s = time.monotonic()
         reads: dict[str, tuple[str, ...]] = {}
-        snapshots: dict[str, int] = {}
+        scans: dict[str, Scan] = {}
         appends: dict[str, str] = {}
         try:
             for name in names:
-                snapshots[name], lists = _read(catalog, name, rng.sample(range(_KEYS), rng.randint(1, 3)))
+                scans[name], lists = _read(catalog, name, rng.sample(range(_KEYS), rng.randint(1, 3)))
                 reads |= lists
             transaction = catalog.transaction(writer=self.name, identifier=number)
             for place, name in enumerate(names):
-                joined = transaction.table(name, if_snapshot=snapshots[name] if self._guarded else None)
+                # A guard of what was read, or of the whole table.
+                by_scan = rng.random() < 0.7
+                if self._guarded and by_scan:
+                    transaction.guard(scans[name])
+                whole = self._guarded and not by_scan
+                joined = transaction.table(name, if_snapshot=scans[name].snapshot_id if whole else None)
                 if only_reads or (place and rng.random() < 0.4):
                     continue
                 for key in [key for key in reads if key.startswith(f"{name}/")]:
@@ -253,10 +259,10 @@ class _Client:
         self.history.append(Transaction(f"{self.name}.{number}", reads, appends, outcome, began_s, time.monotonic()))
 
 
-def _read(catalog: Catalog, name: str, keys: Iterable[int]) -> tuple[int, dict[str, tuple[str, ...]]]:
-    """The snapshot that was read, and the lists of some keys by `table/key`; a key without a row has an empty one."""
+def _read(catalog: Catalog, name: str, keys: Iterable[int]) -> tuple[Scan, dict[str, tuple[str, ...]]]:
+    """What was read, and the lists of some keys by `table/key`; a key without a row has an empty one."""
     wanted = list(keys)
     scan = catalog.table(name).scan(filter=f"k IN ({', '.join(map(str, wanted))})")
     rows = scan.to_arrow()
     found = dict(zip(rows["k"].to_pylist(), rows["values"].to_pylist(), strict=True))
-    return scan.snapshot_id, {f"{name}/{key}": tuple(found.get(key, ())) for key in wanted}
+    return scan, {f"{name}/{key}": tuple(found.get(key, ())) for key in wanted}

@@ -13,6 +13,8 @@ from lakelog.annotations import TimeLike
 from lakelog.arguments import check_snapshot, check_tag, to_epoch_ms
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
+from lakelog.format.commit.guards import Places, guard_places
+from lakelog.format.commit.request import TableGuard
 from lakelog.format.filter.condition import Filter, parse_filter
 from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, Plan, PlanRequest
 from lakelog.format.tables.table import TableInfo
@@ -21,7 +23,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.storage.scan.file_scan import ScanColumns
-from lakelog.storage.write.routing import find_buckets, to_routing
+from lakelog.storage.write.routing import find_buckets, find_places, to_routing
 
 State = AtSnapshot | AtTime | AtTag | None
 
@@ -201,6 +203,19 @@ def to_scan_columns(
         parsed.to_predicate(ids),
         parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
     )
+
+
+def make_guard(plan: Plan, parsed: Filter | None) -> TableGuard:
+    """What must be unchanged for a commit that relies on which rows of a state fulfil a condition. Pure."""
+    predicate = None if parsed is None else parsed.to_predicate(plan.schema.field_ids)
+    places = find_places(predicate, to_routing(plan.schema, TableOptions(plan.table.options))) or Places()
+    at = plan.snapshot
+    guard = (
+        TableGuard(plan.table.table_uuid, 0)
+        if at is None
+        else TableGuard(plan.table.table_uuid, at.snapshot_id, snapshot_uuid=at.snapshot_uuid)
+    )
+    return guard_places(guard, places)
 
 
 def _to_request(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument
+from lakelog.format.commit.request import TableGuard
 from lakelog.format.tables.plan import Plan
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
@@ -39,6 +40,7 @@ class Scan:
         counts: Counts what is read; None: its own.
         reads_from: The earliest snapshot that is needed; None: the first that the plan names.
         of_changelogs: For changes: whether only changelog files are read, which can be retained longer than states.
+        guard: For a state: what must be unchanged for a commit that relies on it.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Scan:
         counts: ReadCounts | None = None,
         reads_from: int | None = None,
         of_changelogs: bool = False,
+        guard: TableGuard | None = None,
     ) -> None:
         self._context = context
         self._plan = plan
@@ -61,13 +64,14 @@ class Scan:
         self._with_overwrites = with_overwrites
         self._reads_from = reads_from
         self._of_changelogs = of_changelogs
+        self._guard = guard
         if self.skipped_snapshots:
             self._counts.add(ReadMetrics(snapshots_skipped=len(self.skipped_snapshots)))
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache belongs to one process; an unpickled scan uses the cache of its catalog.
         rows = self._rows.with_caches(None)
-        more = (self._with_overwrites, self._reads_from, self._of_changelogs)
+        more = (self._with_overwrites, self._reads_from, self._of_changelogs, self._guard)
         return (_rebuild_scan, (self._context, self._plan, rows, self._limit, *more))
 
     def __repr__(self) -> str:
@@ -75,6 +79,11 @@ class Scan:
         limit = "" if self._limit is None else f", at most {self._limit} rows"
         names = ", ".join(self.schema.names)
         return f"<scan of {self._plan.table.name} at {at}: {len(self._rows.files)} files, columns {names}{limit}>"
+
+    @property
+    def table_name(self) -> str:
+        """The table that is read, `database.table`."""
+        return str(self._plan.table.name)
 
     @property
     def snapshot_id(self) -> int:
@@ -93,6 +102,25 @@ class Scan:
     def watermark_ms(self) -> int | None:
         """The watermark of that snapshot, in milliseconds since the epoch; None if there is none."""
         return None if self._plan.snapshot is None else self._plan.snapshot.watermark_ms
+
+    def to_guard(self) -> TableGuard:
+        """Returns what must be unchanged for a commit that relies on these rows; `Transaction.guard` takes the scan.
+
+        These are the partitions and buckets where rows that the filter selects can lie, also rows that do not exist
+        yet, or the whole table, if the filter does not give each partition column or each column of the bucket key some
+        values.
+
+        Raises:
+            InvalidArgument: The scan shows changes, and not the table's state.
+        """
+        if self._guard is None:
+            name = self.table_name
+            raise InvalidArgument(
+                f"This scan shows what changed in {name}, and a guard needs the rows of a snapshot. Read them with "
+                f"scan(), or guard the whole table: tx.table('{name}', if_snapshot={self.snapshot_id}).",
+                metadata={"field": "scan", "table": name},
+            )
+        return self._guard
 
     @property
     def skipped_snapshots(self) -> tuple[int, ...]:
@@ -194,6 +222,7 @@ def _rebuild_scan(
     with_overwrites: bool,
     reads_from: int | None,
     of_changelogs: bool,
+    guard: TableGuard | None,
 ) -> Scan:
     return Scan(
         context,
@@ -203,6 +232,7 @@ def _rebuild_scan(
         with_overwrites=with_overwrites,
         reads_from=reads_from,
         of_changelogs=of_changelogs,
+        guard=guard,
     )
 
 

@@ -29,7 +29,15 @@ from lakelog.reads.change_plan import (
 from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_range
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
-from lakelog.reads.reading import check_columns, make_parser, plan_files, resolve_state, to_names, to_scan_columns
+from lakelog.reads.reading import (
+    check_columns,
+    make_guard,
+    make_parser,
+    plan_files,
+    resolve_state,
+    to_names,
+    to_scan_columns,
+)
 from lakelog.reads.row_source import RowSource, SuccessiveRows
 from lakelog.reads.scan import Scan, check_limit, find_policy
 from lakelog.reads.tag_range import ResolvedRange, resolve_range
@@ -94,7 +102,7 @@ def plan_scan(
         policy,
         context.caches.deletion_vectors,
     )
-    return Scan(context, plan, files, limit, counts=counts)
+    return Scan(context, plan, files, limit, counts=counts, guard=make_guard(plan, parsed))
 
 
 def _plan_between(

@@ -38,8 +38,8 @@ from lakelog.rpc.translation import Translation
 from lakelog.rpc.v1 import snapshots_pb2
 
 _FENCE: Final = Translation(Fence, snapshots_pb2.Fence)
-_GUARD: Final = Translation(TableGuard, snapshots_pb2.TableGuard)
 _BUCKET: Final = Translation(BucketRef, snapshots_pb2.BucketRef)
+_GUARD: Final = Translation(TableGuard, snapshots_pb2.TableGuard, fields={"buckets": _BUCKET.both})
 _GROUP: Final = Translation(
     CompactionGroup,
     snapshots_pb2.CompactionGroup,

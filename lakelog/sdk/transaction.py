@@ -18,6 +18,7 @@ from lakelog.arguments import check_flag, parse_table_name
 from lakelog.clock import RandomIds
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.format.commit.guards import meet_guards
 from lakelog.format.commit.request import (
     CommitRequest,
     CommitResult,
@@ -30,6 +31,7 @@ from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import find_snapshot_at
+from lakelog.reads.scan import Scan
 from lakelog.results import TransactionResult
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.writes.attempt import CommitAttempt, Repeating
@@ -67,6 +69,8 @@ class Transaction:
         self._epoch = writes.epoch_of(self._writer_name)
         self._begun_at_s = context.clock.monotonic_s()
         self._table_writes: dict[str, TableWrite] = {}
+        self._read_guards: tuple[TableGuard, ...] = ()
+        self._guarded_names: dict[str, str] = {}
         self._attempt = CommitAttempt(
             context.metastore, self._writer_name, identifier=identity.identifier, epoch=self._epoch
         )
@@ -96,6 +100,24 @@ class Transaction:
         """
         info = self._context.metastore.get_table(parse_table_name(name))
         return self.write_to(info.table_uuid, guards=Guards(if_snapshot, if_unchanged))
+
+    def guard(self, scan: Scan) -> None:
+        """Refuses the transaction (CommitConflict) if another commit changed what a scan has read.
+
+        If the scan's filter gives each partition column or each column of the bucket key some values, only these
+        partitions and buckets must be unchanged, also where the scan found no row; else the whole table. Compactions
+        change nothing. A transaction that writes to no table checks nothing.
+
+        Args:
+            scan: What was read, from any catalog of the same metastore: `seen = table.scan(filter="k = 1")`.
+
+        Raises:
+            InvalidArgument: The scan shows changes, and not the state of a table.
+        """
+        self._check_open()
+        guard = scan.to_guard()
+        self._read_guards = meet_guards((*self._read_guards, guard))
+        self._guarded_names[guard.table_uuid] = scan.table_name
 
     def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:
         """Returns a table to write to, by its uuid; it joins the transaction's attempt in its current state.
@@ -194,7 +216,7 @@ class Transaction:
             self.abandon()
             if isinstance(error, LakelogError):
                 names = {table_uuid: str(write.info.name) for table_uuid, write in self._table_writes.items()}
-                dropped = name_dropped_table(error, names)
+                dropped = name_dropped_table(error, self._guarded_names | names)
                 if dropped is not None:
                     raise dropped from error
             raise
@@ -234,6 +256,11 @@ class Transaction:
     # The commit
 
     def _make_request(self) -> CommitRequest:
+        whole = [
+            TableGuard(write.info.table_uuid, write.guards.if_snapshot)
+            for write in self._table_writes.values()
+            if write.guards.if_snapshot is not None
+        ]
         return CommitRequest(
             writer=self._writer_name,
             identifier=self._identity.identifier or 0,
@@ -243,11 +270,7 @@ class Transaction:
             attempt_id=self._attempt.attempt_id,
             epoch=self._epoch,
             previous_identifier=self._identity.previous_identifier,
-            guards=tuple(
-                TableGuard(write.info.table_uuid, write.guards.if_snapshot)
-                for write in self._table_writes.values()
-                if write.guards.if_snapshot is not None
-            ),
+            guards=meet_guards((*self._read_guards, *whole)),
         )
 
     def _read_answer(self, answer: CommitResult) -> TransactionResult:

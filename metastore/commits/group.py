@@ -61,7 +61,7 @@ from ..store.transaction import Transaction
 from ..tables.dropped import explain
 from ..tables.partitions import PartitionRules
 from .compactions import load_compaction
-from .guards import load_guards
+from .guards import find_uuid, load_guards
 from .restoring import resolve_restores
 
 _DECIDED_AT_ONCE: Final = 32
@@ -221,7 +221,7 @@ async def _load_facts(
         if isinstance(change.remove, RemoveFiles):
             files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
         if change.base_snapshot_uuid:
-            bases[change.table_uuid] = await _find_base(transaction, head, change.base_snapshot_id or 0)
+            bases[change.table_uuid] = await find_uuid(transaction, head, change.base_snapshot_id or 0)
         if change.groups:
             compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
@@ -250,16 +250,6 @@ async def _load_facts(
     )
 
 
-async def _find_base(transaction: Transaction, head: TableHead, snapshot_id: int) -> str:
-    """The uuid of a snapshot in the table's present history; empty if it expired, or does not exist yet."""
-    if snapshot_id == head.latest_snapshot_id:
-        return head.latest_uuid
-    if not head.earliest_change_id <= snapshot_id < head.latest_snapshot_id:
-        return ""
-    found = await transaction.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
-    return found[0].snapshot_uuid if found else ""
-
-
 def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
     """The part of each change that takes effect."""
     compactions = facts.compactions or {}
@@ -281,6 +271,10 @@ async def _check_by_schema(
         if head.partitioned or isinstance(change.remove, RemovePartitions | RemovePartitionValues):
             await partitions.check_change(transaction, head, change)
         await partitions.check_deletion_vectors(transaction, head, change)
+    for guard in request.guards:
+        # The verdict reports a table that is gone.
+        if (guarded := facts.heads.get(guard.table_uuid)) is not None:
+            await partitions.check_guard(transaction, guarded, guard)
 
 
 def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState) -> Accepted:

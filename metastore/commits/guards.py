@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from lakelog.format.commit.facts import BucketChange, FileFacts, GuardFacts, TableHead
-from lakelog.format.commit.guards import find_touched
+from lakelog.format.commit.facts import BucketChange, FileFacts, GuardedChange, GuardFacts, TableHead
+from lakelog.format.commit.guards import MAX_GUARDED_PLACES, Places, find_touched, to_places
 from lakelog.format.commit.request import Change, CommitRequest, RemovePartitionValues, count_items
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.snapshot import Snapshot
 
 from ..heavy_work import WorkThreads
-from ..store.limits import Limits
+from ..store.limits import MAX_INT32, Limits
 from ..store.transaction import Transaction
-from ..store.validation import check_number, check_uuid, invalid
+from ..store.validation import check_bytes, check_number, check_uuid, invalid
 from ..tables.partitions import PartitionRules
 
 
@@ -26,6 +28,19 @@ def check_guard_request(request: CommitRequest, limits: Limits) -> None:
     for guard in request.guards:
         check_uuid("guards.table_uuid", guard.table_uuid)
         check_number("if_snapshot", guard.if_snapshot, 0)
+        if guard.snapshot_uuid:
+            check_uuid("guards.snapshot_uuid", guard.snapshot_uuid)
+        count = len(guard.partitions) + len(guard.buckets)
+        if count > MAX_GUARDED_PLACES:
+            raise invalid(
+                "guards.buckets",
+                f"{count} partitions and buckets",
+                f"Give at most {MAX_GUARDED_PLACES}, or none, which guards the whole table.",
+            )
+        for bucket in guard.buckets:
+            check_number("guards.buckets.bucket", bucket.bucket, 0, MAX_INT32)
+        for partition in (*guard.partitions, *(bucket.partition for bucket in guard.buckets)):
+            check_bytes("guards.partitions", partition, MAX_PARTITION_BYTES)
     for change in request.changes:
         if change.if_unchanged is not None:
             check_number("if_unchanged", change.if_unchanged, 0)
@@ -40,25 +55,34 @@ async def load_guards(
     threads: WorkThreads,
 ) -> dict[str, GuardFacts]:
     """The changes after the snapshots that a commit's guards name, by table uuid."""
-    newest: dict[str, Snapshot | None] = {}
+    found: dict[str, GuardFacts] = {}
     for guard in request.guards:
         head = heads.get(guard.table_uuid)
         if head is not None:
-            newest[guard.table_uuid] = await _find_newest(transaction, head, guard.if_snapshot)
-    found = {table_uuid: GuardFacts(table=snapshot) for table_uuid, snapshot in newest.items()}
+            count = len(guard.partitions) + len(guard.buckets)
+            places = await threads.run(count, to_places, guard)
+            newest = await _find_change(transaction, head, guard.if_snapshot, places)
+            base = await find_uuid(transaction, head, guard.if_snapshot) if guard.snapshot_uuid else ""
+            table = await _place(transaction, head, newest, partitions)
+            found[guard.table_uuid] = GuardFacts(table, base_uuid=base)
     for change in request.changes:
         head = heads.get(change.table_uuid)
         if change.if_unchanged is None or head is None:
             continue
         touched = await _find_touched(transaction, change, head, files.get(change.table_uuid, ()), partitions, threads)
-        table = newest.get(change.table_uuid)
-        if not isinstance(touched, BucketChange):
-            found[change.table_uuid] = GuardFacts(table, touched)
-            continue
-        bucket = touched.bucket.bucket if head.bucket_count > 0 else None
-        name = await partitions.name_partition(transaction, head, touched.bucket.partition)
-        found[change.table_uuid] = GuardFacts(table, touched, name, bucket)
+        facts = found.get(change.table_uuid, GuardFacts())
+        found[change.table_uuid] = replace(facts, touched=await _place(transaction, head, touched, partitions))
     return found
+
+
+async def find_uuid(transaction: Transaction, head: TableHead, snapshot_id: int) -> str:
+    """The uuid of a snapshot in the table's present history; empty if it expired, or does not exist yet."""
+    if snapshot_id == head.latest_snapshot_id:
+        return head.latest_uuid
+    if not head.earliest_change_id <= snapshot_id < head.latest_snapshot_id:
+        return ""
+    found = await transaction.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
+    return found[0].snapshot_uuid if found else ""
 
 
 async def _find_touched(
@@ -77,13 +101,28 @@ async def _find_touched(
         known = await transaction.list_partitions(head.table_id)
         matching = await partitions.matching(transaction, head, known, change.remove.values)
     touched = await threads.run(count_items(change) + len(matching), find_touched, change, files, matching)
-    if touched is None:
-        return await _find_newest(transaction, head, change.if_unchanged)
-    found = await transaction.find_changes(head.table_id, change.if_unchanged, touched.buckets, touched.partitions)
+    return await _find_change(transaction, head, change.if_unchanged, touched)
+
+
+async def _find_change(
+    transaction: Transaction, head: TableHead, after: int, places: Places | None
+) -> Snapshot | BucketChange | None:
+    """The newest change of rows after a snapshot, in some places or, with None, in the whole table."""
+    if after >= head.latest_snapshot_id:
+        return None
+    if places is None:
+        return await transaction.find_newest_change(head.table_id, after)
+    found = await transaction.find_changes(head.table_id, after, places.buckets, places.partitions)
     return found[-1] if found else None
 
 
-async def _find_newest(transaction: Transaction, head: TableHead, after: int) -> Snapshot | None:
-    if after >= head.latest_snapshot_id:
-        return None
-    return await transaction.find_newest_change(head.table_id, after)
+async def _place(
+    transaction: Transaction, head: TableHead, change: Snapshot | BucketChange | None, partitions: PartitionRules
+) -> GuardedChange | None:
+    """A change with its place in readable form."""
+    if not isinstance(change, BucketChange):
+        return None if change is None else GuardedChange(change)
+    name = await partitions.name_partition(transaction, head, change.bucket.partition)
+    places = [f"bucket {change.bucket.bucket}"] if head.bucket_count > 0 else []
+    places += [f"partition {name}"] if name else []
+    return GuardedChange(change, " of ".join(places))

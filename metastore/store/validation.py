@@ -189,7 +189,7 @@ def check_change(change: Change) -> None:
             if not 0 <= bucket.bucket <= MAX_INT32:
                 check_number("unchanged_buckets.bucket", bucket.bucket, 0, MAX_INT32)
             if len(bucket.partition) > MAX_PARTITION_BYTES:
-                _check_bytes("unchanged_buckets.partition", bucket.partition, MAX_PARTITION_BYTES)
+                check_bytes("unchanged_buckets.partition", bucket.partition, MAX_PARTITION_BYTES)
     if change.watermark_ms is not None:
         check_number("watermark_ms", change.watermark_ms, *BOUNDS["Change.watermark_ms"])
     _check_window(change)
@@ -326,13 +326,13 @@ def _check_removal(change: Change) -> None:
                 check_number("remove.file_ids", file_id, 1)
         case RemovePartitions(partitions):
             for partition in partitions:
-                _check_bytes("remove.partitions", partition, MAX_PARTITION_BYTES)
+                check_bytes("remove.partitions", partition, MAX_PARTITION_BYTES)
         case RemovePartitionValues(values):
             if not values:
                 raise invalid("remove.partition_values", {}, "Name at least one partition column; or use everything.")
             for column, value in values.items():
                 check_text("remove.partition_values", column, 1, 10_000)
-                _check_bytes("remove.partition_values", value, MAX_PARTITION_BYTES)
+                check_bytes("remove.partition_values", value, MAX_PARTITION_BYTES)
         case RemoveEverything() | RestoreState() | None:
             # Changes that restore a state are checked in `restoring`.
             pass
@@ -342,7 +342,7 @@ def _check_file(file: DataFile) -> None:
     if not is_path(file.path):
         check_path("path", file.path)
     if len(file.partition) > MAX_PARTITION_BYTES:
-        _check_bytes("partition", file.partition, MAX_PARTITION_BYTES)
+        check_bytes("partition", file.partition, MAX_PARTITION_BYTES)
     if not 0 <= file.bucket <= MAX_INT32:
         check_number("bucket", file.bucket, 0, MAX_INT32)
     if not 0 <= file.schema_id <= MAX_INT32:
@@ -367,7 +367,7 @@ def _check_file(file: DataFile) -> None:
         raise invalid("min_key", file.min_key, f"It is above max_key {file.max_key!r} of '{file.path[:200]}'.")
     for field, key in (("min_key", file.min_key), ("max_key", file.max_key)):
         if key is not None and len(key) > MAX_KEY_BYTES:
-            _check_bytes(field, key, MAX_KEY_BYTES)
+            check_bytes(field, key, MAX_KEY_BYTES)
     if file.statistics:
         _check_statistics(file)
 
@@ -394,7 +394,8 @@ def _check_statistics(file: DataFile) -> None:
         )
 
 
-def _check_bytes(field: str, value: bytes, longest: int) -> None:
+def check_bytes(field: str, value: bytes, longest: int) -> None:
+    """Check the length of encoded values."""
     if len(value) > longest:
         raise invalid(field, value[:50], f"It has {len(value)} bytes; at most {longest} are possible.")
 

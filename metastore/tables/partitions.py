@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.commit.facts import TableHead
-from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues, count_items
+from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues, TableGuard, count_items
 from lakelog.format.keys.encoding import decode_partition, encode_partition
 from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.keys.parts import split_key
@@ -51,13 +51,25 @@ class PartitionRules:
                 them.
         """
         named = await self._threads.run(count_items(change), _find_named, change)
-        unchecked = [partition for partition in named if (head.table_uuid, partition) not in self._checked]
-        if not unchecked and not isinstance(change.remove, RemovePartitionValues):
-            return
-        schema = await self._schema(transaction, head)
         if isinstance(change.remove, RemovePartitionValues):
-            _find_columns(head, schema, change.remove.values)
-        types = partition_types(schema)
+            _find_columns(head, await self._schema(transaction, head), change.remove.values)
+        await self._check_named(transaction, head, named)
+
+    async def check_guard(self, transaction: Transaction, head: TableHead, guard: TableGuard) -> None:
+        """Checks every partition that a guard names: what no row can be in, would guard nothing.
+
+        Raises:
+            InvalidArgument: As of `check_change`.
+        """
+        count = len(guard.partitions) + len(guard.buckets)
+        if count:
+            await self._check_named(transaction, head, await self._threads.run(count, _find_guarded, guard))
+
+    async def _check_named(self, transaction: Transaction, head: TableHead, named: Iterable[bytes]) -> None:
+        unchecked = [partition for partition in named if (head.table_uuid, partition) not in self._checked]
+        if not unchecked:
+            return
+        types = partition_types(await self._schema(transaction, head))
         await self._threads.run(len(unchecked), _check_partitions, unchecked, types, head.name)
         if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
             self._checked.clear()
@@ -134,6 +146,11 @@ def _find_named(change: Change) -> set[bytes]:
     if isinstance(change.remove, RemovePartitions):
         named.update(change.remove.partitions)
     return named
+
+
+def _find_guarded(guard: TableGuard) -> set[bytes]:
+    """Every partition that a guard names."""
+    return {*guard.partitions, *(ref.partition for ref in guard.buckets)}
 
 
 def _match(

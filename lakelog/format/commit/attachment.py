@@ -19,8 +19,9 @@ from typing import Final
 from lakelog.errors import CommitConflict, Fenced, NotFound
 from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.commit.facts import Attempt, AttemptState, TableHead
+from lakelog.format.commit.guards import check_history
 from lakelog.format.commit.request import Change
-from lakelog.format.commit.rules import Verdict, check_compatible, check_history
+from lakelog.format.commit.rules import Verdict, check_compatible
 from lakelog.format.jobs.job import Job, JobState
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind

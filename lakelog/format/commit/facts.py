@@ -219,20 +219,31 @@ class BucketChange:
 
 
 @dataclass(frozen=True)
-class GuardFacts:
-    """The facts about a guarded table.
+class GuardedChange:
+    """A change of what a guard covers.
 
     Args:
-        table: The newest snapshot after that of `if_snapshot` which changed rows; None: there is none.
-        touched: The newest such snapshot after that of `if_unchanged` in what the change touches; None: there is none.
-        partition: The partition of `touched`, for people; empty without partitions, and if the whole table is touched.
-        bucket: The bucket of `touched`; None: the table has no buckets, or the whole table is touched.
+        change: Who changed rows, and when.
+        place: Where, for people: a bucket, a partition, or a bucket of a partition; empty: in the whole table.
     """
 
-    table: Snapshot | None = None
-    touched: Snapshot | BucketChange | None = None
-    partition: str = ""
-    bucket: int | None = None
+    change: Snapshot | BucketChange
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class GuardFacts:
+    """The facts about a guarded table; None: nothing has changed since.
+
+    Args:
+        table: The newest change after `if_snapshot` in the table, or in the part of it that is guarded.
+        touched: The newest change after `if_unchanged` in what the commit touches.
+        base_uuid: The uuid of the snapshot with the id of `if_snapshot`; empty: not asked for, or not known any more.
+    """
+
+    table: GuardedChange | None = None
+    touched: GuardedChange | None = None
+    base_uuid: str = ""
 
 
 @dataclass(frozen=True)

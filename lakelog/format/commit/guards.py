@@ -1,6 +1,7 @@
 """Guards: what must be unchanged since a snapshot that a user has read, for a commit to take effect. Pure.
 
-1. `if_snapshot` guards a table, whether the commit changes it or not; `if_unchanged` guards what a change touches.
+1. `if_snapshot` guards a table, or some of its buckets and partitions, whether the commit changes it or not;
+   `if_unchanged` guards what a change touches.
 2. A COMPACT changes no row and violates no guard. Every other snapshot that added or removed files does.
 3. If the answer is no longer known, the commit is refused: a guard never lets a commit through by mistake.
 4. Guards are checked only for a commit that is not applied yet (invariant 1 of `rules.py`).
@@ -9,12 +10,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakelog.clock import show_time
-from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit.facts import BucketChange, CommitFacts, FileFacts, GuardFacts, TableHead
+from lakelog.errors import CommitConflict, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit.facts import BucketChange, CommitFacts, FileFacts, GuardedChange, GuardFacts, TableHead
 from lakelog.format.commit.request import (
     BucketRef,
     Change,
@@ -23,8 +24,12 @@ from lakelog.format.commit.request import (
     RemoveFiles,
     RemovePartitions,
     RestoreState,
+    TableGuard,
 )
 from lakelog.format.tables.snapshot import Snapshot
+
+MAX_GUARDED_PLACES: Final = 10_000
+"""The most partitions and buckets that a commit guards one by one; who has read more guards the whole table."""
 
 CHANGED_SINCE: Final = "CHANGED_SINCE"
 """The reason of a conflict over a guard: another commit came in between. Only the user can resolve it."""
@@ -34,8 +39,8 @@ GUARD_EXPIRED: Final = "GUARD_EXPIRED"
 
 
 @dataclass(frozen=True)
-class Touched:
-    """What a change adds files to or removes files from.
+class Places:
+    """Parts of a table: what a change adds files to or removes files from, or what a user has read.
 
     Args:
         partitions: Encoded partitions with all their buckets.
@@ -46,7 +51,7 @@ class Touched:
     buckets: frozenset[BucketRef] = frozenset()
 
 
-def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[bytes]) -> Touched | None:
+def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[bytes]) -> Places | None:
     """Returns what a change touches; None: the whole table. Pure.
 
     Args:
@@ -62,7 +67,39 @@ def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[
     buckets = {BucketRef(file.partition, file.bucket) for file in change.add_files}
     if isinstance(change.remove, RemoveFiles):
         buckets.update(file.bucket_ref for file in files)
-    return Touched(frozenset(partitions), frozenset(each for each in buckets if each.partition not in partitions))
+    return Places(frozenset(partitions), frozenset(each for each in buckets if each.partition not in partitions))
+
+
+def guard_places(guard: TableGuard, places: Places) -> TableGuard:
+    """Returns a guard of some places of the same table; without any: of the whole table. Pure."""
+    buckets = sorted(places.buckets, key=lambda each: (each.partition, each.bucket))
+    return replace(guard, partitions=tuple(sorted(places.partitions)), buckets=tuple(buckets))
+
+
+def to_places(guard: TableGuard) -> Places | None:
+    """Returns what a guard covers; None: the whole table. Pure."""
+    if not guard.partitions and not guard.buckets:
+        return None
+    return Places(frozenset(guard.partitions), frozenset(guard.buckets))
+
+
+def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
+    """Combines guards to one a table, which refuses whatever one of them refuses. Pure."""
+    met: dict[str, TableGuard] = {}
+    for guard in guards:
+        other = met.setdefault(guard.table_uuid, guard)
+        if other is guard:
+            continue
+        places = [to_places(other), to_places(guard)]
+        partitions, buckets = set[bytes](), set[BucketRef]()
+        if all(places):
+            partitions = {*other.partitions, *guard.partitions}
+            buckets = {each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions}
+        if len(partitions) + len(buckets) > MAX_GUARDED_PLACES:
+            partitions, buckets = set(), set()
+        oldest = min(other, guard, key=lambda each: (each.if_snapshot, not each.snapshot_uuid))
+        met[guard.table_uuid] = guard_places(oldest, Places(frozenset(partitions), frozenset(buckets)))
+    return tuple(met.values())
 
 
 def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
@@ -71,6 +108,7 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
     Raises:
         NotFound: A table that is only guarded does not exist.
         InvalidArgument: A guard names a snapshot that does not exist yet.
+        HistoryDiverged: A guard names a snapshot that the database has lost.
         CommitConflict: Rows have changed since, or this is no longer known.
     """
     known = facts.guards or {}
@@ -78,25 +116,57 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
         head = facts.heads.get(guard.table_uuid)
         if head is None:
             raise table_gone(guard.table_uuid)
-        found = known.get(guard.table_uuid, GuardFacts())
         # Snapshots' rows in the metastore are kept as long as changes are, and say which writer changed a table.
-        _check("if_snapshot", guard.if_snapshot, head, head.earliest_change_id - 1)
-        if found.table is not None:
-            raise _changed("if_snapshot", guard.if_snapshot, head, found.table, "")
+        lowest = _lowest_known(head) if guard.partitions or guard.buckets else head.earliest_change_id - 1
+        _check("if_snapshot", guard.if_snapshot, head, lowest)
+        facts_of_table = known.get(guard.table_uuid, GuardFacts())
+        check_history(head, guard.if_snapshot, guard.snapshot_uuid, facts_of_table.base_uuid)
+        if facts_of_table.table is not None:
+            raise _changed("if_snapshot", guard.if_snapshot, head, facts_of_table.table)
     for change in request.changes:
         if change.if_unchanged is None:
             continue
         head = facts.heads[change.table_uuid]
-        # What the earliest snapshot itself removed is no longer known, unless it is the first of all.
-        _check("if_unchanged", change.if_unchanged, head, head.earliest_snapshot_id if expires(head) else 0)
-        found = known.get(change.table_uuid, GuardFacts())
-        if found.touched is not None:
-            raise _changed("if_unchanged", change.if_unchanged, head, found.touched, _name_place(found))
+        _check("if_unchanged", change.if_unchanged, head, _lowest_known(head))
+        found = known.get(change.table_uuid, GuardFacts()).touched
+        if found is not None:
+            raise _changed("if_unchanged", change.if_unchanged, head, found)
+
+
+def check_history(head: TableHead, snapshot_id: int, known: str, uuid: str) -> None:
+    """Checks that a commit was made against a snapshot of this history. Pure.
+
+    Args:
+        head: The table.
+        snapshot_id: The snapshot that the commit rests on.
+        known: Its uuid, as the caller knows it; empty: not given.
+        uuid: That of the snapshot with this id; empty: it is not known any more.
+
+    Raises:
+        HistoryDiverged: The caller's snapshot is one that the database has lost; another one has its id.
+    """
+    if known and uuid and uuid != known:
+        raise HistoryDiverged(
+            f"The commit to {head.name} was made against snapshot {snapshot_id} as {known}, but here it is "
+            f"{uuid}: the metastore was restored to an earlier state and went on. Plan again on the newest snapshot.",
+            metadata={
+                "table": head.name,
+                "snapshot_id": str(snapshot_id),
+                "snapshot_uuid": uuid,
+                "retry": "replan",
+            },
+        )
 
 
 def expires(head: TableHead) -> bool:
     """Whether snapshots of a table have expired. Pure."""
     return head.earliest_snapshot_id > 1
+
+
+def _lowest_known(head: TableHead) -> int:
+    """The lowest snapshot after which it is known what changed in each bucket."""
+    # What the earliest snapshot itself removed is no longer known, unless it is the first of all.
+    return head.earliest_snapshot_id if expires(head) else 0
 
 
 def table_gone(table_uuid: str) -> NotFound:
@@ -148,25 +218,18 @@ def _check(guard: str, base: int, head: TableHead, lowest: int) -> None:
         )
 
 
-def _changed(guard: str, base: int, head: TableHead, found: Snapshot | BucketChange, place: str) -> CommitConflict:
+def _changed(guard: str, base: int, head: TableHead, found: GuardedChange) -> CommitConflict:
     return CommitConflict(
-        f"{head.name} has changed since snapshot {base} ({guard}={base}): '{found.writer}' wrote to "
-        f"{place or 'the table'} with {name_snapshot(found)}. Nothing of this commit was applied. Read the rows again "
-        "at the newest snapshot, and write again.",
+        f"{head.name} has changed since snapshot {base} ({guard}={base}): '{found.change.writer}' wrote to "
+        f"{found.place or 'the table'} with {name_snapshot(found.change)}. Nothing of this commit was applied. Read "
+        "the rows again at the newest snapshot, and write again.",
         reason=CHANGED_SINCE,
         metadata={
             "guard": guard,
             "table": head.name,
             "base": str(base),
-            **to_metadata(found),
-            **({"place": place} if place else {}),
+            **to_metadata(found.change),
+            **({"place": found.place} if found.place else {}),
             "retry": "replan",
         },
     )
-
-
-def _name_place(found: GuardFacts) -> str:
-    partition = f"partition {found.partition}" if found.partition else ""
-    if found.bucket is None:
-        return partition
-    return f"bucket {found.bucket} of {partition}" if partition else f"bucket {found.bucket}"

@@ -254,10 +254,16 @@ class TableGuard:
     Args:
         table_uuid: The table.
         if_snapshot: The snapshot; 0: the table as it was before its first commit.
+        partitions: If these or `buckets` are given, only rows there must be unchanged: encoded partitions.
+        buckets: Buckets of other partitions; without buckets each row is in bucket 0.
+        snapshot_uuid: That snapshot's uuid, as `Change.base_snapshot_uuid`; empty: not checked.
     """
 
     table_uuid: str
     if_snapshot: int
+    partitions: tuple[bytes, ...] = ()
+    buckets: tuple[BucketRef, ...] = ()
+    snapshot_uuid: str = ""
 
 
 @dataclass(frozen=True)

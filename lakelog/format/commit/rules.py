@@ -32,7 +32,7 @@ from lakelog.format.commit.facts import (
     TableHead,
     WriterFacts,
 )
-from lakelog.format.commit.guards import check_guards, name_snapshot, table_gone, to_metadata
+from lakelog.format.commit.guards import check_guards, check_history, name_snapshot, table_gone, to_metadata
 from lakelog.format.commit.log_content import check_log
 from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, RemoveFiles, brings_files
 from lakelog.format.commit.totals import check_added
@@ -312,31 +312,6 @@ def _check_previous(request: CommitRequest, head: TableHead, facts: WriterFacts)
             "retry": "never",
         },
     )
-
-
-def check_history(head: TableHead, snapshot_id: int, known: str, uuid: str) -> None:
-    """Checks that a change was made against a snapshot of this history. Pure.
-
-    Args:
-        head: The table.
-        snapshot_id: The snapshot that the change is about.
-        known: Its uuid, as the caller knows it; empty: not given.
-        uuid: That of the snapshot with this id; empty: it is not known any more.
-
-    Raises:
-        HistoryDiverged: The caller's snapshot is one that the database has lost; another one has its id.
-    """
-    if known and uuid and uuid != known:
-        raise HistoryDiverged(
-            f"The change of {head.name} was made against snapshot {snapshot_id} as {known}, but here it is "
-            f"{uuid}: the metastore was restored to an earlier state and went on. Plan again on the newest snapshot.",
-            metadata={
-                "table": head.name,
-                "snapshot_id": str(snapshot_id),
-                "snapshot_uuid": uuid,
-                "retry": "replan",
-            },
-        )
 
 
 def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]) -> None:

@@ -878,19 +878,35 @@ class TableGuard(_message.Message):
 
     TABLE_UUID_FIELD_NUMBER: _builtins.int
     IF_SNAPSHOT_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    BUCKETS_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     if_snapshot: _builtins.int
     """Refuse the commit if rows of the table changed after this snapshot; 0: since the table was made. A COMPACT changes no row."""
+    snapshot_uuid: _builtins.str
+    """The uuid of that snapshot, which tells it from another snapshot that got its id after the database lost commits; empty: not checked."""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """If these or `buckets` are given, only rows there count: encoded partitions, with all their buckets."""
+
+    @_builtins.property
+    def buckets(self) -> _containers.RepeatedCompositeFieldContainer[Global___BucketRef]:
+        """Buckets of other partitions. In a table without buckets each row is in bucket 0."""
+
     def __init__(
         self,
         *,
         table_uuid: _builtins.str = ...,
         if_snapshot: _builtins.int = ...,
+        partitions: _abc.Iterable[_builtins.bytes] | None = ...,
+        buckets: _abc.Iterable[Global___BucketRef] | None = ...,
+        snapshot_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_snapshot", b"if_snapshot", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buckets", b"buckets", "if_snapshot", b"if_snapshot", "partitions", b"partitions", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

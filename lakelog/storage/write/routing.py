@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.commit.guards import MAX_GUARDED_PLACES, Places
+from lakelog.format.commit.request import BucketRef
 from lakelog.format.keys.bucket import assign_buckets
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES, decode_values, encode_key, encode_rows
 from lakelog.format.keys.ordering import comparable_keys, single_array
@@ -113,29 +115,51 @@ def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ..
 
     Only conditions that give each column of the bucket key some values, at most `_MAX_KEYS` together, narrow them.
     """
-    if routing.bucket_count <= 1 or predicate is None:
+    if routing.bucket_count <= 1:
         return ()
+    keys = _find_values(predicate, routing.schema, routing.bucket_key, _MAX_KEYS)
+    return () if keys is None else tuple(np.unique(assign_buckets(keys, routing.bucket_count)).tolist())
+
+
+def find_places(predicate: Predicate | None, routing: Routing) -> Places | None:
+    """Returns where rows that fulfil a predicate can lie, also rows that do not exist yet; None: anywhere. Pure.
+
+    Only conditions that give each partition column some values, and may give so to the bucket key, narrow it.
+    """
+    schema = routing.schema
+    columns = _find_values(predicate, schema, schema.partition_by, MAX_GUARDED_PLACES)
+    if columns is None:
+        return None
+    partitions = encode_rows(columns).to_pylist() if columns else [b""]
+    # No row has a longer one.
+    partitions = [each for each in partitions if len(each) <= MAX_PARTITION_BYTES]
+    buckets = find_buckets(predicate, routing)
+    if len(partitions) * max(1, len(buckets)) > MAX_GUARDED_PLACES:
+        return None
+    if buckets:
+        return Places(buckets=frozenset(BucketRef(each, bucket) for each in partitions for bucket in buckets))
+    return Places(partitions=frozenset(partitions)) if columns else None
+
+
+def _find_values(
+    predicate: Predicate | None, schema: TableSchema, names: Sequence[str], most: int
+) -> list[pa.Array] | None:
+    """All combinations of values that a predicate allows in some columns, column by column; None: any, or too many."""
+    if not names:
+        return []
     conditions = predicate.operands if isinstance(predicate, AllOf) else (predicate,)
-    columns: list[pa.Array] = []
-    for name in routing.bucket_key:
-        wanted = routing.schema.field_ids[name]
-        values = next(
-            (
-                each.values
-                for each in conditions
-                if isinstance(each, Comparison) and each.operator is Operator.IN and each.field_id == wanted
-            ),
-            None,
-        )
-        if values is None:
-            return ()
-        columns.append(decode_values(values, routing.schema.arrow.field(name).type))
-    if math.prod(len(values) for values in columns) > _MAX_KEYS:
-        return ()
-    # All combinations: the index of each column's value.
+    allowed = {
+        each.field_id: each.values
+        for each in reversed(conditions)
+        if isinstance(each, Comparison) and each.operator is Operator.IN
+    }
+    if any(schema.field_ids[name] not in allowed for name in names):
+        return None
+    columns = [decode_values(allowed[schema.field_ids[name]], schema.arrow.field(name).type) for name in names]
+    if math.prod(len(values) for values in columns) > most:
+        return None
     places = np.indices([len(values) for values in columns]).reshape(len(columns), -1)
-    arrays = [values.take(pa.array(chosen)) for values, chosen in zip(columns, places, strict=True)]
-    return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist())
+    return [values.take(pa.array(chosen)) for values, chosen in zip(columns, places, strict=True)]
 
 
 def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[list[bytes], RowIndices]:

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
+from lakelog.format.commit.guards import MAX_GUARDED_PLACES
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
@@ -93,6 +94,8 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "CommitRequest.fences": 64,
         "CommitRequest.changes": tables,
         "CommitRequest.guards": tables,
+        "TableGuard.partitions": MAX_GUARDED_PLACES,
+        "TableGuard.buckets": MAX_GUARDED_PLACES,
         "Change.add_files": files,
         "Change.changelog_files": files,
         "Change.log_files": files,

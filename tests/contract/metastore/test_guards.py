@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.errors import CommitConflict, InvalidArgument, NotFound
-from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED
+from lakelog.errors import CommitConflict, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED, MAX_GUARDED_PLACES, Places, guard_places
 from lakelog.format.commit.request import (
     BucketRef,
     CommitRequest,
@@ -33,6 +34,8 @@ def write(
     *,
     guarded: TableInfo | None = None,
     if_snapshot: int | None = None,
+    places: Places | None = None,
+    snapshot_uuid: str = "",
     file: dict[str, Any] | None = None,
     **change: Any,
 ) -> CommitResult:
@@ -41,7 +44,10 @@ def write(
     if file is not None:
         attempt = metastore.stage_attempt([table.table_uuid], "me").attempt_id
         files = [make_file(attempt, **file)]
-    guards = () if if_snapshot is None else (TableGuard((guarded or table).table_uuid, if_snapshot),)
+    guards: tuple[TableGuard, ...] = ()
+    if if_snapshot is not None:
+        guard = TableGuard((guarded or table).table_uuid, if_snapshot, snapshot_uuid=snapshot_uuid)
+        guards = (guard_places(guard, places or Places()),)
     request = CommitRequest("me", identifier, (make_change(table, files, **change),), attempt, guards=guards)
     return metastore.commit(request)
 
@@ -193,6 +199,58 @@ def test_a_table_is_guarded_without_being_written(metastore: Metastore) -> None:
     metastore.drop_table(stock.name)
     with pytest.raises(NotFound):
         write(metastore, orders, 3, guarded=stock, if_snapshot=2, file={})
+
+
+def test_what_was_read_of_a_table_is_guarded(metastore: Metastore) -> None:
+    """Other buckets and partitions may change, and those that were read may not, also if nothing was there."""
+    stock, orders = make_table(metastore, partitioned=True), make_table(metastore)
+    monday, tuesday = day("mon"), day("tue")
+    append(metastore, stock, 1, partition=monday)
+    append(metastore, stock, 2, partition=monday, bucket=1)
+    read: dict[str, Any] = {"guarded": stock, "if_snapshot": 1, "file": {}}
+    write(metastore, orders, 1, places=Places(buckets=frozenset({BucketRef(monday, 0), BucketRef(tuesday, 1)})), **read)
+    with pytest.raises(CommitConflict) as error:
+        write(metastore, orders, 2, places=Places(buckets=frozenset({BucketRef(monday, 1)})), **read)
+    assert "(if_snapshot=1): 'w' wrote to bucket 1 of partition day=mon with snapshot 2" in error.value.message
+    assert (error.value.reason, error.value.metadata["place"]) == (CHANGED_SINCE, "bucket 1 of partition day=mon")
+    write(metastore, orders, 2, places=Places(frozenset({tuesday})), **read)
+    with pytest.raises(CommitConflict, match="wrote to bucket 1 of partition day=mon with snapshot 2"):
+        write(metastore, orders, 3, places=Places(frozenset({monday, tuesday})), **read)
+    with pytest.raises(CommitConflict, match="wrote to the table with snapshot 2"):
+        write(metastore, orders, 3, **read)
+    # A compaction of what was read changes nothing, an overwrite that removes its rows does.
+    rewrite(metastore, stock, 1, 1, file={"partition": monday})
+    write(metastore, orders, 3, places=Places(buckets=frozenset({BucketRef(monday, 0)})), **read)
+    overwrite = {"kind": SnapshotKind.OVERWRITE, "remove": RemovePartitions((monday,))}
+    write(metastore, stock, 9, **overwrite)
+    with pytest.raises(CommitConflict, match="'me' wrote to bucket 0 of partition day=mon"):
+        write(metastore, orders, 4, places=Places(buckets=frozenset({BucketRef(monday, 0)})), **read)
+
+
+def test_places_that_no_row_can_be_in_guard_nothing_and_are_refused(metastore: Metastore) -> None:
+    plain, parted = make_table(metastore), make_table(metastore, partitioned=True)
+    for table, partition in ((plain, day("mon")), (parted, b""), (parted, b"nonsense"), (parted, bytes(100_000))):
+        for places in (Places(frozenset({partition})), Places(buckets=frozenset({BucketRef(partition, 0)}))):
+            with pytest.raises(InvalidArgument, match=r"partitions? is .*b'"):
+                write(metastore, plain, 1, guarded=table, if_snapshot=0, places=places, file={})
+    with pytest.raises(InvalidArgument, match=r"guards.buckets.bucket is -1"):
+        write(metastore, plain, 1, if_snapshot=0, places=Places(buckets=frozenset({BucketRef(b"", -1)})), file={})
+    many = Places(buckets=frozenset(BucketRef(b"", number) for number in range(MAX_GUARDED_PLACES + 1)))
+    with pytest.raises(InvalidArgument, match=r"10001 partitions and buckets.*or none, which guards the whole table"):
+        write(metastore, plain, 1, if_snapshot=0, places=many, file={})
+
+
+def test_a_snapshot_that_was_lost_is_no_other_one(metastore: Metastore) -> None:
+    """After the database lost commits, their numbers are given again; the uuid tells who read a lost one."""
+    table = make_table(metastore)
+    uuids = [append(metastore, table, number).results[0].snapshot_uuid for number in (1, 2)]
+    write(metastore, table, 1, if_snapshot=2, snapshot_uuid=uuids[1], file={})
+    lost = uuid.uuid4().hex
+    for base in (2, 3):
+        with pytest.raises(HistoryDiverged, match=f"made against snapshot {base} as {lost}, but here it is"):
+            write(metastore, table, 2, if_snapshot=base, snapshot_uuid=lost, file={})
+    with pytest.raises(InvalidArgument, match=r"guards.snapshot_uuid is 'no'"):
+        write(metastore, table, 2, if_snapshot=3, snapshot_uuid="no", file={})
 
 
 def test_a_repeat_is_answered_before_any_guard(metastore: Metastore) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import CommitConflict, InvalidArgument
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.format.commit.guards import CHANGED_SINCE
+from lakelog.reads.scan import Scan
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.writes.commit_options import CommitOptions
@@ -210,3 +211,80 @@ def test_the_tables_of_a_transaction_have_guards_of_their_own(catalog: Catalog) 
         commit_all(catalog, ("shop.one", {"if_snapshot": 2}, {}), ("shop.one", {"if_snapshot": 3}, {5: 1}))
     with pytest.raises(InvalidArgument, match=r"nothing is written to it\. Give if_snapshot"):
         commit_all(catalog, ("shop.one", {"if_unchanged": 1}, {}), ("shop.two", {}, {1: 2}))
+
+
+def test_a_transaction_guards_the_rows_that_it_has_read(catalog: Catalog) -> None:
+    """Only where rows of the scan's filter can lie; also where there is none yet."""
+    stock = catalog.create_table("shop.stock", KEYED, primary_key=["k"], options={"bucket": "8"})
+    orders = catalog.create_table("shop.orders", KEYED, primary_key=["k"])
+    stock.upsert(counters({1: 5}))
+
+    def order(seen: Scan, *more: Scan) -> int | None:
+        with catalog.transaction() as tx:
+            for scan in (seen, *more):
+                tx.guard(scan)
+            tx.table("shop.orders").upsert(counters({1: 1}))
+        assert tx.result is not None
+        return tx.result.snapshot_ids["shop.orders"]
+
+    seen, absent, whole = stock.scan(filter="k = 1"), stock.scan(filter="k in (7, 8) and n > 3"), stock.scan()
+    assert order(seen, absent, whole) == 1
+    stock.upsert(counters({1: 5}), writer="other", identifier=1)
+    assert order(absent) == 2
+    for scans in ((seen,), (whole,), (absent, seen), (stock.scan(filter="n > 3", snapshot_id=1),)):
+        with pytest.raises(CommitConflict, match=r"shop.stock has changed since snapshot 1 .*'other' wrote"):
+            order(*scans)
+    fresh = stock.scan(filter="k = 1")
+    stock.upsert(counters({7: 1}))
+    with pytest.raises(CommitConflict, match=r"'sdk-.*wrote to bucket \d with snapshot 3"):
+        order(absent)
+    assert order(fresh) == 3
+    # Two reads of one table are judged from the older one on.
+    with pytest.raises(CommitConflict, match="since snapshot 1 "):
+        order(fresh, seen)
+    assert orders.scan().count() == 1
+
+
+def test_a_partition_that_was_read_is_guarded_before_it_exists(catalog: Catalog) -> None:
+    schema = pa.schema([("day", pa.string()), ("n", pa.int64())])
+    sales = catalog.create_table("shop.sales", schema, partition_by=["day"])
+    catalog.create_table("shop.sums", schema)
+
+    def sell(day: str) -> None:
+        sales.append(pa.table({"day": [day], "n": [1]}, schema))
+
+    def close(day: str) -> None:
+        """Notes what was sold on a day, with a guard of what was read before someone else sold something."""
+        seen = sales.scan(filter=f"day = '{day}'")
+        rows = seen.to_arrow()
+        between.pop()()
+        with catalog.transaction() as tx:
+            tx.guard(seen)
+            tx.table("shop.sums").append(pa.table({"day": [day], "n": [rows.num_rows]}, schema))
+
+    between = [lambda: sell("mon"), lambda: sell("tue"), lambda: sell("mon")]
+    with pytest.raises(CommitConflict, match="wrote to partition day=mon with snapshot 1"):
+        close("mon")
+    close("mon")
+    with pytest.raises(CommitConflict, match="wrote to partition day=mon with snapshot 3"):
+        close("mon")
+    assert catalog.table("shop.sums").scan().to_arrow().to_pylist() == [{"day": "mon", "n": 1}]
+
+
+def test_changes_are_no_rows_to_guard_and_tables_may_go(catalog: Catalog) -> None:
+    table, gone = make_keyed(catalog), catalog.create_table("shop.gone", KEYED, primary_key=["k"])
+    table.upsert(counters({1: 1}))
+    tx = catalog.transaction()
+    for changes in (table.changes(0, 1), table.changes(0, 0)):
+        with pytest.raises(
+            InvalidArgument, match=r"shows what changed in shop.counters.*tx.table\('shop.counters', if_"
+        ):
+            tx.guard(changes)
+    tx.guard(gone.scan())
+    tx.table("shop.counters").upsert(counters({1: 2}))
+    catalog.drop_table("shop.gone")
+    with pytest.raises(NotFound, match=r"shop.gone was dropped"):
+        tx.commit()
+    with pytest.raises(InvalidArgument, match="has ended"):
+        tx.guard(table.scan())
+    assert table.scan().to_arrow().to_pylist() == [{"k": 1, "n": 1}]

@@ -3,12 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lakelog.format.commit.guards import Places
+from lakelog.format.commit.request import BucketRef
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.keys.encoding import decode_partition, encode_key
 from lakelog.format.tables.predicate import Comparison, Operator
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.storage.write.routing import find_buckets, route_rows, to_routing
+from lakelog.storage.write.routing import Routing, find_buckets, find_places, route_rows, to_routing
 
 COLUMNS = pa.schema([("dt", pa.string()), ("hour", pa.int32()), ("id", pa.int64()), ("sub", pa.string())])
 
@@ -95,6 +97,36 @@ def test_buckets_of_a_long_list_are_those_of_its_keys() -> None:
     expected = tuple(sorted(part.bucket for part in route_rows(rows, routing)))
     assert find_buckets(predicate, routing) == expected
     assert 3000 < len(expected) < 5000
+
+
+def test_places_of_a_filter_are_those_of_all_rows_that_fulfil_it() -> None:
+    schema = make_schema(("id", "sub"), ("dt", "hour"))
+    routing = to_routing(schema, TableOptions({"bucket": "16"}))
+
+    def places(condition: str, routing: Routing = routing) -> Places | None:
+        return find_places(parse_filter(condition, routing.schema.arrow).to_predicate(schema.field_ids), routing)
+
+    rows = pa.table(
+        {"dt": ["a", "a", "b"], "hour": pa.array([1, 2, 1], pa.int32()), "id": [1, 2, 3], "sub": ["s", "t", "u"]}
+    )
+    routed = route_rows(rows, routing)
+    where = "dt in ('a', 'b') and hour in (1, 2)"
+    by_partition, by_bucket = places(where), places(f"{where} and id in (1, 2, 3) and sub in ('s', 't', 'u')")
+    assert by_partition is not None
+    assert by_bucket is not None
+    assert len(by_partition.partitions) == 4
+    assert {each.partition for each in routed} < by_partition.partitions
+    assert not by_partition.buckets
+    assert {BucketRef(each.partition, each.bucket) for each in routed} <= by_bucket.buckets
+    assert not by_bucket.partitions
+    # Who can find rows anywhere guards everything.
+    for condition in ("dt = 'a'", "dt = 'a' and hour > 1", "id = 1 and sub = 's'", "dt is null and hour = 1"):
+        assert places(condition) is None
+    assert places("dt = 'a' and hour = 1 or id = 1") is None
+    assert places(f"dt in ({', '.join(repr(str(n)) for n in range(5001))}) and hour in (1, 2)") is None
+    keyless = to_routing(make_schema((), ()), TableOptions({}))
+    assert find_places(None, keyless) is None
+    assert places("id = 1", keyless) is None
 
 
 def test_buckets_are_found_for_times_that_python_does_not_know() -> None:
