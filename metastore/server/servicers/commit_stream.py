@@ -3,8 +3,9 @@
 A reader takes commits from the client and starts each as a task at once. Tasks take their place at the commit gate when
 they first run, and asyncio first runs tasks in the order of their creation, so commits to the same tables take effect
 in the order sent. The writer also answers in that order, whichever is done first. At most `max_in_flight` commits are
-between the two; then the reader waits, and through HTTP/2's flow control so does the client. The reader also waits
-while a large commit is parsed and translated beside the event loop, so that no later one overtakes it.
+between the two, and as many of a caller under way in all its streams; then the reader waits, and through HTTP/2's flow
+control so does the client. The reader also waits while a large commit is parsed and translated beside the event loop,
+so that no later one overtakes it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from lakelog.format.commit.request import CommitRequest
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.turns import Turns
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
@@ -43,6 +46,7 @@ class CommitStream:
         requests: Reads and translates large commits.
         by: The caller.
         max_in_flight: How many are read ahead of the answers.
+        turns: Those of a caller's commits, in all its streams: thousands at once would delay every other call.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
     """
@@ -53,12 +57,15 @@ class CommitStream:
         requests: Requests,
         by: Principal,
         max_in_flight: int,
+        turns: Turns,
         draining: asyncio.Event,
         new_id: Callable[[], str],
     ) -> None:
         self._gate = gate
         self._requests = requests
         self._by = by
+        self._turns = turns
+        self._origin = origin.get()
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -99,6 +106,7 @@ class CommitStream:
                 # The bytes of a large commit are not needed any more.
                 arrived = None
                 commit = await self._translate(received)
+                await self._take_turn(received)
                 answer = asyncio.create_task(self._commit(received, commit), name="commit")
                 await self._answers.put(answer)
         except Exception:
@@ -106,6 +114,13 @@ class CommitStream:
             await self._answers.put(None)
             raise
         await self._answers.put(None)
+
+    async def _take_turn(self, received: Received) -> None:
+        try:
+            await self._turns.take(self._origin)
+        except BaseException:
+            received.release()
+            raise
 
     async def _translate(self, received: Received) -> CommitRequest | Exception:
         """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on."""
@@ -141,6 +156,7 @@ class CommitStream:
             forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
         finally:
+            self._turns.give_back(self._origin)
             received.release()
             (log.warning if refused else log.info)(
                 "refused" if refused else "mutation",

@@ -19,6 +19,7 @@ from lakelog.rpc.plan import from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
+from lakelog.serving.edge.turns import Turns
 
 from ...use_cases import UseCases
 from ..callers import principal
@@ -40,7 +41,7 @@ class SnapshotServicer(Servicer):
     Args:
         use_cases: The use cases to call.
         requests: Translates large requests.
-        max_in_flight: Commits that are read ahead on one stream.
+        max_in_flight: Commits that are read ahead on one stream, and those of a caller that are under way.
         heartbeat_s: After this long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
         new_id: Generates ids of internal errors.
@@ -60,6 +61,7 @@ class SnapshotServicer(Servicer):
         self._use_cases = use_cases
         self._requests = requests
         self._max_in_flight = max_in_flight
+        self._turns_of_streams = Turns(max_in_flight)
         self._heartbeat_s = heartbeat_s
         self._draining = draining
         self._new_id = new_id
@@ -90,7 +92,13 @@ class SnapshotServicer(Servicer):
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:
         stream = CommitStream(
-            self._use_cases.gate, self._requests, principal(), self._max_in_flight, self._draining, self._new_id
+            self._use_cases.gate,
+            self._requests,
+            principal(),
+            self._max_in_flight,
+            self._turns_of_streams,
+            self._draining,
+            self._new_id,
         )
         await stream.run(context)
 

@@ -17,6 +17,7 @@ import pytest
 
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
+from lakelog.serving.edge.turns import Turns
 from metastore.ownership import Principal
 from metastore.server.edge import requests, running
 from metastore.server.edge.call_limits import CallLimits
@@ -129,17 +130,45 @@ def test_a_stream_whose_answers_are_not_read_has_few_commits_at_once(start_serve
     server, use_cases = start(start_server)
     with channels(server, 2) as (first, other):
         stream = open_stream(first, commits())
-        # The one that is answered next, those that wait to be answered, and one that waits for its place among them.
-        wait_until(lambda: use_cases.begun == IN_FLIGHT + 2)
+        wait_until(lambda: use_cases.begun == IN_FLIGHT)
         others_go_on(other)
-        assert use_cases.begun == IN_FLIGHT + 2
+        assert use_cases.begun == IN_FLIGHT
         stream.cancel()
         wait_until(lambda: open_streams(server) == 0)
         assert use_cases.done == 0
         release(server, use_cases)
-        wait_until(lambda: use_cases.done == IN_FLIGHT + 2)
+        wait_until(lambda: use_cases.done == IN_FLIGHT)
         wait_until(lambda: not streams_of(server))
         others_go_on(other)
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["protected", "control"])
+def test_all_streams_of_a_caller_have_few_commits_at_once(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    """Twenty streams that are not read had 5,000 commits under way, and other calls waited for a second."""
+    if not is_shared:
+        monkeypatch.setattr(snapshots, "Turns", lambda _: Turns(1000))
+    use_cases = HeldCommits()
+    # Callers are not identified here, so that each connection is one.
+    server = start_server(use_cases, max_in_flight=IN_FLIGHT)
+    with channels(server, 2) as (first, other):
+        held = [open_stream(first, commits()) for _ in range(3)]
+        # Without the limit: the one that is answered next, those that wait to be answered, and one that waits to.
+        alone = IN_FLIGHT if is_shared else 3 * (IN_FLIGHT + 2)
+        wait_until(lambda: use_cases.begun == alone)
+        # Another connection has turns of its own.
+        held.append(open_stream(other, commits(5)))
+        wait_until(lambda: use_cases.begun == alone + 5)
+        others_go_on(other)
+        assert use_cases.begun == alone + 5
+        release(server, use_cases)
+        # Streams whose turns were taken by others go on.
+        answers = [snapshots_pb2.CommitStreamResponse.FromString(next(each)) for each in held]
+        assert [each.WhichOneof("outcome") for each in answers] == ["committed"] * 4
+        for each in held:
+            each.cancel()
+        wait_until(lambda: open_streams(server) == 0 and not streams_of(server))
 
 
 def test_large_commits_of_one_stream_take_no_more_than_the_room_until_they_are_done(start_server: Start) -> None:
