@@ -55,7 +55,7 @@ class _Done:
 
     def describe(self, reason: str) -> str:
         if not self.commits:
-            return f"nothing: {reason}" if reason else ""
+            return reason
         parts = []
         if self.rewritten:
             parts.append(

@@ -17,7 +17,7 @@ A message without a repeated field below it is walked only if it is long enough 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,13 +67,15 @@ class _Counted:
 
     Args:
         slot: Its place among the counts.
-        most: How many entries are allowed.
+        most: How many entries are let through.
+        limit: The limit that a refusal names.
         inside: How to walk each entry; None: not at all.
         packed_width: If an entry is a row of packed numbers, the bytes of each, 0 for varints; None: it is one entry.
     """
 
     slot: int
     most: int
+    limit: int
     inside: _Walk | None = None
     packed_width: int | None = None
 
@@ -107,23 +109,32 @@ class RequestBounds:
         request: The type of its requests.
         max_bytes: The most bytes of one request.
         max_entries: The most entries of each repeated field in one request, by `Message.field`.
+        let_through: How many entries pass if so many are the limit, for services whose own checks say more.
 
     Raises:
         KeyError: A repeated field that a request can hold is not in `max_entries`.
     """
 
-    def __init__(self, method: str, request: Descriptor, max_bytes: int, max_entries: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        method: str,
+        request: Descriptor,
+        max_bytes: int,
+        max_entries: Mapping[str, int],
+        let_through: Callable[[int], int] = int,
+    ) -> None:
         self._method = method
         self.max_bytes: Final = max_bytes
         repeated = [field for each in reachable_messages(request) for field in each.fields if field.is_repeated]
         self._names = [entry_name(field) for field in repeated]
-        self._most = [max_entries[name] for name in self._names]
+        self._limits = [max_entries[name] for name in self._names]
+        self._let_through = let_through
         self._slots = {field.full_name: slot for slot, field in enumerate(repeated)}
         self._walks: dict[str, _Walk] = {}
         self._walk = self._plan(request)
         # A message of this size cannot hold too many entries: a packed number takes a byte, any other entry two.
         self._harmless_bytes = min(
-            [most * (1 if _is_packable(field) else 2) for field, most in zip(repeated, self._most, strict=True)],
+            [most * (1 if _is_packable(field) else 2) for field, most in zip(repeated, self._limits, strict=True)],
             default=max_bytes,
         )
 
@@ -202,7 +213,7 @@ class RequestBounds:
                     1 if entry.packed_width is None else _count_packed(data, at, after, entry.packed_width)
                 )
                 if count > entry.most:
-                    raise self._refusal(self._names[entry.slot], entry.most, "entries")
+                    raise self._refusal(self._names[entry.slot], entry.limit, "entries")
                 counts[entry.slot] = count
                 if entry.inside is not None and after - at > entry.inside.harmless_bytes:
                     self._take(data, at, after, entry.inside, counts, depth + 1)
@@ -219,11 +230,12 @@ class RequestBounds:
             inside = None if field.message_type is None else self._plan(field.message_type)
             if field.is_repeated:
                 slot = self._slots[field.full_name]
-                most = self._most[slot]
-                walk.counted[field.number << 3 | _wire_type(field)] = _Counted(slot, most, inside)
+                limit = self._limits[slot]
+                most = self._let_through(limit)
+                walk.counted[field.number << 3 | _wire_type(field)] = _Counted(slot, most, limit, inside)
                 if _is_packable(field):
                     width = _FIXED_WIDTHS.get(field.type, 0)
-                    walk.counted[field.number << 3 | _LENGTH] = _Counted(slot, most, packed_width=width)
+                    walk.counted[field.number << 3 | _LENGTH] = _Counted(slot, most, limit, packed_width=width)
             elif inside is not None:
                 walk.within[field.number << 3 | _LENGTH] = inside
         return walk

@@ -147,10 +147,10 @@ def request_bounds(limits: Limits) -> dict[str, RequestBounds]:
     Raises:
         KeyError: A repeated field of a request has no bound.
     """
-    entries = {name: with_slack(most) for name, most in max_entries(limits).items()}
+    entries = max_entries(limits)
     return {
         f"/{method.containing_service.full_name}/{method.name}": RequestBounds(
-            method.name, method.input_type, _MAX_BYTES.get(method.name, _DEFAULT_BYTES), entries
+            method.name, method.input_type, _MAX_BYTES.get(method.name, _DEFAULT_BYTES), entries, with_slack
         )
         for method in served_methods()
     }

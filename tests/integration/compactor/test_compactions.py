@@ -91,7 +91,7 @@ def test_nothing_to_do_is_said_with_its_reason(metastore: InProcessMetastore, ca
         request(metastore, table)
         attach_all(metastore)
     (job,) = metastore.list_jobs()
-    assert job.outcome == "nothing: The bucket is compacted as a whole: all its files are at its highest level, 5."
+    assert job.outcome == "The bucket is compacted as a whole: all its files are at its highest level, 5."
     assert len(metastore.list_snapshots(table.uuid).snapshots) == 5
 
 

@@ -104,7 +104,7 @@ def test_a_flood_in_a_stream_of_commits_ends_the_stream_and_what_came_before_is_
             next(answers)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "CommitStream: CommitRequest.changes has more than 304 entries" in error.details()
+    assert "CommitStream: CommitRequest.changes has more than 256 entries" in error.details()
 
 
 def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(start_server: Start) -> None:

@@ -113,13 +113,13 @@ def test_as_many_files_as_a_commit_may_have_pass_and_only_a_little_more() -> Non
     change = snapshots_pb2.Change(add_files=files)
     bounds.check_entries(snapshots_pb2.CommitRequest(changes=[change]).SerializeToString())
     change.add_files.add()
-    with pytest.raises(InvalidArgument, match=rf"Change\.add_files has more than {most} entries"):
+    with pytest.raises(InvalidArgument, match=rf"Change\.add_files has more than {LIMITS.max_commit_files} ent"):
         bounds.check_entries(snapshots_pb2.CommitRequest(changes=[change]).SerializeToString())
 
 
 def test_limits_of_the_use_cases_are_those_of_the_edge() -> None:
     bounds = request_bounds(Limits(max_watched_tables=3))["/lakelog.rpc.v1.SnapshotService/Watch"]
-    with pytest.raises(InvalidArgument, match=f"more than {with_slack(3)} entries"):
+    with pytest.raises(InvalidArgument, match="more than 3 entries"):
         bounds.check_entries(b"\x0a\x00" * 40)
 
 
