@@ -106,9 +106,9 @@ class Scan:
     def to_guard(self) -> TableGuard:
         """Returns what must be unchanged for a commit that relies on these rows; `Transaction.guard` takes the scan.
 
-        These are the partitions and buckets where rows that the filter selects can lie, also rows that do not exist
-        yet, or the whole table, if the filter does not give each partition column or each column of the bucket key some
-        values.
+        These are the places where rows that the filter selects can lie, also rows that do not exist yet: partitions, if
+        it gives each partition column some values, and only some of their buckets, if it does so for the bucket key;
+        else the whole table.
 
         Raises:
             InvalidArgument: The scan shows changes, and not the table's state.

@@ -104,9 +104,9 @@ class Transaction:
     def guard(self, scan: Scan) -> None:
         """Refuses the transaction (CommitConflict) if another commit changed what a scan has read.
 
-        If the scan's filter gives each partition column or each column of the bucket key some values, only these
-        partitions and buckets must be unchanged, also where the scan found no row; else the whole table. Compactions
-        change nothing. A transaction that writes to no table checks nothing.
+        If the scan's filter gives each partition column some values, only these partitions must be unchanged, and only
+        some of their buckets, if it does so for the bucket key; also where the scan found no row. Else it is the whole
+        table. Compactions change nothing. A transaction that writes to no table checks nothing.
 
         Args:
             scan: What was read, from any catalog of the same metastore: `seen = table.scan(filter="k = 1")`.
