@@ -62,7 +62,7 @@ def _figures(bench: Bench, folder: Path, state: str) -> Iterator[Figure]:
         runs.append({name: 100 * (cpu_s - before[name]) / passed_s for name, cpu_s in _cpu_s(folder).items()})
     for name in runs[0]:
         yield absolute(f"{state}: {name}", "% of a core", [run[name] for run in runs], target=TARGET_PERCENT)
-    yield absolute(f"{state}: together", "% of a core", [sum(run.values()) for run in runs], target=TARGET_PERCENT)
+    yield absolute(f"{state}: together", "% of a core", [sum(run.values()) for run in runs])
 
 
 def _cpu_s(folder: Path) -> dict[str, float]:

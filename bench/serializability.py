@@ -1,9 +1,9 @@
 """SERIALIZABLE: random transactions over several tables while everything breaks, judged as one history.
 
-`lakelog.testing.serializability` judges.
-Clients read keys of one to three tables, append a value to some of them and commit, guarded by what they read. Two
-metastores serve one Postgres; the second reaches it through a proxy. Meanwhile connections are cut, answers lost,
-metastores frozen and killed, Postgres is killed, and compactors rewrite the files.
+`lakelog.testing.serializability` judges. Clients read keys of some tables, append a value to some lists or replace some
+values, and commit, guarded by what they read. Two metastores serve one Postgres; the second reaches it through a proxy.
+Meanwhile connections are cut, answers lost, metastores frozen and killed, Postgres is killed, and compactors rewrite
+the files.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from lakelog.storage.objects.stores import LocationStores
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.postgres_proxy import PostgresProxy
 from lakelog.testing.proxy import TcpProxy
-from lakelog.testing.serializability import Finding, Outcome, Transaction, find_anomalies
+from lakelog.testing.serializability import Finding, Outcome, Transaction, find_anomalies, trace_registers
 
 CLIENTS: Final = 6
 _KEYS: Final = 5
 _FAULT_EVERY_S: Final = 1.0
 _WITHIN_S: Final = 120.0
 _SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), ("values", pa.list_(pa.string()))])
+_REGISTERS: Final = "h.registers"
+_REGISTER: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), ("values", pa.string())])
 _SECOND: Final = "metastore-2"
 _FAULTS: Final = (
     "connections cut",
@@ -57,6 +59,8 @@ _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "h.plain": {"bucket": "1"},
     "h.looked_up": {"bucket": "2", "changelog-producer": "lookup"},
     "h.compacted": {"bucket": "2", "num-sorted-run.compaction-trigger": "3"},
+    # Others hold lists, to which values are appended; here a value replaces the one before it.
+    _REGISTERS: {"bucket": "2", "num-sorted-run.compaction-trigger": "3"},
 }
 
 
@@ -93,7 +97,7 @@ def run_history(
         with lakelog.connect(stack.target) as catalog:
             catalog.create_database("h")
             for name, options in _TABLES.items():
-                catalog.create_table(name, _SCHEMA, primary_key=["k"], options=dict(options))
+                catalog.create_table(name, _schema_of(name), primary_key=["k"], options=dict(options))
         stop = threading.Event()
         clients = [
             _Client(f"c{number}", proxies[number % len(proxies)].target, rng.randrange(1 << 30), guarded, stop)
@@ -115,7 +119,7 @@ def run_history(
         with lakelog.connect(stack.target) as catalog:
             final = {key: values for name in _TABLES for key, values in _read(catalog, name, range(_KEYS))[1].items()}
     report.outcomes.update(transaction.outcome for transaction in history)
-    report.findings = find_anomalies(history, final)
+    report.findings = find_anomalies(*trace_registers(history, final, [key for key in final if _is_register(key)]))
     return report
 
 
@@ -241,11 +245,11 @@ class _Client:
                 for key in [key for key in reads if key.startswith(f"{name}/")]:
                     appends[key] = f"{self.name}.{number}.{len(appends)}"
                 rows = [
-                    {"k": int(key.rpartition("/")[2]), "values": [*reads[key], value]}
+                    {"k": int(key.rpartition("/")[2]), "values": value if _is_register(key) else [*reads[key], value]}
                     for key, value in appends.items()
                     if key.startswith(f"{name}/")
                 ]
-                joined.upsert(pa.Table.from_pylist(rows, schema=_SCHEMA))
+                joined.upsert(pa.Table.from_pylist(rows, schema=_schema_of(name)))
         except (Unavailable, OutcomeUnknown, CommitConflict):
             # Nothing was sent to be committed.
             return
@@ -260,9 +264,22 @@ class _Client:
 
 
 def _read(catalog: Catalog, name: str, keys: Iterable[int]) -> tuple[Scan, dict[str, tuple[str, ...]]]:
-    """What was read, and the lists of some keys by `table/key`; a key without a row has an empty one."""
+    """What was read, and the lists of some keys by `table/key`; a key without a row has an empty one.
+
+    The value of a register is a list of one.
+    """
     wanted = list(keys)
     scan = catalog.table(name).scan(filter=f"k IN ({', '.join(map(str, wanted))})")
     rows = scan.to_arrow()
     found = dict(zip(rows["k"].to_pylist(), rows["values"].to_pylist(), strict=True))
+    if name == _REGISTERS:
+        found = {key: [value] for key, value in found.items()}
     return scan, {f"{name}/{key}": tuple(found.get(key, ())) for key in wanted}
+
+
+def _is_register(key: str) -> bool:
+    return key.startswith(f"{_REGISTERS}/")
+
+
+def _schema_of(name: str) -> pa.Schema:
+    return _REGISTER if name == _REGISTERS else _SCHEMA

@@ -1,4 +1,4 @@
-"""Finds anomalies in histories of transactions, after the list-append tests of Elle. Pure.
+"""Finds anomalies in histories of transactions, after the list-append and register tests of Elle. Pure.
 
 Each key holds a list. A transaction reads lists and appends values, each of which is unique in the whole history. So a
 list that was read shows which transactions came before, in which order, and that order must be one that transactions
@@ -8,6 +8,9 @@ one after the other could have had. Edges between transactions say who came firs
 - *wr*: the other read what the one appended;
 - *rw*: one read a list before the other appended to it;
 - *time*: one was answered before the other began. With these edges the order is that of a strict serializability.
+
+A register holds one value instead. Whoever writes it has read it before, so what its values replaced is known, and
+`trace_registers` turns it into a list.
 
 A cycle of edges is an anomaly, and its kind says what users would see (Adya's names). Source: Kingsbury and Alvaro,
 "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 14 (2020).
@@ -19,7 +22,7 @@ import enum
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, TypeAlias
 
@@ -93,6 +96,42 @@ def find_anomalies(transactions: Sequence[Transaction], final: Mapping[Key, tupl
     visible = {name for key, order in orders.items() for value in order if (name := _writer(appended, key, value))}
     counted = [each for each in transactions if each.outcome == "committed" or each.name in visible]
     return findings + _find_cycles(_connect(counted, orders, appended), counted)
+
+
+def trace_registers(
+    transactions: Sequence[Transaction], final: Mapping[Key, tuple[str, ...]], registers: Collection[Key]
+) -> tuple[list[Transaction], dict[Key, tuple[str, ...]]]:
+    """Turns registers into lists: each value is appended to those that its transaction replaced.
+
+    Args:
+        transactions: All; a register that was read has one value or none, and `appends` are the values that replace it.
+        final: The value or list of each key at the end.
+        registers: The keys that are registers; each transaction that writes one has read it.
+
+    Returns:
+        The same transactions and the same end, for `find_anomalies`.
+    """
+    replaced = {
+        (key, value): each.reads[key]
+        for each in transactions
+        for key, value in each.appends.items()
+        if key in registers
+    }
+
+    def trace(key: Key, values: tuple[str, ...]) -> tuple[str, ...]:
+        found: list[str] = []
+        if key not in registers:
+            return values
+        while values:
+            found += values
+            # A value that replaced itself, by way of others, is shown twice.
+            values = () if values[-1] in found[:-1] else replaced.get((key, values[-1]), ())
+        return tuple(reversed(found))
+
+    def trace_all(lists: Mapping[Key, tuple[str, ...]]) -> dict[Key, tuple[str, ...]]:
+        return {key: trace(key, values) for key, values in lists.items()}
+
+    return [replace(each, reads=trace_all(each.reads)) for each in transactions], trace_all(final)
 
 
 def _writer(appended: Mapping[tuple[Key, str], Transaction], key: Key, value: str) -> str | None:

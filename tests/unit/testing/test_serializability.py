@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
-from lakelog.testing.serializability import Kind, Outcome, Transaction, find_anomalies
+from lakelog.testing.serializability import Kind, Outcome, Transaction, find_anomalies, trace_registers
 
 
 def kinds(transactions: list[Transaction], final: dict[str, tuple[str, ...]]) -> set[Kind]:
@@ -129,3 +130,33 @@ def test_random_serial_histories_are_fine(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_random_histories_with_old_reads_are_not(seed: int) -> None:
     assert kinds(*simulate(seed, snapshots_per_key=True)) & {Kind.READ_SKEW, Kind.WRITE_SKEW, Kind.INFORMATION_CYCLE}
+
+
+def as_registers(
+    history: list[Transaction], final: dict[str, tuple[str, ...]]
+) -> tuple[list[Transaction], dict[str, tuple[str, ...]]]:
+    """The same transactions on registers, which hold the last value of each list."""
+    return [
+        dataclasses.replace(each, reads={key: values[-1:] for key, values in each.reads.items()}) for each in history
+    ], {key: values[-1:] for key, values in final.items()}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_registers_are_traced_to_the_lists_of_what_they_held(seed: int) -> None:
+    history, final = simulate(seed)
+    assert trace_registers(*as_registers(history, final), "abc") == (history, final)
+    old = trace_registers(*as_registers(*simulate(seed, snapshots_per_key=True)), "abc")
+    assert kinds(*old) & {Kind.READ_SKEW, Kind.WRITE_SKEW, Kind.INFORMATION_CYCLE, Kind.LOST_APPEND}
+
+
+def test_a_register_whose_value_was_overwritten_unseen_is_a_lost_update() -> None:
+    history = [
+        Transaction("t1", {"x": (), "y": ()}, {"x": "1", "y": "a"}),
+        Transaction("t2", {"x": ()}, {"x": "2"}),
+    ]
+    lists, final = trace_registers(history, {"x": ("2",), "y": ("a",)}, {"x"})
+    assert (lists, final) == (history, {"x": ("2",), "y": ("a",)})
+    assert kinds(lists, final) == {Kind.LOST_APPEND}
+    # Values in a circle do not make it go on for ever.
+    circle = [Transaction("t1", {"x": ("2",)}, {"x": "1"}), Transaction("t2", {"x": ("1",)}, {"x": "2"})]
+    assert Kind.DUPLICATE in kinds(*trace_registers(circle, {"x": ("2",)}, {"x"}))
