@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +10,10 @@ import pytest
 
 from lakelog.embedded.stack import EmbeddedStack
 from tests.e2e.reader.reader_process import Reader
-from tests.support.repository import ROOT
+from tests.support.forked import ForkedProcess, preload
+from tests.support.spark.python_path import PYTHON_PATH
+
+preload("reader.config", "reader.stream_wiring")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,12 +32,10 @@ def start_reader(stack: EmbeddedStack, tmp_path: Path) -> Iterator[Callable[...,
 
     def start(*arguments: str | Path) -> Reader:
         log = tmp_path / f"reader-{len(started)}.log"
-        environment = {**os.environ, "LAKELOG_TARGET": stack.target, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "reader", *map(str, arguments)]
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, cwd=tmp_path, env=environment, stdout=output, stderr=output, start_new_session=True
-            )
+        environment = {**os.environ, "LAKELOG_TARGET": stack.target, "PYTHONPATH": PYTHON_PATH}
+        # For few rows one core is enough, as Spark starts fewer processes then.
+        words = [*map(str, arguments), "--spark-master", "local[1]"]
+        process = ForkedProcess("reader", words, folder=tmp_path, environment=environment, output=log, leads=True)
         started.append(Reader(process, log))
         return started[-1]
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from lakelog.format.jobs.work import Pipeline
 from lakelog.sdk.catalog import Catalog
+from tests.support.forked import ForkedProcess
 
 
 @dataclass
 class Reader:
     """A process of the service with all that it started; its log is kept."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log: Path
 
     def send(self, number: signal.Signals) -> None:
-        os.killpg(self.process.pid, number)
+        self.process.signal_session(number)
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)

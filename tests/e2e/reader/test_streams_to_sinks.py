@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from lakelog.format.jobs.presence import Service, ServiceState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.e2e.reader.reader_process import Reader, find_state
@@ -54,7 +55,7 @@ def test_each_row_once_over_a_frozen_instance_a_kill_and_takeovers(
     write_stream(streams, "files", source.name, "{type: parquet, path: ../out, row_kind_column: op}")
     # The first change comes before any reader, so that each stream shows all changes and not a state.
     source.upsert(pa.table({"id": [1000], "v": ["first"]}, SCHEMA))
-    writing = threading.Thread(target=write_rows, args=(source, 60))
+    writing = threading.Thread(target=write_rows, args=(source, 30))
     first = start_reader("run", "--lease-seconds", "3", streams)
     first.wait_for("starting")
     for name in ("copy", "log", "files"):
@@ -84,7 +85,7 @@ def test_each_row_once_over_a_frozen_instance_a_kill_and_takeovers(
     assert find_state(catalog, "log").lag == 0
 
 
-def test_a_stop_while_batches_come_is_no_error_in_the_log(
+def test_it_is_listed_while_it_runs_and_a_stop_while_batches_come_is_no_error(
     catalog: Catalog, start_reader: Start, tmp_path: Path
 ) -> None:
     catalog.create_database("sinks", if_not_exists=True)
@@ -97,8 +98,17 @@ def test_a_stop_while_batches_come_is_no_error_in_the_log(
         file.write_text(file.read_text().replace("maxRowsPerTrigger: 40", "maxRowsPerTrigger: 1"))
     source.upsert(pa.table({"id": [0], "v": ["first"]}, SCHEMA))
     reader = start_reader("run", streams)
+
+    def find_service() -> Service | None:
+        return next((found for found in catalog.services() if found.pid == reader.process.pid), None)
+
     for name in ("one", "two"):
         reader.wait_for(f'"stream": "{name}", "batch_id": 0')
+    end_s = time.monotonic() + 240
+    while (listed := find_service()) is None or listed.state is not ServiceState.RUNNING:
+        assert time.monotonic() < end_s, reader.text()[-5000:]
+        time.sleep(0.1)
+    assert (listed.kind, sorted(listed.work)) == ("reader", ["one", "two"])
     for number in range(80):
         source.upsert(pa.table({"id": [number], "v": ["x"]}, SCHEMA))
     for name in ("one", "two"):
@@ -111,6 +121,7 @@ def test_a_stop_while_batches_come_is_no_error_in_the_log(
     assert {line["event"] for line in lines} <= {"batch done", "stream stopped"}
     assert [line["event"] for line in lines].count("stream stopped") == 2
     assert "ERROR" not in reader.text()
+    assert find_service() is None
 
 
 def test_once_reads_what_is_there_into_each_sink(catalog: Catalog, start_reader: Start, tmp_path: Path) -> None:
