@@ -14,7 +14,7 @@ STUBS = Path("lakelog") / "rpc" / "v1"
 
 
 def generate_stubs(root: Path, output: Path) -> None:
-    """Writes messages, services and the types of both.
+    """Writes messages and their types; methods of services are made from descriptors (`lakelog.rpc.services`).
 
     Args:
         root: The tree with `proto/`.
@@ -24,7 +24,7 @@ def generate_stubs(root: Path, output: Path) -> None:
         RuntimeError: The compiler refused; the message is its own.
     """
     protos = sorted(str(path.relative_to(root / "proto")) for path in (root / "proto").rglob("*.proto"))
-    kinds = [f"--{kind}_out={output}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
+    kinds = [f"--{kind}_out={output}" for kind in ("python", "mypy")]
     # protoc looks for its plugins on the search path.
     search_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     done = subprocess.run(

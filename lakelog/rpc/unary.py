@@ -138,8 +138,6 @@ class UnaryMethod:
     def __init__(self, name: str, parameters: Collection[str]) -> None:
         method = _METHODS[name]
         self.name = name
-        self.stub = f"{method.containing_service.file.name.rpartition('/')[2].removesuffix('.proto')}.{name}"
-        """Where the stub of the method is in a session, as `jobs.LeaseJob`."""
         self._request_type: type[Message] = GetMessageClass(method.input_type)
         self._response_type: type[Message] = GetMessageClass(method.output_type)
         self._request = _TRANSLATIONS.get(method.input_type)

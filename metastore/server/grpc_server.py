@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.clock import Ids
+from lakelog.rpc.services import to_handler
 from lakelog.rpc.unary import SERVICES as METASTORE_SERVICES
 from lakelog.serving.access import Access
 from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
@@ -100,28 +98,6 @@ class ServerSettings:
     grace_s: float = 20.0
 
 
-def _serve(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcHandler:
-    """The handler of a service, which looks its methods up by their names.
-
-    SUBTLE: the generated code also registers each method. gRPC's asyncio server then waits for calls of each method
-        separately, and starts a new wait after every call: with our 30 methods that was a sixth of the metastore's work
-        for a commit (bench W9).
-    """
-    return grpc.method_handlers_generic_handler(
-        service.full_name, {method.name: _handle(method, getattr(servicer, method.name)) for method in service.methods}
-    )
-
-
-def _handle(method: MethodDescriptor, behavior: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
-    request = "stream" if method.client_streaming else "unary"
-    response = "stream" if method.server_streaming else "unary"
-    make = getattr(grpc, f"{request}_{response}_rpc_method_handler")
-    handler: grpc.RpcMethodHandler[Any, Any] = make(
-        behavior, GetMessageClass(method.input_type).FromString, GetMessageClass(method.output_type).SerializeToString
-    )
-    return handler
-
-
 class MetastoreServer:
     """The server over some use cases. Made, started and drained on one event loop."""
 
@@ -160,10 +136,10 @@ class MetastoreServer:
         }
         self._server.add_generic_rpc_handlers(
             [
-                _serve(service, by_hand.get(service.name) or Servicer(service, use_cases))
+                to_handler(service, by_hand.get(service.name) or Servicer(service, use_cases))
                 for service in METASTORE_SERVICES.values()
             ]
-            + [_serve(health_pb2.DESCRIPTOR.services_by_name["Health"], health)]
+            + [to_handler(health_pb2.DESCRIPTOR.services_by_name["Health"], health)]
         )
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0

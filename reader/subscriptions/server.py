@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
 from lakelog.clock import Ids
 from lakelog.errors import LakelogError
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.rpc.services import to_handler
+from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import BoundedStreams
@@ -112,8 +113,11 @@ class ReaderServer:
             draining=self._draining,
         )
         self._health = health_aio.HealthServicer()
-        reader_pb2_grpc.add_ReaderServiceServicer_to_server(self._servicer, self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        services = {
+            reader_pb2.DESCRIPTOR.services_by_name["ReaderService"]: self._servicer,
+            health_pb2.DESCRIPTOR.services_by_name["Health"]: self._health,
+        }
+        self._server.add_generic_rpc_handlers([to_handler(*each) for each in services.items()])
         reflection.enable_server_reflection((SERVICE, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self._polling: asyncio.Task[None] | None = None
         self.port = 0

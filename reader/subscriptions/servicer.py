@@ -24,7 +24,7 @@ from lakelog.errors import (
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.streams.open_stream import open_stream
 from lakelog.reads.streams.wire import from_proto_positions
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import checked
@@ -42,7 +42,7 @@ _START_WITHIN_S: Final = 10.0
 """The time in which a connected client must have sent its request."""
 
 
-class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
+class ReaderServicer:
     """Serves subscriptions, each read by a thread of its own.
 
     Args:
@@ -96,7 +96,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         """Open subscriptions, and ended ones for which a thread still reads."""
         return self._open
 
-    async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
+    async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
         outcome = "client"
         try:

@@ -36,20 +36,8 @@ from lakelog.client.connection.retry import CLOSED, NOT_CONNECTED, Deadlines, Re
 from lakelog.client.connection.target import Target, TlsFiles, check_token
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.rpc.v1 import (
-    catalog_pb2_grpc,
-    consumers_pb2_grpc,
-    dropped_pb2_grpc,
-    due_work_pb2_grpc,
-    jobs_pb2_grpc,
-    logs_pb2_grpc,
-    presence_pb2_grpc,
-    publishing_pb2_grpc,
-    retention_pb2_grpc,
-    snapshots_pb2_grpc,
-    table_files_pb2_grpc,
-    tags_pb2_grpc,
-)
+from lakelog.rpc.services import Stubs
+from lakelog.rpc.unary import SERVICES
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """The largest message, both ways. A commit of 64 MiB has some 100,000 files; chunks of plans are far smaller."""
@@ -84,22 +72,11 @@ _LEFT_BY_FORK: Final[list[Session]] = []
 
 @dataclass
 class Session:
-    """An open channel of one process with its stubs."""
+    """An open channel of one process, and the methods of the metastore over it."""
 
     pid: int
     channel: grpc.Channel
-    catalog: catalog_pb2_grpc.CatalogServiceStub
-    snapshots: snapshots_pb2_grpc.SnapshotServiceStub
-    jobs: jobs_pb2_grpc.JobServiceStub
-    consumers: consumers_pb2_grpc.ConsumerServiceStub
-    dropped: dropped_pb2_grpc.DroppedTableServiceStub
-    due_work: due_work_pb2_grpc.DueWorkServiceStub
-    retention: retention_pb2_grpc.RetentionServiceStub
-    tags: tags_pb2_grpc.TagServiceStub
-    table_files: table_files_pb2_grpc.TableFileServiceStub
-    logs: logs_pb2_grpc.LogServiceStub
-    presence: presence_pb2_grpc.PresenceServiceStub
-    publishing: publishing_pb2_grpc.PublishServiceStub
+    methods: Stubs
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -223,22 +200,7 @@ class Connection:
             channel = grpc.insecure_channel(str(self.target), options=_OPTIONS)
         else:
             channel = grpc.secure_channel(str(self.target), self._tls.load_credentials(), options=_OPTIONS)
-        self._session = Session(
-            os.getpid(),
-            channel,
-            catalog_pb2_grpc.CatalogServiceStub(channel),
-            snapshots_pb2_grpc.SnapshotServiceStub(channel),
-            jobs_pb2_grpc.JobServiceStub(channel),
-            consumers_pb2_grpc.ConsumerServiceStub(channel),
-            dropped_pb2_grpc.DroppedTableServiceStub(channel),
-            due_work_pb2_grpc.DueWorkServiceStub(channel),
-            retention_pb2_grpc.RetentionServiceStub(channel),
-            tags_pb2_grpc.TagServiceStub(channel),
-            table_files_pb2_grpc.TableFileServiceStub(channel),
-            logs_pb2_grpc.LogServiceStub(channel),
-            presence_pb2_grpc.PresenceServiceStub(channel),
-            publishing_pb2_grpc.PublishServiceStub(channel),
-        )
+        self._session = Session(os.getpid(), channel, Stubs(channel, SERVICES.values()))
         return self._session
 
     def _replace(self, silent: Session) -> Session:

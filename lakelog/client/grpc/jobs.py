@@ -75,7 +75,7 @@ class GrpcJobs:
         wait_s = max(wait_ms, 0) / 1000
         response = self._calls.mutate(
             "LeaseJob",
-            lambda on: on.jobs.LeaseJob,
+            lambda on: on.methods.LeaseJob,
             request,
             deadline_s=self._deadlines.call_s + wait_s,
             total_s=self._retries.total_s + wait_s,

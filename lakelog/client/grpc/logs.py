@@ -34,13 +34,13 @@ class GrpcLogs:
     def get_publish_state(self, table_uuid: str) -> PublishState:
         """How far a table's log is published."""
         request = build(publishing_pb2.GetPublishStateRequest, table_uuid=table_uuid)
-        response = self._calls.read("GetPublishState", lambda on: on.publishing.GetPublishState, request)
+        response = self._calls.read("GetPublishState", lambda on: on.methods.GetPublishState, request)
         return from_proto_publish_state(response, table_uuid)
 
     def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
         """Returns the states of attempts."""
         request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
-        response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
+        response = self._calls.read("FindAttempts", lambda on: on.methods.FindAttempts, request)
         found = dict.fromkeys(attempt_ids, SentAttempt(AttemptState.ABORTED))
         silent = set(response.silent_ids)
         # An older metastore sends no times.

@@ -108,7 +108,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         try:
             # Not repeated: another client may have made the name again meanwhile, and would lose it.
             return self._calls.mutate(
-                "DropDatabase", lambda on: on.catalog.DropDatabase, request, repeat_unknown=False
+                "DropDatabase", lambda on: on.methods.DropDatabase, request, repeat_unknown=False
             ).dropped
         except OutcomeUnknown as error:
             raise self._with_finding(
@@ -140,7 +140,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         )
         # As with databases.
         response = self._calls.mutate(
-            "CreateTable", lambda on: on.catalog.CreateTable, request, no_proof=(AlreadyExists,)
+            "CreateTable", lambda on: on.methods.CreateTable, request, no_proof=(AlreadyExists,)
         )
         return from_proto_table(response.table), response.created
 
@@ -153,7 +153,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         return self._get_table(build(catalog_pb2.GetTableRequest, table_uuid=table_uuid))
 
     def _get_table(self, request: catalog_pb2.GetTableRequest) -> TableInfo:
-        return from_proto_table(self._calls.read("GetTable", lambda on: on.catalog.GetTable, request).table)
+        return from_proto_table(self._calls.read("GetTable", lambda on: on.methods.GetTable, request).table)
 
     list_tables = read()
 
@@ -169,7 +169,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         )
         try:
             # Not repeated: another may have altered the table meanwhile.
-            response = self._calls.mutate("AlterTable", lambda on: on.catalog.AlterTable, request, repeat_unknown=False)
+            response = self._calls.mutate("AlterTable", lambda on: on.methods.AlterTable, request, repeat_unknown=False)
         except OutcomeUnknown:
             table = self.get_table_by_uuid(table_uuid)
             as_set = all(table.options.get(key) == value for key, value in set_options.items())
@@ -184,7 +184,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         try:
             # Not repeated, as with databases.
             return self._calls.mutate(
-                "DropTable", lambda on: on.catalog.DropTable, request, repeat_unknown=False
+                "DropTable", lambda on: on.methods.DropTable, request, repeat_unknown=False
             ).dropped
         except OutcomeUnknown as error:
             raise self._with_finding(error, f"Table {name}", lambda: self._exists(name)) from error
@@ -213,7 +213,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
             identifier=identifier,
             epoch=epoch,
         )
-        response = self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request)
+        response = self._calls.mutate("StageAttempt", lambda on: on.methods.StageAttempt, request)
         return StagedAttempt(
             response.attempt_id,
             tuple(from_proto_table(table) for table in response.tables),
@@ -232,7 +232,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         """Commits. Repeated until `RetryPolicy.commit_total_s`: idempotent by (table, writer, identifier)."""
         response = self._calls.mutate(
             "Commit",
-            lambda on: on.snapshots.Commit,
+            lambda on: on.methods.Commit,
             to_proto_commit_request(request),
             total_s=self._retries.commit_total_s,
         )
@@ -258,7 +258,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
             limit=limit,
             newest=newest,
         )
-        response = self._calls.read("ListSnapshots", lambda on: on.snapshots.ListSnapshots, request)
+        response = self._calls.read("ListSnapshots", lambda on: on.methods.ListSnapshots, request)
         return SnapshotPage(
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
@@ -271,7 +271,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
     def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
         """The newest snapshots of tables, in the order of the tables, all at one moment."""
         request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
-        response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
+        response = self._calls.read("ListLatest", lambda on: on.methods.ListLatest, request)
         return [
             LatestSnapshot(
                 each.table_uuid,
@@ -289,7 +289,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         message = to_proto_plan_request(request)
         parts = self._calls.read(
             "Plan",
-            lambda on: _whole_stream(on.snapshots.Plan),
+            lambda on: _whole_stream(on.methods.Plan),
             message,
             deadline_s=self._deadlines.plan_s,
             total_s=self._deadlines.plan_s,

@@ -63,7 +63,7 @@ class GrpcCommitPipeline:
         self._ended: LakelogError | None = None
         self._closing = False
         self._session = connection.session(fresh=True, max_unavailable_s=stall_s)
-        self._call = self._session.snapshots.CommitStream(self._requests(), metadata=connection.call_metadata)
+        self._call = self._session.methods.CommitStream(self._requests(), metadata=connection.call_metadata)
         self._reader = threading.Thread(target=self._read, name="lakelog-commit-pipeline", daemon=True)
         self._reader.start()
 

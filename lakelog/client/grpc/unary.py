@@ -83,7 +83,7 @@ class _Method:
         by_position = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
         method = UnaryMethod(name.title().replace("_", ""), [each.name for each in parameters])
-        stub = attrgetter(method.stub)
+        rpc = attrgetter(f"methods.{method.name}")
 
         @functools.wraps(promised)
         def call(self: _Caller, *args: Any, **kwargs: Any) -> Any:
@@ -91,6 +91,6 @@ class _Method:
             if len(arguments) != len(parameters) or len(args) > len(by_position):
                 signature.bind(self, *args, **kwargs)  # It raises, and says what is wrong.
             send = choose(self._calls, self._retries, arguments)
-            return method.from_response(send(method.name, stub, method.to_request(arguments)))
+            return method.from_response(send(method.name, rpc, method.to_request(arguments)))
 
         setattr(owner, name, call)

@@ -96,7 +96,7 @@ class GrpcWatch:
             complete=self._complete,
         )
         session = self._connection.session(fresh=False, max_unavailable_s=_CONNECT_S)
-        call = session.snapshots.Watch(request, metadata=self._connection.call_metadata)
+        call = session.methods.Watch(request, metadata=self._connection.call_metadata)
         with self._lock:
             self._session, self._call = session, call
         if self._closed.is_set():

@@ -45,7 +45,8 @@ from lakelog.reads.streams.wire import (
     to_proto_resume_point,
 )
 from lakelog.rpc.messages import build
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.rpc.services import Stubs
+from lakelog.rpc.v1 import reader_pb2
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 
 _log = logging.getLogger(__name__)
@@ -323,8 +324,8 @@ class _Call:
         self._asking = threading.Lock()
         self._failure: LakelogError | None = None
         self.send(reader_pb2.SubscribeRequest(start=start))
-        stub = reader_pb2_grpc.ReaderServiceStub(self._channel)
-        self._responses = stub.Subscribe(iter(self._requests.get, None), metadata=metadata)
+        methods = Stubs(self._channel, reader_pb2.DESCRIPTOR.services_by_name.values())
+        self._responses = methods.Subscribe(iter(self._requests.get, None), metadata=metadata)
         self._thread = threading.Thread(target=self._receive, name="lakelog-reader", daemon=True)
         self._thread.start()
 

@@ -20,7 +20,8 @@ from lakelog.reads.streams.batch import Position
 from lakelog.reads.streams.open_stream import OpenStream
 from lakelog.reads.streams.remote_stream import open_remote_stream
 from lakelog.reads.streams.request import StreamRequest
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.rpc.services import to_handler
+from lakelog.rpc.v1 import reader_pb2
 
 WAIT_S = 20.0
 TABLE = TableInfo(
@@ -28,7 +29,7 @@ TABLE = TableInfo(
 )
 
 
-class SlowReader(reader_pb2_grpc.ReaderServiceServicer):
+class SlowReader:
     """Its first stream keeps positions, but does not say so before `may_answer`; the others say so at once."""
 
     def __init__(self) -> None:
@@ -57,6 +58,10 @@ class SlowReader(reader_pb2_grpc.ReaderServiceServicer):
             yield reader_pb2.SubscribeResponse(kept=reader_pb2.KeptPositions())
 
 
+def serve(service: SlowReader, server: grpc.Server) -> None:
+    server.add_generic_rpc_handlers([to_handler(reader_pb2.DESCRIPTOR.services_by_name["ReaderService"], service)])
+
+
 @pytest.fixture
 def service() -> SlowReader:
     return SlowReader()
@@ -65,7 +70,7 @@ def service() -> SlowReader:
 @pytest.fixture
 def stream(service: SlowReader) -> Iterator[OpenStream]:
     server = grpc.server(ThreadPoolExecutor(4))
-    reader_pb2_grpc.add_ReaderServiceServicer_to_server(service, server)
+    serve(service, server)
     reader = parse_reader_targets(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", tls=None, token=None)
     server.start()
     opened = open_remote_stream(
@@ -109,7 +114,7 @@ def test_who_waits_for_rows_of_a_server_that_is_silent_goes_on_at_another(
 
 def test_a_missing_answer_is_reported_in_the_end(service: SlowReader) -> None:
     server = grpc.server(ThreadPoolExecutor(8))
-    reader_pb2_grpc.add_ReaderServiceServicer_to_server(service, server)
+    serve(service, server)
     service.silent_streams = 100
     reader = parse_reader_targets(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", tls=None, token=None)
     server.start()

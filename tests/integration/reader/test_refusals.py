@@ -15,7 +15,8 @@ from lakelog.client.connection.target import TlsFiles
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
 from lakelog.reads.streams.remote_stream import open_remote_stream
 from lakelog.reads.streams.request import StreamRequest
-from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.rpc.services import Stubs
+from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
 from tests.support.certificates import TestAuthority
 from tests.support.replicas import Replica
@@ -107,7 +108,7 @@ def test_raw_clients_receive_what_is_wrong(catalog: Catalog, database: str, shar
     )
     taken = reader_pb2.SubscribeRequest(taken=reader_pb2.TakenProgress(sequence=99))
     with grpc.insecure_channel(shared_replica.target) as channel:
-        subscribe = reader_pb2_grpc.ReaderServiceStub(channel).Subscribe
+        subscribe = Stubs(channel, reader_pb2.DESCRIPTOR.services_by_name.values()).Subscribe
         for requests, code, message in (
             ([], None, ""),
             ([taken], grpc.StatusCode.INVALID_ARGUMENT, "first message has no start"),
@@ -133,7 +134,7 @@ def test_no_call_is_left_without_an_end(catalog: Catalog, database: str, shared_
         start=reader_pb2.SubscribeStart(tables=[reader_pb2.StreamTable(name=table.name)])
     )
     with grpc.insecure_channel(shared_replica.target) as channel:
-        subscribe = reader_pb2_grpc.ReaderServiceStub(channel).Subscribe
+        subscribe = Stubs(channel, reader_pb2.DESCRIPTOR.services_by_name.values()).Subscribe
         for _ in range(60):
             for requests in ([start], [start, start]):
                 answers = subscribe(iter(requests), timeout=20)

@@ -28,7 +28,9 @@ from lakelog.errors import (
 )
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
-from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
+from lakelog.rpc.services import Stubs
+from lakelog.rpc.unary import SERVICES
+from lakelog.rpc.v1 import snapshots_pb2
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, snapshot
 from tests.integration.server.tcp_proxy import TcpProxy
 
@@ -367,7 +369,7 @@ def test_a_watch_sends_messages_of_bounded_size_however_large_its_snapshots_are(
     request = snapshots_pb2.WatchRequest(positions=[snapshots_pb2.WatchPosition(table_uuid=TABLE_UUID)])
     received: list[snapshots_pb2.WatchResponse] = []
     with grpc.insecure_channel(server.target) as channel:
-        for response in snapshots_pb2_grpc.SnapshotServiceStub(channel).Watch(request, timeout=20):
+        for response in Stubs(channel, SERVICES.values()).Watch(request, timeout=20):
             received.append(response)
             if response.dropped:
                 break

@@ -50,7 +50,7 @@ def test_an_answer_that_means_nothing_leaves_the_outcome_open(
 ) -> None:
     stubs = SimpleNamespace(CommitStream=lambda requests, metadata: _Answers(requests, answer))
     connection: Any = SimpleNamespace(
-        session=lambda fresh, max_unavailable_s: SimpleNamespace(snapshots=stubs),
+        session=lambda fresh, max_unavailable_s: SimpleNamespace(methods=stubs),
         call_metadata=(),
         answered=lambda session: None,
         target="db:7450",
