@@ -178,6 +178,7 @@ def test_of_many_watchers_two_load_at_once(monkeypatch: pytest.MonkeyPatch, is_b
 
     async def watched(store: Any, work: Any) -> Any:
         nonlocal loading, most
+        # To open a watch takes a transaction too.
         if work.__name__ != "read":
             return await run_transaction(store, work)
         loading += 1
