@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,14 @@ async def read_without_waiting(self: CommitStream, context: Any) -> None:
 def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(
     start_server: Start, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
+    original = requests._read
+
+    def read_slowly(bounds: RequestBounds, data: bytes, parse: Any) -> Any:
+        if len(data) > requests.SMALL_BYTES:
+            time.sleep(0.01)
+        return original(bounds, data, parse)
+
+    monkeypatch.setattr(requests, "_read", read_slowly)
     if not waits:
         monkeypatch.setattr(CommitStream, "_read", read_without_waiting)
     server = start_server()
