@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.storage.objects.memory import MemoryStore
+from lakelog.storage.parquet import reader as reading
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.parquet.pages import decoding
 from lakelog.storage.parquet.reader import DataFileReader
@@ -101,6 +103,29 @@ def test_any_file_is_read_alike_within_any_budget(
                 list(reader.read_slice(group, start, end, mapping, budget_bytes)), mapping.schema
             )
             assert part.to_pylist() == table.slice(first + start, end - start).to_pylist()
+
+
+@pytest.mark.parametrize("mixes", [False, True], ids=["protected", "control"])
+def test_parts_that_had_their_rows_in_another_order_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, mixes: bool
+) -> None:
+    """One that had more or fewer rows is an error by itself."""
+    if mixes:
+        parts = decoding.split_decoded
+        monkeypatch.setattr(reading, "split_decoded", lambda *args: map(_reverse, parts(*args)))
+    values = pa.array(["x" * 3000, "y"] * 20)
+    table = pa.table([values], schema=assign_field_ids(pa.schema([pa.field("text", pa.string())])))
+    store = MemoryStore()
+    with DataFileReader(store, _write(store, table, {})) as reader:
+        mapping = reader.map_columns(list(table.schema))
+        found = [pa.Table.from_batches(reader.read_batches(range(1), mapping, size)) for size in (5000, 64 << 20)]
+    assert len(found[0].column(0).chunks) > 5
+    assert (found == [table, table]) is not mixes
+    assert found[0].num_rows == table.num_rows
+
+
+def _reverse(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.take(pa.array(range(batch.num_rows)[::-1], pa.int64()))
 
 
 def _write(store: MemoryStore, table: pa.Table, options: dict[str, Any]) -> LiveFile:

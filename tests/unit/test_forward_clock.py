@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakelog.clock import ForwardClock
 
 
@@ -19,6 +21,16 @@ class Stepped:
     def sleep(self, seconds: float) -> None:
         self.wall_ms += int(seconds * 1000)
         self.passed_s += seconds
+
+
+@pytest.mark.parametrize("is_forward", [True, False], ids=["protected", "control"])
+def test_ages_do_not_seem_too_young_after_a_step_back(is_forward: bool) -> None:
+    clock = Stepped()
+    of_reader = ForwardClock(clock) if is_forward else clock
+    sent_ms = of_reader.now_ms()
+    clock.sleep(60)
+    clock.wall_ms -= 3_600_000
+    assert of_reader.now_ms() - sent_ms == (60_000 if is_forward else 60_000 - 3_600_000)
 
 
 def test_it_follows_steps_forward_and_goes_on_after_steps_back() -> None:

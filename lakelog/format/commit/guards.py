@@ -84,12 +84,29 @@ def to_places(guard: TableGuard) -> Places | None:
 
 
 def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
-    """Combines guards to one a table, which refuses whatever one of them refuses. Pure."""
+    """Combines guards to one a table, which refuses whatever changes of rows one of them refuses. Pure.
+
+    It names the oldest snapshot, and only the uuid of that one is compared in the commit.
+
+    Raises:
+        HistoryDiverged: Two of them name different snapshots by one number; the database has lost one of these.
+    """
     met: dict[str, TableGuard] = {}
     for guard in guards:
         other = met.setdefault(guard.table_uuid, guard)
         if other is guard:
             continue
+        uuids = {other.snapshot_uuid, guard.snapshot_uuid} - {""}
+        if other.if_snapshot == guard.if_snapshot and len(uuids) > 1:
+            raise HistoryDiverged(
+                f"Snapshot {guard.if_snapshot} was read as {other.snapshot_uuid} and as {guard.snapshot_uuid}: the "
+                "metastore was restored to an earlier state in between. Nothing was written. Read the rows again.",
+                metadata={
+                    "snapshot_id": str(guard.if_snapshot),
+                    "snapshot_uuid": guard.snapshot_uuid,
+                    "retry": "replan",
+                },
+            )
         places = [to_places(other), to_places(guard)]
         partitions, buckets = set[bytes](), set[BucketRef]()
         if all(places):

@@ -41,21 +41,27 @@ def delete_consumer(who: GrpcMetastore, table: TableInfo, name: str) -> None:
 Act = Callable[[GrpcMetastore, TableInfo, str], None]
 
 
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
 @pytest.mark.parametrize(
     ("make", "end", "reason"),
     [(lease, release, "TOO_MANY_LEASES"), (open_consumer, delete_consumer, "TOO_MANY_CONSUMERS")],
     ids=["leases", "consumers"],
 )
 def test_a_caller_has_a_limit_of_its_own_in_each_table(
-    parties: Parties, monkeypatch: pytest.MonkeyPatch, make: Act, end: Act, reason: str
+    parties: Parties, monkeypatch: pytest.MonkeyPatch, make: Act, end: Act, reason: str, is_bounded: bool
 ) -> None:
-    monkeypatch.setattr(snapshot_leases, "MAX_LEASES", 3)
-    monkeypatch.setattr(consumers, "MAX_CONSUMERS", 3)
+    most = 3 if is_bounded else 1 << 40
+    monkeypatch.setattr(snapshot_leases, "MAX_LEASES", most)
+    monkeypatch.setattr(consumers, "MAX_CONSUMERS", most)
     table, other = make_table(parties.root), make_table(parties.root)
     for each in (table, other):
         append(parties.alice, each, 1, writer=f"w{each.table_uuid}")
     for number in range(3):
         make(parties.alice, table, f"a{number}")
+    if not is_bounded:
+        for number in range(3, 20):
+            make(parties.alice, table, f"a{number}")
+        return
     with pytest.raises(ResourceExhausted, match=r"has 3 .* of alice, which is the limit of one caller") as caught:
         make(parties.alice, table, "a3")
     assert caught.value.reason == reason

@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit import guards
 from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED, MAX_GUARDED_PLACES, Places, guard_places
 from lakelog.format.commit.request import (
     BucketRef,
@@ -221,7 +222,7 @@ def test_what_was_read_of_a_table_is_guarded(metastore: Metastore) -> None:
     # A compaction of what was read changes nothing, an overwrite that removes its rows does.
     rewrite(metastore, stock, 1, 1, file={"partition": monday})
     write(metastore, orders, 3, places=Places(buckets=frozenset({BucketRef(monday, 0)})), **read)
-    overwrite = {"kind": SnapshotKind.OVERWRITE, "remove": RemovePartitions((monday,))}
+    overwrite: dict[str, Any] = {"kind": SnapshotKind.OVERWRITE, "remove": RemovePartitions((monday,))}
     write(metastore, stock, 9, **overwrite)
     with pytest.raises(CommitConflict, match="'me' wrote to bucket 0 of partition day=mon"):
         write(metastore, orders, 4, places=Places(buckets=frozenset({BucketRef(monday, 0)})), **read)
@@ -240,12 +241,19 @@ def test_places_that_no_row_can_be_in_guard_nothing_and_are_refused(metastore: M
         write(metastore, plain, 1, if_snapshot=0, places=many, file={})
 
 
-def test_a_snapshot_that_was_lost_is_no_other_one(metastore: Metastore) -> None:
+@pytest.mark.parametrize("compares", [True, False], ids=["protected", "control"])
+def test_a_snapshot_that_was_lost_is_no_other_one(
+    metastore: Metastore, monkeypatch: pytest.MonkeyPatch, compares: bool
+) -> None:
     """After the database lost commits, their numbers are given again; the uuid tells who read a lost one."""
     table = make_table(metastore)
     uuids = [append(metastore, table, number).results[0].snapshot_uuid for number in (1, 2)]
     write(metastore, table, 1, if_snapshot=2, snapshot_uuid=uuids[1], file={})
     lost = uuid.uuid4().hex
+    if not compares:
+        monkeypatch.setattr(guards, "check_history", lambda head, snapshot_id, known, uuid: None)
+        write(metastore, table, 2, if_snapshot=3, snapshot_uuid=lost, file={})
+        return
     for base in (2, 3):
         with pytest.raises(HistoryDiverged, match=f"made against snapshot {base} as {lost}, but here it is"):
             write(metastore, table, 2, if_snapshot=base, snapshot_uuid=lost, file={})

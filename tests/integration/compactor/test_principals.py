@@ -79,27 +79,31 @@ def test_a_job_is_taken_from_a_compactor_of_another_name(
     assert metastore.find_attempts(lost.table_uuid, [attempt])[attempt].state.value == "aborted"
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["protected", "control"])
 def test_what_dead_writers_left_is_cleared_away(
     metastore: InProcessMetastore,
     catalog: Catalog,
     compactor: Metastore,
     warehouse: Path,
     monkeypatch: pytest.MonkeyPatch,
+    ends: bool,
 ) -> None:
     table = make(catalog, "none", bucket="1")
     attempt = metastore.acting_as(Principal("alice")).stage_attempt([table.uuid], "dead").attempt_id
     left = warehouse / table.uuid / "data" / attempt / "a.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"x")
-    # As if three days had passed.
-    for module in (cleaning, due_cleaning, table_files):
+    # As if three days had passed; in the control an attempt belongs to its writer for ever.
+    for module in (cleaning, due_cleaning, *([table_files] if ends else [])):
         monkeypatch.setattr(module, "ABANDONED_MS", 0)
         monkeypatch.setattr(module, "SETTLED_MS", 0)
     metastore.run(metastore.use_cases.cleaning.step())
     attach_all(compactor)
+    assert left.exists() is not ends
+    if not ends:
+        return
     (job,) = [each for each in metastore.list_jobs() if each.kind == CLEAN]
     assert (job.state, job.outcome) == (JobState.DONE, "deleted 1 files of 1 attempts that were never committed")
-    assert not left.exists()
 
 
 def test_a_table_that_an_admin_drops_is_purged(

@@ -64,14 +64,16 @@ def test_compressed_requests_are_refused(shared_replica: Replica) -> None:
     assert "gzip" in text
 
 
+@pytest.mark.parametrize("is_shared", [True, False], ids=["protected", "control"])
 def test_one_caller_has_a_part_of_the_subscriptions(
-    catalog: Catalog, database: str, start_replica: Start, tmp_path: Path
+    catalog: Catalog, database: str, start_replica: Start, tmp_path: Path, is_shared: bool
 ) -> None:
     table = make_append(catalog, database)
     ann, bob = "ann-token-0123456789", "bob-token-0123456789"
     tokens = tmp_path / "tokens"
     tokens.write_text(f"ann reader {ann}\nbob reader {bob}\n")
-    replica = start_replica("--token-file", str(tokens), "--max-subscriptions", "4")
+    share = () if is_shared else ("--caller-share", "1")
+    replica = start_replica("--token-file", str(tokens), "--max-subscriptions", "4", *share)
     start = reader_pb2.SubscribeRequest(
         start=reader_pb2.SubscribeStart(tables=[reader_pb2.StreamTable(name=table.name)])
     ).SerializeToString()
@@ -85,10 +87,13 @@ def test_one_caller_has_a_part_of_the_subscriptions(
             stack.callback(answers.cancel)
             next(answers)
 
-        hold(ann)
-        hold(ann)
-        code, text = _failure(channel, start, token=ann)
+        for _ in range(2 if is_shared else 4):
+            hold(ann)
+        code, text = _failure(channel, start, token=ann if is_shared else bob)
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        if not is_shared:
+            assert "has 4 subscriptions open, which is its limit" in text
+            return
         assert "ann has 2 subscriptions open" in text
         assert "--caller-share" in text
         hold(bob)

@@ -6,8 +6,10 @@ The controls are the same calls with limits that share nothing: then the one cal
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -20,8 +22,10 @@ from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2, types_pb2
+from lakelog.serving.edge.probes import OF_PROBES
 from metastore.server.edge.admission import Admission
 from metastore.server.edge.call_limits import CallLimits
+from metastore.server.edge.running import Running
 from tests.integration.server.callers import ACCESS, TOKEN, call, channels, metadata, wait_until
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
@@ -154,6 +158,10 @@ def on_loop(server: RunningServer, look: Callable[[Admission], V]) -> V:
     return seen
 
 
+def arriving(server: RunningServer) -> dict[str | None, int]:
+    return on_loop(server, lambda admission: dict(admission.arrivals.counts))
+
+
 def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start) -> None:
     server = start_server(access=ACCESS, limits=CallLimits(max_calls=160, receive_s=1.0))
     never = threading.Event()
@@ -161,9 +169,6 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
     def silent() -> Iterator[bytes]:
         never.wait(60)
         yield from ()
-
-    def arriving() -> dict[str | None, int]:
-        return on_loop(server, lambda admission: dict(admission.arrivals.counts))
 
     with channels(server, 2) as (first, other):
         made: Any = first.stream_stream("/lakelog.rpc.v1.CatalogService/ListTables")
@@ -175,33 +180,64 @@ def test_calls_whose_request_never_comes_are_counted_and_end(start_server: Start
         assert call(other, "CatalogService/ListTables", "eve") is None
         wait_until(lambda: sum(each.done() for each in held) == 22)
         assert any("did not arrive in time: within 1 s" in error.message for error in refused(held))
-        assert arriving() == {"ann": 8}
+        assert arriving(server) == {"ann": 8}
         assert call(first, "CatalogService/ListTables", "ann") is None, "also beyond the eight"
         for each in held:
             each.cancel()
-        wait_until(lambda: not arriving())
+        wait_until(lambda: not arriving(server))
         never.set()
     assert server.use_cases.finished.count("list_tables") == 2
 
 
-def test_a_mutation_keeps_its_place_until_it_is_completed_though_its_caller_is_gone(start_server: Start) -> None:
+def test_control_if_all_are_left_to_grpc_calls_whose_request_never_comes_have_no_limit_and_no_end(
+    start_server: Start,
+) -> None:
+    server = start_server(access=ACCESS, limits=CallLimits(max_calls=16, receive_s=0.1, receiving=1000))
+    never = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        never.wait(60)
+        yield from ()
+
+    with channels(server, 1) as (channel,):
+        made: Any = channel.stream_stream("/lakelog.rpc.v1.CatalogService/ListTables")
+        held = [made(silent(), metadata=metadata("ann")) for _ in range(30)]
+        wait_until(lambda: arriving(server) == {"ann": 30})
+        time.sleep(0.3)
+        assert not refused(held)
+        for each in held:
+            each.cancel()
+        wait_until(lambda: not arriving(server))
+        never.set()
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["protected", "control"])
+def test_a_mutation_keeps_its_place_until_it_is_completed_though_its_caller_is_gone(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    if not keeps:
+        begin = Running.start
+        monkeypatch.setattr(Running, "start", lambda *args, **options: (begin(*args, **options)[0], None))
+    most = 16 if keeps else 40
     use_cases, release = holding("register_writer")
     server = start_server(use_cases, access=ACCESS, limits=CallLimits(max_calls=16, working=16))
     with channels(server, 1) as (channel,):
         made: Any = channel.unary_unary("/lakelog.rpc.v1.SnapshotService/RegisterWriter")
         abandoned = 0
-        while use_cases.calls.count("register_writer") < 16:
+        while use_cases.calls.count("register_writer") < most:
             running = made.future(b"", timeout=10, metadata=metadata("bob"))
             seen = abandoned
             wait_until(lambda seen=seen: use_cases.calls.count("register_writer") > seen)  # type: ignore[misc]
             running.cancel()
             abandoned += 1
-        refusal = call(channel, "SnapshotService/RegisterWriter", "bob")
-        assert refusal is not None
-        assert refusal.reason == "TOO_MANY_CALLS"
+        if keeps:
+            refusal = call(channel, "SnapshotService/RegisterWriter", "bob")
+            assert refusal is not None
+            assert refusal.reason == "TOO_MANY_CALLS"
+        assert not use_cases.finished
         server.loop.call_soon_threadsafe(release.set)
         wait_until(lambda: call(channel, "CatalogService/ListDatabases", "bob") is None)
-    assert use_cases.finished.count("register_writer") == 16
+    wait_until(lambda: use_cases.finished.count("register_writer") == most)
 
 
 def test_calls_beyond_those_that_are_worked_on_wait_and_one_given_up_meanwhile_is_never_begun(
@@ -266,12 +302,19 @@ def test_renewals_and_commits_of_a_caller_do_not_wait_behind_its_other_calls(sta
     assert server.server._interceptor.admission.working.is_empty
 
 
-def test_health_is_answered_over_other_connections_whatever_one_holds_open(start_server: Start) -> None:
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_health_is_answered_over_other_connections_whatever_one_holds_open(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, is_bounded: bool
+) -> None:
+    if not is_bounded:
+        monkeypatch.setattr(CallLimits, "of_probes", lambda self: dataclasses.replace(OF_PROBES, connection=1000))
     server = start_server(limits=CallLimits(max_calls=16))
     with channels(server, 2) as (first, other):
         watch: Any = first.unary_stream("/grpc.health.v1.Health/Watch")
         held = [watch(b"") for _ in range(40)]
-        wait_until(lambda: sum(each.done() for each in held) == 24)
+        allowed = 16 if is_bounded else 40
+        wait_until(lambda: on_loop(server, lambda admission: admission._probes.open_count) == allowed)
+        wait_until(lambda: sum(each.done() for each in held) == 40 - allowed)
         check: Any = other.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"", timeout=10)
 
@@ -325,15 +368,16 @@ def test_a_connection_sends_the_requests_of_its_health_checks_one_by_one(start_s
     wait_until(lambda: on_loop(server, lambda admission: admission.receiving_probes.is_empty))
 
 
-def test_connections_beyond_their_number_are_refused_and_open_ones_go_on(start_server: Start) -> None:
-    server = start_server(max_connections=3)
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_connections_beyond_their_number_are_refused_and_open_ones_go_on(start_server: Start, is_bounded: bool) -> None:
+    server = start_server(max_connections=3 if is_bounded else 4000)
     with channels(server, 3) as opened:
         check: list[Any] = [channel.unary_unary("/grpc.health.v1.Health/Check") for channel in opened]
         for each in check:
             assert each(b"", timeout=10) is not None
         with channels(server, 1) as (more,):
             one_more: Any = more.unary_unary("/grpc.health.v1.Health/Check")
-            with pytest.raises(grpc.RpcError):
+            with pytest.raises(grpc.RpcError) if is_bounded else contextlib.nullcontext():
                 one_more(b"", timeout=2)
         for each in check:
             assert each(b"", timeout=10) is not None

@@ -6,7 +6,9 @@ call. The control is the same request with the counting switched off.
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 from lakelog.serving.edge.request_bounds import RequestBounds
 from metastore.server.edge import requests
 from metastore.server.edge.requests import Requests
+from metastore.server.servicers.commit_stream import CommitStream
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, failure_of
 from tests.support.peak_memory import peak_growth
 
@@ -107,7 +110,34 @@ def test_a_flood_in_a_stream_of_commits_ends_the_stream_and_what_came_before_is_
     assert "CommitStream: CommitRequest.changes has more than 256 entries" in error.details()
 
 
-def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(start_server: Start) -> None:
+async def read_without_waiting(self: CommitStream, context: Any) -> None:
+    """Reads a stream of commits, and starts each one before the one in front of it is parsed."""
+
+    async def commit(arrived: Any) -> Any:
+        received = await self._requests.finish(arrived)
+        translated = await self._translate(received)
+        await self._take_turn(received)
+        return await self._commit(received, translated)
+
+    while (arrived := await context.read()) is not grpc.aio.EOF:
+        await self._answers.put(asyncio.create_task(commit(arrived), name="commit"))
+    await self._answers.put(None)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["protected", "control"])
+def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    original = requests._read
+
+    def read_slowly(bounds: RequestBounds, data: bytes, parse: Any) -> Any:
+        if len(data) > requests.SMALL_BYTES:
+            time.sleep(0.01)
+        return original(bounds, data, parse)
+
+    monkeypatch.setattr(requests, "_read", read_slowly)
+    if not waits:
+        monkeypatch.setattr(CommitStream, "_read", read_without_waiting)
     server = start_server()
 
     def commit(identifier: int) -> bytes:
@@ -123,10 +153,17 @@ def test_large_commits_of_a_stream_keep_their_order_though_threads_read_them(sta
         call: Any = channel.stream_stream("/lakelog.rpc.v1.SnapshotService/CommitStream")
         answers = list(call(iter([commit(identifier) for identifier in range(1, 31)])))
     assert len(answers) == 30
-    assert server.use_cases.commit_order == list(range(1, 31))
+    assert (server.use_cases.commit_order == list(range(1, 31))) is waits
+    assert sorted(server.use_cases.commit_order) == list(range(1, 31))
 
 
-def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_protected", [True, False], ids=["protected", "control"])
+def test_large_requests_are_parsed_beside_the_event_loop(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, is_protected: bool
+) -> None:
+    sizes = (100, requests.SMALL_BYTES + 100, 300_000)
+    if not is_protected:
+        monkeypatch.setattr(requests, "SMALL_BYTES", 1 << 30)
     threads: dict[int, str] = {}
     original = requests._read
 
@@ -136,7 +173,7 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
 
     monkeypatch.setattr(requests, "_read", note)
     server = start_server()
-    for size in (100, requests.SMALL_BYTES + 100, 300_000):
+    for size in sizes:
         change = an_append()
         while change.ByteSize() < size:
             change.add_files.add(path="p" * 50)
@@ -145,12 +182,13 @@ def test_large_requests_are_parsed_beside_the_event_loop(start_server: Start, mo
             call: Any = channel.unary_unary("/lakelog.rpc.v1.SnapshotService/Commit")
             call(request.SerializeToString(), timeout=30)
     beside = {size: name.startswith("requests") for size, name in threads.items()}
-    assert sorted(beside.values()) == [False, True, True]
-    assert not beside[min(beside)]
+    assert [beside[size] for size in sorted(beside)] == [False, is_protected, is_protected]
 
 
-def test_large_requests_beyond_the_room_wait_and_are_all_answered(start_server: Start) -> None:
-    server = start_server(large_request_bytes=100_000)
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_large_requests_beyond_the_room_wait_and_are_all_answered(start_server: Start, is_bounded: bool) -> None:
+    use_cases = ScriptedUseCases(commit_delay_s=lambda request: 0.02)
+    server = start_server(use_cases, large_request_bytes=100_000 if is_bounded else 1 << 30)
     change = an_append()
     while change.ByteSize() < 60_000:
         change.add_files.add(path="p" * 50)
@@ -176,5 +214,6 @@ def test_large_requests_beyond_the_room_wait_and_are_all_answered(start_server: 
             ]
             for each in running:
                 each.result()
-    assert 60_000 <= most <= 100_000
+    assert most >= 60_000
+    assert (most <= 100_000) is is_bounded
     assert room.used == 0

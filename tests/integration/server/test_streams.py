@@ -31,6 +31,7 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.rpc.services import Stubs
 from lakelog.rpc.unary import SERVICES
 from lakelog.rpc.v1 import snapshots_pb2
+from metastore.server.servicers import snapshots as snapshot_servicer
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases, snapshot
 from tests.integration.server.tcp_proxy import TcpProxy
 
@@ -361,7 +362,12 @@ def test_a_watch_needs_a_table(start_server: Start, connect: Connect) -> None:
         connect(start_server().target).watch([])
 
 
-def test_a_watch_sends_messages_of_bounded_size_however_large_its_snapshots_are(start_server: Start) -> None:
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_a_watch_sends_messages_of_bounded_size_however_large_its_snapshots_are(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, is_bounded: bool
+) -> None:
+    if not is_bounded:
+        monkeypatch.setattr(snapshot_servicer, "_BYTES_OF_A_MESSAGE", 1 << 40)
     server = start_server()
     snapshots = tuple(dataclasses.replace(snapshot(n), properties={"text": "x" * 10_000}) for n in range(1, 101))
     server.push(WatchEvent(TABLE_UUID, snapshots))
@@ -374,5 +380,6 @@ def test_a_watch_sends_messages_of_bounded_size_however_large_its_snapshots_are(
             if response.dropped:
                 break
     assert [each.snapshot_id for response in received for each in response.snapshots] == list(range(1, 101))
-    assert max(response.ByteSize() for response in received) < 48 * 1024
+    most = max(response.ByteSize() for response in received)
+    assert most < 48 * 1024 if is_bounded else most > 1_000_000
     assert [response.dropped for response in received] == [False] * (len(received) - 1) + [True]

@@ -121,6 +121,12 @@ def test_callers_get_groups_in_turn() -> None:
     assert [names(queue.take()) for _ in range(8)] == ["a", "x", "z", "b", "y", "c", "d", "e"]
 
 
+def test_control_without_turns_and_limits_of_callers_one_of_them_has_the_first_groups_and_all() -> None:
+    of_ann = [item(name, name) for name in "abcde"]
+    queue = queue_of(*of_ann, item("x", "x"))
+    assert [names(queue.take()) for _ in range(6)] == ["a", "b", "c", "d", "e", "x"]
+
+
 def test_one_caller_never_has_all_groups() -> None:
     of_ann = [item(name, name, origin="ann") for name in "abcd"]
     queue = queue_of(*of_ann, max_of_caller=2)

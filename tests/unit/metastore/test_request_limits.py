@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from google.protobuf.message import Message
 
@@ -12,6 +14,7 @@ from lakelog.serving.access import Role
 from lakelog.serving.edge.request_bounds import entry_name, reachable_messages
 from metastore.retention.expiry import MAX_EXPIRED
 from metastore.server.access import NEEDED_ROLES
+from metastore.server.edge import request_limits
 from metastore.server.edge.request_limits import max_entries, request_bounds, served_methods, with_slack
 from metastore.store.limits import Limits
 
@@ -33,6 +36,16 @@ def test_every_repeated_field_of_every_request_has_a_bound_and_no_other_has() ->
         if field.is_repeated
     }
     assert set(max_entries(LIMITS)) == found
+
+
+@pytest.mark.parametrize("missing", max_entries(LIMITS))
+def test_control_without_the_bound_of_a_repeated_field_no_server_starts(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    left = {name: most for name, most in max_entries(LIMITS).items() if name != missing}
+    monkeypatch.setattr(request_limits, "max_entries", lambda limits: left)
+    with pytest.raises(KeyError, match=re.escape(missing)):
+        request_bounds(LIMITS)
 
 
 def test_only_methods_that_carry_files_or_values_may_be_large() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,9 @@ from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
 from metastore.ownership import EVERYONE
+from metastore.snapshots import watching
 from metastore.store.limits import Limits
+from metastore.store.transaction import run_transaction
 from metastore.use_cases import UseCases
 
 
@@ -137,7 +140,13 @@ def test_closing_ends_watches() -> None:
     asyncio.run(main())
 
 
-def test_a_watcher_of_a_long_history_is_sent_little_at_first_and_never_much() -> None:
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_a_watcher_of_a_long_history_is_sent_little_at_first_and_never_much(
+    monkeypatch: pytest.MonkeyPatch, is_bounded: bool
+) -> None:
+    if not is_bounded:
+        monkeypatch.setattr(watching, "_LOAD_BYTES", 1 << 40)
+
     async def sizes(properties: dict[str, str]) -> list[int]:
         store = MemoryStore(SystemClock())
         use_cases, table = await make(store)
@@ -151,7 +160,41 @@ def test_a_watcher_of_a_long_history_is_sent_little_at_first_and_never_much() ->
         await events.aclose()  # type: ignore[attr-defined]
         return found
 
-    assert asyncio.run(sizes({})) == [4, 8, 16, 32, 64, 128, 48]
+    small = [4, 8, 16, 32, 64, 128, 48]
+    assert asyncio.run(sizes({})) == small
     large = asyncio.run(sizes({"text": "x" * 30_000}))
     assert large[0] == 4
-    assert set(large[2:-1]) == {2}, "some 64 KiB at once"
+    if is_bounded:
+        assert set(large[2:-1]) == {2}, "some 64 KiB at once"
+    else:
+        assert large == small
+
+
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_of_many_watchers_two_load_at_once(monkeypatch: pytest.MonkeyPatch, is_bounded: bool) -> None:
+    if not is_bounded:
+        monkeypatch.setattr(watching, "_LOADS_AT_ONCE", 1000)
+    loading = most = 0
+
+    async def watched(store: Any, work: Any) -> Any:
+        nonlocal loading, most
+        # To open a watch takes a transaction too.
+        if work.__name__ != "read":
+            return await run_transaction(store, work)
+        loading += 1
+        most = max(most, loading)
+        try:
+            await asyncio.sleep(0)
+            return await run_transaction(store, work)
+        finally:
+            loading -= 1
+
+    async def main() -> None:
+        use_cases, table = await make(MemoryStore(SystemClock()))
+        await commit(use_cases, table, 0, 8)
+        monkeypatch.setattr(watching, "run_transaction", watched)
+        watches = [aiter(use_cases.watches.watch([WatchPosition(table.table_uuid, 0)])) for _ in range(20)]
+        assert await asyncio.gather(*(ids(each, 8) for each in watches)) == [[*range(1, 9)]] * 20
+
+    asyncio.run(main())
+    assert (most == 2) if is_bounded else (most > 2)

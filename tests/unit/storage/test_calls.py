@@ -23,19 +23,38 @@ def test_results_and_errors_come_back() -> None:
     assert made.left == 0
 
 
-def test_a_caller_leaves_at_its_deadline_and_few_calls_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "MOST_LEFT", 2)
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_a_caller_leaves_at_its_deadline_and_few_calls_are_left(
+    monkeypatch: pytest.MonkeyPatch, is_bounded: bool
+) -> None:
+    monkeypatch.setattr(calls, "MOST_LEFT", 2 if is_bounded else 1 << 40)
     made, answer = Calls(), threading.Event()
     for _ in range(2):
         with pytest.raises(NoAnswerError, match="no answer within 0 s"):
             made.run(lambda: answer.wait(60), 0.05)
-    with pytest.raises(NoAnswerError, match="earlier calls"):
-        made.run(lambda: True, 10)
+    if is_bounded:
+        with pytest.raises(NoAnswerError, match="earlier calls"):
+            made.run(lambda: True, 10)
+    else:
+        for _ in range(8):
+            with pytest.raises(NoAnswerError, match="no answer"):
+                made.run(lambda: answer.wait(60), 0.01)
+        assert made.left == 10
     answer.set()
     end = time.monotonic() + 30
     while made.left and time.monotonic() < end:
         time.sleep(0.01)
     assert made.run(lambda: True, 10)
+
+
+def test_control_without_a_deadline_a_caller_waits_for_the_answer() -> None:
+    made, answer = Calls(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(made.run, lambda: answer.wait(60), threading.TIMEOUT_MAX)
+        time.sleep(0.2)
+        assert not waiting.done()
+        answer.set()
+        assert waiting.result()
 
 
 def test_an_interrupt_ends_all_waits_and_later_calls_work() -> None:

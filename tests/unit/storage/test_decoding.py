@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakelog.storage.parquet.pages import decoding
 from lakelog.storage.parquet.pages.decoding import (
     DECODED_BYTES,
     LARGEST_DECODED_BYTES,
@@ -96,15 +97,29 @@ def test_nested_values_that_may_be_in_one_row_are_decoded_a_few_rows_at_a_time_o
         [leaf("INT64", [(ROWS, MB)])] * 600,
     ],
 )
-def test_pages_that_take_too_much_are_refused(leaves: list[Leaf]) -> None:
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_pages_that_take_too_much_are_refused(
+    monkeypatch: pytest.MonkeyPatch, leaves: list[Leaf], is_bounded: bool
+) -> None:
+    if not is_bounded:
+        monkeypatch.setattr(decoding, "LARGEST_DECODED_BYTES", 1 << 40)
+        assert plan(*leaves).rows >= 1
+        return
     with pytest.raises(
         TooLarge, match=r"pages of its columns may take \d+ bytes of memory, \d+ of them for column 'c'"
     ):
         plan(*leaves)
 
 
+@pytest.mark.parametrize("is_checked", [True, False], ids=["protected", "control"])
 @pytest.mark.parametrize("values", [0, ROWS - 1, ROWS + 1, 1 << 40])
-def test_pages_that_contradict_the_footer_are_refused(values: int) -> None:
+def test_pages_that_contradict_the_footer_are_refused(
+    monkeypatch: pytest.MonkeyPatch, values: int, is_checked: bool
+) -> None:
+    if not is_checked:
+        monkeypatch.setattr(decoding, "_check", lambda leaf, row_count: None)
+        assert plan(leaf("INT64", [(values, 100)])) == Decoding(ROWS)
+        return
     with pytest.raises(ValueError, match=f"have {values} values for the {ROWS} rows"):
         plan(leaf("INT64", [(values, 100)]))
 

@@ -191,8 +191,12 @@ def test_who_lost_its_job_ends_between_two_sections() -> None:
         read_all(store, PATH)
 
 
-def test_small_files_of_many_positions_take_little_memory() -> None:
+@pytest.mark.parametrize("is_batched", [True, False], ids=["protected", "control"])
+def test_small_files_of_many_positions_take_little_memory(monkeypatch: pytest.MonkeyPatch, is_batched: bool) -> None:
     """Data files that are gone count nothing, and others have as many rows as they have."""
+    if not is_batched:
+        monkeypatch.setattr(deletion_vector_file, "_BATCH_ROWS", 1 << 40)
+        monkeypatch.setattr(deletion_vector_file, "DECODED_BYTES", 1 << 40)
     store, many = MemoryStore(), 4 << 20
     write_deletion_vectors(store, PATH, {"data/3/f": np.array([1, 999]), "data/gone": np.arange(many)})
     write_deletion_vectors(store, f"{PATH}1", {"data/3/f": np.arange(many)})
@@ -206,13 +210,18 @@ def test_small_files_of_many_positions_take_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert {name: indices.tolist() for name, indices in found.by_path.items()} == {"data/3/f": [1, 999]}
-    assert peak_bytes < many * 8
+    assert (peak_bytes < many * 8) is is_batched
 
 
-def test_positions_rise_from_one_batch_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_checked", [True, False], ids=["protected", "control"])
+def test_positions_rise_from_one_batch_to_the_next(monkeypatch: pytest.MonkeyPatch, is_checked: bool) -> None:
     store = MemoryStore()
     write_deletion_vectors(store, PATH, {"data/2/f": np.arange(10), "data/3/f": np.array([*range(10), *range(10)])})
     monkeypatch.setattr(deletion_vector_file, "_BATCH_ROWS", 10)
+    if not is_checked:
+        monkeypatch.setattr(deletion_vector_file, "_add", lambda parts, name, indices, row_count: parts.append(indices))
+        assert len(read_all(store, PATH).by_path["data/3/f"]) == 20
+        return
     with pytest.raises(DataCorrupted, match="data/3/f are none of its 1000 rows, or do not rise"):
         read_all(store, PATH)
 

@@ -7,21 +7,25 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.decimal_text import has_shrinking_exponents
-from lakelog.log.codecs.avro import writer_records
+from lakelog.log.codecs import changes
+from lakelog.log.codecs.avro import writer_records, writer_schema
+from lakelog.log.codecs.avro.connect_types import ConnectType, read_connect_column, read_connect_types
 from lakelog.log.codecs.avro.long_records import read_long_records
 from lakelog.log.codecs.avro.writer_schema import read_writer_schema
-from lakelog.log.codecs.json import dense
+from lakelog.log.codecs.json import dense, strings
 from lakelog.log.codecs.json.scan import scan_json
+from lakelog.records import json_records
 from tests.support.hostile_records import (
     AVRO_SCHEMA,
     HOSTILE,
@@ -117,6 +121,50 @@ def test_half_an_escape_takes_nothing_of_the_next_record(topics: Topics, tmp_pat
     assert len(bad) == 4
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["protected", "control"])
+def test_an_escape_ends_with_its_text(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """Else the first text takes bytes of the second one, of which less is left."""
+    if not ends:
+        write = strings._write_unicode
+        monkeypatch.setattr(
+            strings, "_write_unicode", lambda data, kept, at, _: write(data, kept, at, np.array([0, 1 << 40]))
+        )
+    texts, wrong = strings.unescape_texts(pa.array([b"a\\u0", b"041\\t"], pa.binary()))
+    assert (wrong[0], texts[1].as_py()) == ((True, "041\t") if ends else (False, "\t"))
+    _, wrong = strings.unescape_texts(pa.array([b"a\\ud83d", b"\\ude00\\t"], pa.binary()))
+    assert wrong.tolist() == [ends, ends]
+
+
+class Name(str):
+    """A name that counts how often names are compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("counts_once", [True, False], ids=["protected", "control"])
+def test_of_many_names_the_one_that_stands_there_twice_is_found_at_once(
+    monkeypatch: pytest.MonkeyPatch, counts_once: bool
+) -> None:
+    def count_each(names: Iterator[str]) -> dict[str, int]:
+        found = list(names)
+        return {name: found.count(name) for name in found}
+
+    if not counts_once:
+        monkeypatch.setattr(json_records, "Counter", count_each)
+    pairs = [(Name(f"k{number}"), 1) for number in range(500)]
+    monkeypatch.setattr(Name, "compared", 0)
+    with pytest.raises(ValueError, match="the field 'k499' stands there twice"):
+        json_records._unique([*pairs, (Name("k499"), 2)])
+    assert (Name.compared < 5_000) is counts_once
+
+
 def test_records_are_read_in_pieces_of_few_bytes(
     topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,19 +203,43 @@ def test_what_has_an_exponent_and_fits_is_a_decimal(topics: Topics, tmp_path: Pa
     assert bad == []
 
 
-def test_as_many_schemas_of_debezium_as_records_are_each_read_once(topics: Topics, tmp_path: Path) -> None:
+class Unlike(ConnectType):
+    """An encoding that is like no other one."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("is_by_encoding", [True, False], ids=["protected", "control"])
+def test_as_many_schemas_of_debezium_as_records_are_each_read_once(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_by_encoding: bool
+) -> None:
     """The scale, which a schema says, is not the same for all of them."""
+    reads: list[ConnectType] = []
+
+    def note(values: Any, type_: pa.DataType, encoding: ConnectType) -> pa.Array:
+        reads.append(encoding)
+        return read_connect_column(values, type_, encoding)
+
+    def read_each(schema: bytes) -> dict[str, ConnectType]:
+        return {name: Unlike(*astuple(encoding)) for name, encoding in read_connect_types(schema).items()}
+
+    monkeypatch.setattr(changes, "read_connect_column", note)
+    if not is_by_encoding:
+        monkeypatch.setattr(changes, "read_connect_types", read_each)
+    count = 3_000 if is_by_encoding else 90
     decimal = "org.apache.kafka.connect.data.Decimal"
     field = f'{{"field": "price", "name": "{decimal}", "parameters": {{"scale": "%d"}}, "n": %d}}'
     values = [
         f'{{"schema": {{"fields": [{{"field": "after", "fields": [{field % (n % 3, n)}]}}]}}, '
         f'"payload": {{"op": "c", "after": {{"id": {n}, "price": "ZA=="}}}}}}'
-        for n in range(3_000)
+        for n in range(count)
     ]
     topics.send(*(value.encode() for value in values), b'{"op": "c", "after": {"id": 3000, "price": 100}}')
     rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON).read(end=10**6)
-    assert [str(row["price"]) for row in rows] == ["100.00", "10.00", "1.00"] * 1_000 + ["100.00"]
+    assert [str(row["price"]) for row in rows] == ["100.00", "10.00", "1.00"] * (count // 3) + ["100.00"]
     assert bad == []
+    assert (len(reads) < 44) is is_by_encoding
 
 
 AVRO_OF_ALL = {
@@ -273,7 +345,13 @@ def test_a_long_array_takes_few_steps(topics: Topics, tmp_path: Path, monkeypatc
     assert len(steps) > 5_000
 
 
-def test_a_schema_whose_columns_multiply_is_refused() -> None:
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["protected", "control"])
+def test_a_schema_whose_columns_multiply_is_refused(monkeypatch: pytest.MonkeyPatch, is_bounded: bool) -> None:
+    def count_columns(type_: pa.DataType) -> int:
+        if not pa.types.is_struct(type_):
+            return 1
+        return sum(count_columns(type_.field(place).type) for place in range(type_.num_fields))
+
     def make(depth: int) -> str:
         inner: Any = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "long"}]}
         for number in range(1, depth):
@@ -282,8 +360,14 @@ def test_a_schema_whose_columns_multiply_is_refused() -> None:
         return json.dumps(inner)
 
     assert len(read_writer_schema(make(8)).names) == 2
-    with pytest.raises(InvalidArgument, match="more than 10000 types"):
+    if not is_bounded:
+        monkeypatch.setattr(writer_schema, "_MOST_TYPES", 1 << 62)
+        assert sum(map(count_columns, read_writer_schema(make(15)).arrow.types)) == 1 << 14
         read_writer_schema(make(30))
+        return
+    for depth in (15, 30):
+        with pytest.raises(InvalidArgument, match="more than 10000 types"):
+            read_writer_schema(make(depth))
 
 
 @pytest.mark.parametrize("format_", list(HOSTILE))

@@ -103,15 +103,15 @@ def test_requests_that_are_given_up_take_no_memory_while_others_wait() -> None:
     asyncio.run(work())
 
 
-def order_of(origins: str, *, at_once: int = 1, cancelled: tuple[int, ...] = ()) -> str:
-    """In which order the work of some origins is done, that all comes at once."""
+def order_of(origins: str, *, at_once: int = 1, cancelled: tuple[int, ...] = (), in_turn: bool = True) -> str:
+    """In which order the work of some origins is done, that all comes at once; not `in_turn`: all have one origin."""
 
     async def work() -> str:
         room, done = FairRoom(at_once), ""
 
         async def use(origin: str) -> None:
             nonlocal done
-            await room.take(origin)
+            await room.take(origin if in_turn else "all")
             try:
                 await asyncio.sleep(0)
                 done += origin
@@ -133,6 +133,11 @@ def order_of(origins: str, *, at_once: int = 1, cancelled: tuple[int, ...] = ())
 def test_an_origin_with_much_to_do_delays_another_by_one_turn() -> None:
     assert order_of("aaaaaaaab") == "aabaaaaaa"
     assert order_of("aaaabbbbc") == "aabcababb"
+
+
+def test_control_without_turns_an_origin_with_much_to_do_delays_all_others_until_it_is_done() -> None:
+    assert order_of("aaaaaaaab", in_turn=False) == "aaaaaaaab"
+    assert order_of("aaaabbbbc", in_turn=False) == "aaaabbbbc"
 
 
 def test_within_an_origin_the_order_is_that_of_the_requests_and_an_origin_that_gives_one_up_keeps_its_turn() -> None:

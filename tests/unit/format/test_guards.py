@@ -1,0 +1,29 @@
+"""Guards of one table are combined to one that refuses what one of them refuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from lakelog.errors import HistoryDiverged
+from lakelog.format.commit.guards import meet_guards
+from lakelog.format.commit.request import TableGuard
+
+TABLE = "a" * 32
+BEFORE, AFTER = "b" * 32, "c" * 32
+
+
+def test_reads_of_a_lost_snapshot_and_of_the_one_with_its_number_do_not_go_together() -> None:
+    """In whatever order they are guarded."""
+    for first, second in itertools.permutations([BEFORE, AFTER]):
+        with pytest.raises(HistoryDiverged, match=f"Snapshot 3 was read as {first} and as {second}"):
+            meet_guards([TableGuard(TABLE, 3, snapshot_uuid=uuid) for uuid in (first, second)])
+
+
+def test_a_guard_by_number_goes_together_with_one_that_knows_the_uuid() -> None:
+    for uuids in itertools.permutations(["", BEFORE]):
+        (met,) = meet_guards([TableGuard(TABLE, 3, snapshot_uuid=uuid) for uuid in uuids])
+        assert met.snapshot_uuid == BEFORE
+    (met,) = meet_guards([TableGuard(TABLE, number, snapshot_uuid=BEFORE) for number in (4, 3, 5)])
+    assert met.if_snapshot == 3
