@@ -1,4 +1,4 @@
-"""Jobs, leases, pipelines, and attached changelogs, on the wire."""
+"""Jobs, leases, pipelines, the presence of services, and attached changelogs, on the wire."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Final
 
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
 from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
+from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.translation import Translation, translate_enum
-from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
+from lakelog.rpc.v1 import jobs_pb2, presence_pb2, snapshots_pb2
 
 to_proto_job_state, from_proto_job_state = translate_enum(
     {
@@ -49,3 +51,55 @@ to_proto_attach_result, from_proto_attach_result = Translation(
 
 to_proto_lease_grant, from_proto_lease_grant = Translation(LeaseGrant, jobs_pb2.AcquireLeaseResponse).both
 to_proto_pipeline, from_proto_pipeline = Translation(Pipeline, jobs_pb2.Pipeline).both
+
+_to_proto_service_state, _from_proto_service_state = translate_enum(
+    {
+        ServiceState.STARTING: presence_pb2.SERVICE_STATE_STARTING,
+        ServiceState.RUNNING: presence_pb2.SERVICE_STATE_RUNNING,
+        ServiceState.DRAINING: presence_pb2.SERVICE_STATE_DRAINING,
+        ServiceState.STOPPED: presence_pb2.SERVICE_STATE_STOPPED,
+    },
+    "service.state",
+    "Use one of starting (1) to stopped (4)",
+)
+
+
+def to_proto_service_report(report: ServiceReport) -> presence_pb2.ReportPresenceRequest:
+    """Translates a report."""
+    service = build(
+        presence_pb2.Service,
+        kind=report.kind,
+        instance_id=report.instance_id,
+        host=report.host,
+        pid=report.pid,
+        version=report.version,
+        state=_to_proto_service_state(report.state),
+        work=report.work,
+        metrics=report.metrics,
+        ttl_ms=report.ttl_ms,
+    )
+    return build(presence_pb2.ReportPresenceRequest, service=service, uptime_ms=report.uptime_ms)
+
+
+def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> ServiceReport:
+    """Translates a report back; InvalidArgument if it is incomplete."""
+    if not message.HasField("service"):
+        raise refusal("service", "is not given", "Send the service that reports")
+    service = message.service
+    return ServiceReport(
+        kind=service.kind,
+        instance_id=service.instance_id,
+        host=service.host,
+        pid=service.pid,
+        version=service.version,
+        state=_from_proto_service_state(service.state),
+        work=tuple(service.work),
+        metrics=service.metrics,
+        uptime_ms=message.uptime_ms,
+        ttl_ms=service.ttl_ms,
+    )
+
+
+to_proto_service, from_proto_service = Translation(
+    Service, presence_pb2.Service, fields={"state": (_to_proto_service_state, _from_proto_service_state)}
+).both

@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lakelog.format.jobs.queue import JobQueue, PlannedTable
-from lakelog.rpc import commit, job, presence, retention, schema, table, table_files
+from lakelog.rpc import commit, job, retention, schema, table, table_files
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.translation import Translate, Translation
 from lakelog.rpc.v1 import (
@@ -96,8 +96,8 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
             (table_files.to_proto_partition_page, table_files.from_proto_partition_page),
         ),
         (logs_pb2.LogInfo, (table.to_proto_log, table.from_proto_log)),
-        (presence_pb2.ReportPresenceRequest, (presence.to_proto_service_report, presence.from_proto_service_report)),
-        (presence_pb2.Service, (presence.to_proto_service, presence.from_proto_service)),
+        (presence_pb2.ReportPresenceRequest, (job.to_proto_service_report, job.from_proto_service_report)),
+        (presence_pb2.Service, (job.to_proto_service, job.from_proto_service)),
         (publishing_pb2.ReportPublishedRequest, (table.to_proto_report, table.from_proto_report)),
         (publishing_pb2.SnapshotOffsets, (table.to_proto_offsets, table.from_proto_offsets)),
     )
