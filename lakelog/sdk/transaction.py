@@ -113,7 +113,6 @@ class Transaction:
 
         Raises:
             InvalidArgument: The scan shows changes, and not the state of a table.
-            HistoryDiverged: A guarded scan read another snapshot of the same number; the database has lost one of them.
         """
         self._check_open()
         guard = scan.to_guard()

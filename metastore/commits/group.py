@@ -25,6 +25,8 @@ from lakelog.format.commit.facts import (
     CommitFacts,
     CompactionFacts,
     FileFacts,
+    GuardedChange,
+    GuardFacts,
     MovedFile,
     PlacedChangelogFile,
     PlacedFile,
@@ -232,9 +234,10 @@ async def _load_facts(
                 # Deletion vectors of files that were rewritten since are meaningless.
                 compactions=any(file.deletion_vector_path is not None for file in change.add_files),
             )
-    guards = {}
+    guards: Sequence[GuardFacts] = ()
+    touched: dict[str, GuardedChange] = {}
     if any(each.result is None for each in writers.values()):
-        guards = await load_guards(transaction, request, facts.heads, files, partitions, threads)
+        guards, touched = await load_guards(transaction, request, facts.heads, files, partitions, threads)
     return CommitFacts(
         heads=facts.heads,
         writers=writers,
@@ -246,6 +249,7 @@ async def _load_facts(
         changes=changes,
         compactions=compactions,
         guards=guards,
+        touched=touched,
         bases=bases,
     )
 

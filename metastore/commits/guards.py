@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lakelog.format.commit.facts import BucketChange, FileFacts, GuardedChange, GuardFacts, TableHead
 from lakelog.format.commit.guards import MAX_GUARDED_PLACES, Places, find_touched, to_places
@@ -20,11 +19,8 @@ from ..tables.partitions import PartitionRules
 
 def check_guard_request(request: CommitRequest, limits: Limits) -> None:
     """Check all parts of a commit's guards that can be checked without their tables."""
-    uuids = [guard.table_uuid for guard in request.guards]
-    if len(uuids) > limits.max_commit_tables or len(set(uuids)) < len(uuids):
-        raise invalid(
-            "guards", f"{len(uuids)} guards", f"Give at most {limits.max_commit_tables}, and each table once."
-        )
+    if len(request.guards) > limits.max_commit_tables:
+        raise invalid("guards", f"{len(request.guards)} guards", f"Give at most {limits.max_commit_tables}.")
     for guard in request.guards:
         check_uuid("guards.table_uuid", guard.table_uuid)
         check_number("if_snapshot", guard.if_snapshot, 0)
@@ -53,26 +49,33 @@ async def load_guards(
     files: Mapping[str, Sequence[FileFacts]],
     partitions: PartitionRules,
     threads: WorkThreads,
-) -> dict[str, GuardFacts]:
-    """The changes after the snapshots that a commit's guards name, by table uuid."""
-    found: dict[str, GuardFacts] = {}
+) -> tuple[list[GuardFacts], dict[str, GuardedChange]]:
+    """The changes since the snapshots that a commit's guards name.
+
+    Returns:
+        The facts of the guards, in their order, and by table uuid what has changed of that which changes touch.
+    """
+    found: list[GuardFacts] = []
     for guard in request.guards:
         head = heads.get(guard.table_uuid)
-        if head is not None:
-            count = len(guard.partitions) + len(guard.buckets)
-            places = await threads.run(count, to_places, guard)
-            newest = await _find_change(transaction, head, guard.if_snapshot, places)
-            base = await find_uuid(transaction, head, guard.if_snapshot) if guard.snapshot_uuid else ""
-            table = await _place(transaction, head, newest, partitions)
-            found[guard.table_uuid] = GuardFacts(table, base_uuid=base)
+        if head is None:
+            # The verdict reports it.
+            found.append(GuardFacts())
+            continue
+        places = await threads.run(len(guard.partitions) + len(guard.buckets), to_places, guard)
+        newest = await _find_change(transaction, head, guard.if_snapshot, places)
+        base = await find_uuid(transaction, head, guard.if_snapshot) if guard.snapshot_uuid else ""
+        found.append(GuardFacts(await _place(transaction, head, newest, partitions), base))
+    touched: dict[str, GuardedChange] = {}
     for change in request.changes:
         head = heads.get(change.table_uuid)
         if change.if_unchanged is None or head is None:
             continue
-        touched = await _find_touched(transaction, change, head, files.get(change.table_uuid, ()), partitions, threads)
-        facts = found.get(change.table_uuid, GuardFacts())
-        found[change.table_uuid] = replace(facts, touched=await _place(transaction, head, touched, partitions))
-    return found
+        last = await _find_touched(transaction, change, head, files.get(change.table_uuid, ()), partitions, threads)
+        placed = await _place(transaction, head, last, partitions)
+        if placed is not None:
+            touched[change.table_uuid] = placed
+    return found, touched
 
 
 async def find_uuid(transaction: Transaction, head: TableHead, snapshot_id: int) -> str:

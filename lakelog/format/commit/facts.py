@@ -233,16 +233,14 @@ class GuardedChange:
 
 @dataclass(frozen=True)
 class GuardFacts:
-    """The facts about a guarded table; None: nothing has changed since.
+    """The facts about a guard of a table.
 
     Args:
-        table: The newest change after `if_snapshot` in the table, or in the part of it that is guarded.
-        touched: The newest change after `if_unchanged` in what the commit touches.
+        change: The newest change after `if_snapshot` in what is guarded; None: nothing has changed since.
         base_uuid: The uuid of the snapshot with the id of `if_snapshot`; empty: not asked for, or not known any more.
     """
 
-    table: GuardedChange | None = None
-    touched: GuardedChange | None = None
+    change: GuardedChange | None = None
     base_uuid: str = ""
 
 
@@ -260,7 +258,8 @@ class CommitFacts:
         files: By table uuid: the named files that exist.
         changes: By table uuid: what happened after the base to the buckets that must be unchanged.
         compactions: By table uuid, for changes that compact.
-        guards: By table uuid, for guarded tables.
+        guards: Of the request's guards, in their order.
+        touched: By table uuid: the newest change after `if_unchanged` in what the change touches.
         bases: By table uuid: the uuid of the snapshot with the id of the change's base, if it is still known.
     """
 
@@ -273,7 +272,8 @@ class CommitFacts:
     files: Mapping[str, Sequence[FileFacts]] | None = None
     changes: Mapping[str, Sequence[BucketChange]] | None = None
     compactions: Mapping[str, CompactionFacts] | None = None
-    guards: Mapping[str, GuardFacts] | None = None
+    guards: Sequence[GuardFacts] = ()
+    touched: Mapping[str, GuardedChange] | None = None
     bases: Mapping[str, str] | None = None
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from lakelog.clock import show_time
 from lakelog.errors import CommitConflict, HistoryDiverged, InvalidArgument, NotFound
-from lakelog.format.commit.facts import BucketChange, CommitFacts, FileFacts, GuardedChange, GuardFacts, TableHead
+from lakelog.format.commit.facts import BucketChange, CommitFacts, FileFacts, GuardedChange, TableHead
 from lakelog.format.commit.request import (
     BucketRef,
     Change,
@@ -84,38 +84,18 @@ def to_places(guard: TableGuard) -> Places | None:
 
 
 def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
-    """Combines guards to one a table, which refuses whatever changes of rows one of them refuses. Pure.
-
-    It names the oldest snapshot, and only the uuid of that one is compared in the commit.
-
-    Raises:
-        HistoryDiverged: Two of them name different snapshots by one number; the database has lost one of these.
-    """
-    met: dict[str, TableGuard] = {}
+    """Combines guards since the same snapshot of a table to one, which refuses whatever one of them refuses. Pure."""
+    met: dict[tuple[str, int, str], TableGuard] = {}
     for guard in guards:
-        other = met.setdefault(guard.table_uuid, guard)
+        other = met.setdefault((guard.table_uuid, guard.if_snapshot, guard.snapshot_uuid), guard)
         if other is guard:
             continue
-        uuids = {other.snapshot_uuid, guard.snapshot_uuid} - {""}
-        if other.if_snapshot == guard.if_snapshot and len(uuids) > 1:
-            raise HistoryDiverged(
-                f"Snapshot {guard.if_snapshot} was read as {other.snapshot_uuid} and as {guard.snapshot_uuid}: the "
-                "metastore was restored to an earlier state in between. Nothing was written. Read the rows again.",
-                metadata={
-                    "snapshot_id": str(guard.if_snapshot),
-                    "snapshot_uuid": guard.snapshot_uuid,
-                    "retry": "replan",
-                },
-            )
-        places = [to_places(other), to_places(guard)]
-        partitions, buckets = set[bytes](), set[BucketRef]()
-        if all(places):
-            partitions = {*other.partitions, *guard.partitions}
-            buckets = {each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions}
-        if len(partitions) + len(buckets) > MAX_GUARDED_PLACES:
-            partitions, buckets = set(), set()
-        oldest = min(other, guard, key=lambda each: (each.if_snapshot, not each.snapshot_uuid))
-        met[guard.table_uuid] = guard_places(oldest, Places(frozenset(partitions), frozenset(buckets)))
+        partitions = frozenset((*other.partitions, *guard.partitions))
+        buckets = frozenset(each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions)
+        is_whole = to_places(other) is None or to_places(guard) is None
+        if is_whole or len(partitions) + len(buckets) > MAX_GUARDED_PLACES:
+            partitions, buckets = frozenset(), frozenset()
+        met[guard.table_uuid, guard.if_snapshot, guard.snapshot_uuid] = guard_places(guard, Places(partitions, buckets))
     return tuple(met.values())
 
 
@@ -128,26 +108,24 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
         HistoryDiverged: A guard names a snapshot that the database has lost.
         CommitConflict: Rows have changed since, or this is no longer known.
     """
-    known = facts.guards or {}
-    for guard in request.guards:
+    for guard, found in zip(request.guards, facts.guards, strict=True):
         head = facts.heads.get(guard.table_uuid)
         if head is None:
             raise table_gone(guard.table_uuid)
         # Snapshots' rows in the metastore are kept as long as changes are, and say which writer changed a table.
         lowest = _lowest_known(head) if guard.partitions or guard.buckets else head.earliest_change_id - 1
         _check("if_snapshot", guard.if_snapshot, head, lowest)
-        facts_of_table = known.get(guard.table_uuid, GuardFacts())
-        check_history(head, guard.if_snapshot, guard.snapshot_uuid, facts_of_table.base_uuid)
-        if facts_of_table.table is not None:
-            raise _changed("if_snapshot", guard.if_snapshot, head, facts_of_table.table)
+        check_history(head, guard.if_snapshot, guard.snapshot_uuid, found.base_uuid)
+        if found.change is not None:
+            raise _changed("if_snapshot", guard.if_snapshot, head, found.change)
     for change in request.changes:
         if change.if_unchanged is None:
             continue
         head = facts.heads[change.table_uuid]
         _check("if_unchanged", change.if_unchanged, head, _lowest_known(head))
-        found = known.get(change.table_uuid, GuardFacts()).touched
-        if found is not None:
-            raise _changed("if_unchanged", change.if_unchanged, head, found)
+        touched = (facts.touched or {}).get(change.table_uuid)
+        if touched is not None:
+            raise _changed("if_unchanged", change.if_unchanged, head, touched)
 
 
 def check_history(head: TableHead, snapshot_id: int, known: str, uuid: str) -> None:

@@ -844,7 +844,7 @@ class CommitRequest(_message.Message):
 
     @_builtins.property
     def guards(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableGuard]:
-        """Tables of which no row may have changed since a snapshot, whether the commit changes them or not; each at most once. They are not
+        """Tables of which no row may have changed since a snapshot, whether the commit changes them or not. They are not
         checked when an applied commit is repeated.
         """
 

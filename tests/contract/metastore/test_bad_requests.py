@@ -75,7 +75,7 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("if_unchanged", commit(change(if_unchanged=-1)), "from 0 to"),
     ("if_snapshot", commit(guards=(TableGuard("0" * 32, -1),)), "from 0 to"),
     ("guards.table_uuid", commit(guards=(TableGuard("x", 1),)), "32 lower-case"),
-    ("guards", commit(guards=(TableGuard("0" * 32, 1),) * 2), "each table once"),
+    ("guards", commit(guards=(TableGuard("0" * 32, 1),) * 257), "Give at most 256"),
     ("unchanged_buckets", commit(change(unchanged_buckets=(BucketRef(b"", 0),))), "base_snapshot_id as well"),
     ("committed_after_ms", commit(change(window=TimeWindow(-1))), "from 0"),
     ("committed_until_ms", commit(change(window=TimeWindow(until_ms=-1))), "from 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from typing import Any
 
@@ -259,6 +260,32 @@ def test_a_snapshot_that_was_lost_is_no_other_one(
             write(metastore, table, 2, if_snapshot=base, snapshot_uuid=lost, file={})
     with pytest.raises(InvalidArgument, match=r"guards.snapshot_uuid is 'no'"):
         write(metastore, table, 2, if_snapshot=3, snapshot_uuid="no", file={})
+
+
+def test_each_read_of_a_table_is_judged_by_itself(metastore: Metastore) -> None:
+    """A transaction can have read a table at several snapshots, and one of them can be lost."""
+    stock, orders = make_table(metastore), make_table(metastore)
+    uuids = [append(metastore, stock, number, bucket=number).results[0].snapshot_uuid for number in (1, 2, 3)]
+
+    def guard_bucket(bucket: int, snapshot: int, uuid: str) -> TableGuard:
+        guard = TableGuard(stock.table_uuid, snapshot, snapshot_uuid=uuid)
+        return guard_places(guard, Places(buckets=frozenset({BucketRef(b"", bucket)})))
+
+    def order(identifier: int, *guards: TableGuard) -> CommitResult:
+        attempt = metastore.stage_attempt([orders.table_uuid], "me").attempt_id
+        change = make_change(orders, [make_file(attempt)])
+        return metastore.commit(CommitRequest("me", identifier, (change,), attempt, guards=guards))
+
+    # Bucket 2 was read after it had changed, bucket 1 before that.
+    early, late = guard_bucket(1, 1, uuids[0]), guard_bucket(2, 2, uuids[1])
+    for number, given in enumerate(itertools.permutations([early, late])):
+        order(number, *given)
+    for given in itertools.permutations([early, guard_bucket(3, 2, uuids[1])]):
+        with pytest.raises(CommitConflict, match=r"since snapshot 2 .* wrote to bucket 3 with snapshot 3"):
+            order(9, *given)
+    for given in itertools.permutations([early, guard_bucket(2, 2, "e" * 32)]):
+        with pytest.raises(HistoryDiverged, match="made against snapshot 2 as eeee"):
+            order(9, *given)
 
 
 def test_a_repeat_is_answered_before_any_guard(metastore: Metastore) -> None:
