@@ -1,8 +1,10 @@
 """The errors of lakelog: few kinds, chosen by what the caller does next.
 
 Every error says whether its effect may have happened (`effect`) and carries a machine-readable `reason` and `metadata`.
-It survives pickling and the wire unchanged. Only `lakelog/client/connection/status.py` decides which gRPC status a kind
-becomes.
+There is no list of all reasons: each is given where its error is raised.
+
+An error survives pickling and the wire unchanged. Only `lakelog/client/connection/status.py` decides which gRPC status
+a kind becomes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The codec of a table's log, by the table's options."""
+"""Makes the codec of a table's log from the table's options."""
 
 from __future__ import annotations
 

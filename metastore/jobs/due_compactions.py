@@ -1,5 +1,7 @@
 """Which compactions are due for a table after some snapshots (semantics 6): a planner of `due_work.py`.
 
+The rules are in `lakelog.format.compaction`: `due`, and `windows` for append tables with buckets.
+
 Objectives, which pull against each other: no files are listed to find out that nothing is due; what is due is found
 even though options change; commits of the table do not wait for the planning. So:
 

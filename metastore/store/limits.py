@@ -1,4 +1,6 @@
-"""The bounds of one request, of all requests together, and of each number that a request can contain.
+"""The bounds of one commit, of all requests together, and of each number that a request can contain.
+
+`metastore/server/edge/request_limits.py` bounds a request's bytes and the entries of its repeated fields.
 
 The bounds are so high that no honest request meets them, and so far below 64 bits that no number computed from accepted
 numbers overflows: neither a next number, nor a sum over the files of a table, a snapshot or a bucket.

@@ -1,1 +1,1 @@
-"""Planning of compaction, pure: what is rewritten, moved or left, as data with reasons (semantics 6)."""
+"""Planning of compaction, pure: when it is due, what is rewritten, moved or left, with reasons (semantics 6)."""

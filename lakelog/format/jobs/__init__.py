@@ -1,1 +1,1 @@
-"""Jobs, leases and pipelines as values."""
+"""Jobs and their kinds, leases, pipelines and the presence of services, as values."""

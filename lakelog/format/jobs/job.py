@@ -1,4 +1,4 @@
-"""Jobs: due work on a table, the holder of the job, and its result."""
+"""Jobs: their kinds, the work that is due on a table, the holder of a job, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows become in the log, and back: whole columns of records at once (semantics 4.4)."""
+"""The record formats of logs in Kafka: rows become records and records rows, whole columns at once (semantics 4.4)."""
 
 from lakelog.log.codecs.changes import (
     Changes,

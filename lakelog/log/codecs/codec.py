@@ -1,4 +1,4 @@
-"""What a table's rows become in its log, and back: one codec a table and schema."""
+"""The codec of a table and schema: chooses the record format of the log, makes records of rows, and rows of records."""
 
 from __future__ import annotations
 
