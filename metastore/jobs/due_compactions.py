@@ -17,11 +17,10 @@ even though options change; commits of the table do not wait for the planning. S
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -39,20 +38,7 @@ from lakelog.format.compaction.settings import CompactionSettings, to_compaction
 from lakelog.format.compaction.windows import plan_window
 from lakelog.format.jobs.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
 from lakelog.format.tables.snapshot import SnapshotKind
-from lakelog.options.declared.tables import (
-    BUCKET,
-    COMPACTION_TRIGGER,
-    INCREMENTAL_SIZE_THRESHOLD,
-    MAX_SIZE_AMPLIFICATION,
-    MIN_FILE_NUM,
-    NUM_LEVELS,
-    OPEN_FILE_COST,
-    SIZE_RATIO,
-    TARGET_FILE_SIZE,
-    TOTAL_SIZE_THRESHOLD,
-    WRITE_ONLY,
-)
-from lakelog.options.option import Option
+from lakelog.options.declared.tables import WRITE_ONLY
 
 from ..store.due import Backlog, SmallChange
 from ..store.transaction import Transaction
@@ -61,21 +47,6 @@ from .due_work import TableWork
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-_RELEVANT: Final[tuple[Option[Any], ...]] = (
-    BUCKET,
-    COMPACTION_TRIGGER,
-    INCREMENTAL_SIZE_THRESHOLD,
-    MAX_SIZE_AMPLIFICATION,
-    MIN_FILE_NUM,
-    NUM_LEVELS,
-    OPEN_FILE_COST,
-    SIZE_RATIO,
-    TARGET_FILE_SIZE,
-    TOTAL_SIZE_THRESHOLD,
-    WRITE_ONLY,
-)
-"""Options of compaction: under other values, other buckets are due."""
 
 _OPTIONS: Final = BucketRef(b"", -1)
 """The entry that remembers the options under which all buckets were checked; no bucket has this number."""
@@ -199,9 +170,9 @@ class _Table:
 
     @property
     def options_rule(self) -> str:
-        """The options under which the whole table is checked."""
-        given = {option.key: self.options[option.key] for option in _RELEVANT if option.key in self.options}
-        return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:32]
+        """What the whole table is checked under: with other settings, other buckets are due."""
+        given = (self.bucket_count, WRITE_ONLY.read(self.options), self.settings)
+        return hashlib.sha256(repr(given).encode()).hexdigest()[:32]
 
     @property
     def rule(self) -> str:
