@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
-from lakelog.format.commit.request import CommitRequest, CommitResult, count_files, count_items
+from lakelog.format.commit.request import Change, CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.edge.origin import COMMITS, origin
@@ -61,6 +61,7 @@ class _Waiting:
     tables: frozenset[str]
     alone: bool
     file_count: int
+    property_bytes: int
     arrived_s: float
     ready: bool
     answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -142,6 +143,7 @@ class CommitGate:
             tables=frozenset(request.table_uuids),
             alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),
+            property_bytes=sum(map(_count_property_bytes, request.changes)),
             arrived_s=self._clock.monotonic_s(),
             ready=not is_large,
         )
@@ -285,6 +287,10 @@ class CommitGate:
                     self._metrics.count("dropped_groups_total", dropped.reason)
             if not waiting.answer.done():
                 waiting.answer.set_result(verdict.result)
+
+
+def _count_property_bytes(change: Change) -> int:
+    return sum(len(key) + len(value) for key, value in change.properties.items())
 
 
 def _group_keys(group: Sequence[Asked]) -> GroupKeys:

@@ -17,7 +17,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
+
+MAX_GROUP_BYTES: Final = 1 << 20
+"""Of the properties of a group's commits. They are sent to the database at once, and meanwhile nothing else runs."""
 
 
 class Waiting(Protocol):
@@ -41,6 +44,11 @@ class Waiting(Protocol):
     @property
     def file_count(self) -> int:
         """How many files it adds."""
+        ...
+
+    @property
+    def property_bytes(self) -> int:
+        """How many bytes its properties have."""
         ...
 
     @property
@@ -137,7 +145,7 @@ class GroupQueue(Generic[W]):
 
     def _take_from(self, table: str) -> list[W]:
         group: list[W] = []
-        files = 0
+        files = size_bytes = 0
         while (head := self._oldest(table)) is not None:
             if head.given_up:
                 self._pop(head)
@@ -148,9 +156,12 @@ class GroupQueue(Generic[W]):
                 break
             if group and files + head.file_count > self._max_files:
                 break
+            if group and size_bytes + head.property_bytes > MAX_GROUP_BYTES:
+                break
             self._pop(head)
             group.append(head)
             files += head.file_count
+            size_bytes += head.property_bytes
             if head.alone:
                 break
         return group

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metastore.commits.group_queue import GroupQueue
+from metastore.commits.group_queue import MAX_GROUP_BYTES, GroupQueue
 
 
 @dataclass(eq=False)
@@ -11,6 +11,7 @@ class Item:
     tables: frozenset[str]
     alone: bool = False
     file_count: int = 0
+    property_bytes: int = 0
     given_up: bool = field(default=False)
     ready: bool = True
     origin: str = ""
@@ -106,6 +107,17 @@ def test_groups_are_bounded_in_commits_and_files() -> None:
         taken.append(names(queue.take()))
         queue.finish("t")
     assert taken == ["a", "b", "c"]
+
+
+def test_groups_are_bounded_in_bytes_of_properties() -> None:
+    """The 256 commits of a group with 60 KB each went to the database at once, while all other calls waited."""
+    half = MAX_GROUP_BYTES // 2
+    queue = queue_of(*(item(name, property_bytes=half) for name in "abc"), item("d", property_bytes=3 * half))
+    taken = []
+    for _ in range(3):
+        taken.append(names(queue.take()))
+        queue.finish("t")
+    assert taken == ["ab", "c", "d"]
 
 
 def test_those_that_were_given_up_are_passed_over() -> None:
