@@ -10,6 +10,7 @@ import pytest
 
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import PermissionDenied, ResourceExhausted
+from lakelog.format.jobs.work import Pipeline
 from metastore.jobs import leases, pipelines
 from metastore.postgres.jobs import work
 from metastore.postgres.schema import migration
@@ -17,9 +18,10 @@ from metastore.postgres.schema.alembic_steps import upgrade
 from metastore.postgres.schema.all_tables import metadata
 from metastore.store.transaction import Transaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.test_work import REPORT
 from tests.support.metastore.opening import open_in_process
 from tests.support.metastore.parties import Parties, open_parties
+
+REPORT = Pipeline("p", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
 
 Take = Callable[[GrpcMetastore, str], int]
 

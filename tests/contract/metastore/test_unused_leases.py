@@ -8,14 +8,17 @@ import pytest
 
 from lakelog.errors import Fenced, NotFound
 from lakelog.format.commit.request import Fence
+from lakelog.format.jobs.job import PURGE
+from lakelog.format.jobs.work import Pipeline
 from lakelog.format.log.state import to_publisher_lease
+from lakelog.format.tables.table import TableInfo
 from metastore.jobs import unused_leases
 from metastore.postgres.jobs import work
 from metastore.store.transaction import Transaction, run_transaction
 from metastore.testing import InProcessMetastore
-from tests.contract.metastore.test_dropped_tables import purge
-from tests.contract.metastore.test_work import REPORT
 from tests.support.metastore.making import empty, make_table
+
+REPORT = Pipeline("p", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
 
 # So that all free leases count as unused, also those whose epoch's random bits make it a second later than it is.
 AT_ONCE_MS = -5000
@@ -35,6 +38,17 @@ def forget(metastore: InProcessMetastore) -> list[str]:
     while metastore.use_cases.unused_leases._after:
         removed += metastore.run(step())
     return removed
+
+
+def purge(metastore: InProcessMetastore, table: TableInfo) -> None:
+    """Does the job that deletes a dropped table, before its time."""
+    (job,) = metastore.list_jobs([table.table_uuid])
+    metastore.retry_job(job.job_id)
+    leased = metastore.lease_job([PURGE], [table.table_uuid], "c", duration_ms=60_000, wait_ms=5000)
+    assert leased is not None
+    metastore.begin_purge(leased.job_id, leased.epoch)
+    while metastore.purge_rows(leased.job_id, leased.epoch):
+        pass
 
 
 def lock(metastore: InProcessMetastore, name: str) -> tuple[int, str]:
