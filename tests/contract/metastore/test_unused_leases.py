@@ -49,6 +49,7 @@ def purge(metastore: InProcessMetastore, table: TableInfo) -> None:
     metastore.begin_purge(leased.job_id, leased.epoch)
     while metastore.purge_rows(leased.job_id, leased.epoch):
         pass
+    assert not metastore.finish_job(leased.job_id, leased.epoch)
 
 
 def lock(metastore: InProcessMetastore, name: str) -> tuple[int, str]:
