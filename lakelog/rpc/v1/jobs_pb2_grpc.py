@@ -135,7 +135,7 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListPipelines(self, request, context):
-        """Lists the pipelines that have reported, by name. One whose lease no one held for 90 days is removed.
+        """Lists all pipelines that have ever reported, by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
