@@ -113,7 +113,7 @@ def test_reasons_do_not_take_each_others_lines(process: Process) -> None:
 
 
 def test_a_flood_from_many_addresses_has_bounded_lines_and_memory(process: Process) -> None:
-    callers = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(50_000)]
+    callers = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(10_000)]
     lines = sum(process.refuse(1, caller=each) for each in callers)
     assert lines == BURST + BURST_OF_FIRSTS
     process.refuse(5000, caller=callers[-1])
@@ -122,12 +122,12 @@ def test_a_flood_from_many_addresses_has_bounded_lines_and_memory(process: Proce
     process.sleep(REPORT_EVERY_S)
     (reported,) = process.reported
     assert len(reported["callers"]) == 5
-    assert reported["count"] == sum(reported["callers"].values()) + reported["of_other_callers"] == 55_000 - lines
-    # Over a day.
-    for _ in range(1000):
-        process.sleep(86.4)
-        lines += sum(process.refuse(1, caller=each) for each in callers[:2000])
-    assert lines < 2 * 86_400 * LINES_A_SECOND + 2 * (BURST + BURST_OF_FIRSTS)
+    assert reported["count"] == sum(reported["callers"].values()) + reported["of_other_callers"] == 15_000 - lines
+    # Over an hour.
+    for _ in range(180):
+        process.sleep(20)
+        lines += sum(process.refuse(1, caller=each) for each in callers[:500])
+    assert lines <= 2 * 3600 * LINES_A_SECOND + BURST + BURST_OF_FIRSTS
     assert len(process.lines._lines) <= 5000
 
 
