@@ -64,6 +64,7 @@ class Background:
             asyncio.create_task(_repeat("plan", use_cases.due_work.step, PLAN_INTERVAL_S)),
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("writers", use_cases.unused_writers.step, CLEAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("leases", use_cases.unused_leases.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("lags", use_cases.log_lags.step, LAG_INTERVAL_S)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),

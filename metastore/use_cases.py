@@ -25,6 +25,7 @@ from .jobs.leases import Leases
 from .jobs.partition_expiry import plan_partition_expiry
 from .jobs.pipelines import Pipelines
 from .jobs.services import Services
+from .jobs.unused_leases import UnusedLeases
 from .logs.brokers import Brokers
 from .logs.lag import LogLags
 from .logs.publishing import Publishing
@@ -133,6 +134,7 @@ class UseCases:
         self.planner = Planner(store, clock, limits, metrics, work)
         self.packer = Packer(store, work, clock=clock)
         self.leases = Leases(store)
+        self.unused_leases = UnusedLeases(store)
         self.pipelines = Pipelines(store)
         self.listing = SnapshotListing(store)
         self.consumers = Consumers(store)

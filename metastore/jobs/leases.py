@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lakelog.errors import Fenced
+from typing import Final
+
+from lakelog.errors import Fenced, ResourceExhausted
 from lakelog.format.commit.epochs import EPOCH_UNKNOWN, explain_unknown
 from lakelog.format.jobs.job import JOB_LEASES
 from lakelog.format.jobs.work import LeaseGrant
@@ -14,6 +16,9 @@ from ..store.validation import check_number, check_text, invalid
 MIN_DURATION_MS = 1000
 MAX_DURATION_MS = 3_600_000
 
+MAX_LEASES: Final = 10_000
+"""Leases of one caller, held or not: names stay for 90 days (`unused_leases`). A publisher has one for each table."""
+
 
 class Leases(StoreUser):
     """The use cases of leases. Only the store's clock judges deadlines."""
@@ -24,7 +29,20 @@ class Leases(StoreUser):
             raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
         check_text("holder", holder, 1, 256)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
-        return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms, by.name))
+
+        async def acquire(tx: Transaction) -> LeaseGrant:
+            grant, is_more = await tx.acquire_lease(name, holder, duration_ms, by.name)
+            # An error here undoes it. Admins are not counted: nothing that a writer does refuses them.
+            if is_more and not by.may_all and await tx.count_leases(by.name, MAX_LEASES + 1) > MAX_LEASES:
+                raise ResourceExhausted(
+                    f"lease is '{name}', and {by.name} has {MAX_LEASES:,} leases of other names, which is the limit of "
+                    "one caller. Use one of those names again; a lease that no one has held for 90 days is removed.",
+                    reason="TOO_MANY_LEASES",
+                    metadata={"field": "lease", "lease": name, "limit": str(MAX_LEASES)},
+                )
+            return grant
+
+        return await run_transaction(self._store, acquire)
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int, *, by: Principal) -> int:
         check_text("lease", name, 1, 256)

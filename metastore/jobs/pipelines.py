@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import InvalidArgument, NotFound, ResourceExhausted
 from lakelog.format.jobs.work import Pipeline
 
 from ..ownership import Principal, check_lease_owner
 from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_pipeline_name, check_text, invalid
 from .leases import lease_lost
+
+MAX_PIPELINES: Final = 1000
+"""Pipelines of one caller that are listed: all are read and sent in one answer, with texts of some kilobytes each."""
 
 STATES: Final = ("starting", "running", "stopped", "failed")
 _MAX_TEXT: Final = 4096
@@ -29,7 +32,10 @@ class Pipelines(StoreUser):
             if current != epoch:
                 raise lease_lost(lease, epoch, current, "")
             check_lease_owner(lease, owner, by)
-            await tx.upsert_pipeline(pipeline)
+            # An error here undoes the report.
+            is_more = await tx.upsert_pipeline(pipeline, owner or by.name)
+            if is_more and not by.may_all and await tx.count_pipelines(by.name, MAX_PIPELINES + 1) > MAX_PIPELINES:
+                raise _too_many(pipeline.name, by)
 
         await run_transaction(self._store, report)
 
@@ -59,6 +65,15 @@ class Pipelines(StoreUser):
             await tx.delete_pipeline(name)
 
         await run_transaction(self._store, forget)
+
+
+def _too_many(name: str, by: Principal) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"pipeline.name is '{name}', and {MAX_PIPELINES:,} other pipelines of {by.name} have reported, which is the "
+        "limit of one caller. Use one of those names again, or ask an admin to remove some: lakelog pipelines forget.",
+        reason="TOO_MANY_PIPELINES",
+        metadata={"field": "pipeline.name", "pipeline": name, "limit": str(MAX_PIPELINES)},
+    )
 
 
 def _check_pipeline(pipeline: Pipeline) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakelog.format.commit.facts import AttemptState
 from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY, DueJob
+from lakelog.format.log.state import to_publisher_lease
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.table import TableName
 
@@ -88,6 +89,9 @@ class MemoryDropped(MemoryJobs, DroppedTransaction):
             else:
                 self._journal.pop(self._state.attempts, attempt.attempt_id)
         self._delete_jobs(table_id)
+        publisher = to_publisher_lease(table_uuid)
+        if publisher in self._state.leases:
+            self._journal.pop(self._state.leases, publisher)
         self._journal.set(table, "new", replace(table.new, table_uuid="", name=TableName("", "")))
 
     def _delete_jobs(self, table_id: int) -> None:

@@ -143,6 +143,7 @@ class State:
     attempt_renewals: dict[str, int] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    pipeline_owners: dict[str, str] = field(default_factory=dict)
     services: dict[str, StoredService] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     consumer_owners: dict[tuple[int, str], str] = field(default_factory=dict)

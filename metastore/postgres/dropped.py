@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.format.jobs.job import PURGE, PURGE_PRIORITY
+from lakelog.format.log.state import to_publisher_lease
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.table import TableName
 
@@ -68,6 +69,14 @@ FROM catalog_table t WHERE t.table_id = %s AND a.state <> 'committed' AND t.tabl
 """
 
 _FORGET_ATTEMPTS: Final = "DELETE FROM attempt WHERE state <> 'committed' AND table_uuids = '{}'"
+
+# The table's id is never given again, so neither is an epoch of its publisher. A lease in use goes later, as all do.
+_FORGET_LEASE: Final = f"""
+DELETE FROM lease WHERE name IN (
+    SELECT name FROM lease WHERE name = (
+        SELECT '{to_publisher_lease("")}' || replace(table_uuid::text, '-', '') FROM catalog_table WHERE table_id = %s)
+    FOR UPDATE SKIP LOCKED)
+"""
 
 _FORGET: Final = "DELETE FROM catalog_table WHERE table_id = %s"
 
@@ -137,6 +146,7 @@ class PostgresDropped(InSession, DroppedTransaction):
                 Statement(_TAKE_OFF_ATTEMPTS, (table_id,)),
                 Statement(_FORGET_ATTEMPTS),
                 Statement(_DELETE_JOBS, (table_id,)),
+                Statement(_FORGET_LEASE, (table_id,)),
                 Statement(_FORGET, (table_id,)),
             ]
         )

@@ -17,6 +17,7 @@ from lakelog.rpc.services import to_handler
 from lakelog.rpc.unary import SERVICES as METASTORE_SERVICES
 from lakelog.serving.access import Access
 from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
+from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.listening import ServerTls, listen
 
 from ..store.limits import Limits
@@ -108,8 +109,9 @@ class MetastoreServer:
         self._settings = settings
         self._draining = asyncio.Event()
         self._requests = Requests(request_bounds(settings.request_limits), settings.large_request_bytes)
+        self._refusals = RefusalLines(log)
         self._interceptor = CallInterceptor(
-            settings.access, settings.limits, self._requests, metrics, ids, self._draining
+            settings.access, settings.limits, self._requests, metrics, ids, self._refusals, self._draining
         )
         options = (
             *_OPTIONS,
@@ -129,6 +131,7 @@ class MetastoreServer:
                 heartbeat_s=settings.heartbeat_s,
                 draining=self._draining,
                 new_id=ids.new_id,
+                refusals=self._refusals,
             ),
             "CatalogService": CatalogServicer(use_cases),
             "JobService": JobServicer(use_cases),
@@ -180,4 +183,5 @@ class MetastoreServer:
                 await self._interceptor.running.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
+        self._refusals.report()
         self._requests.close()

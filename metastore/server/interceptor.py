@@ -2,7 +2,8 @@
 
 Objectives, which conflict: a caller without the role, or with too many open calls, is refused before a byte of its
 request is received; every failure reaches the caller as one of our errors, without internal details; every mutation
-and every refusal leaves one log line; and all of this is cheap, because there are thousands of commits a second.
+leaves one log line, and a refusal too unless there are too many; and all of this is cheap, because there are thousands
+of commits a second.
 
 Invariants:
 
@@ -41,6 +42,7 @@ from lakelog.errors import (
 )
 from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.failures import fail
+from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 
 from .audit import describe_request, log
 from .edge.admission import (
@@ -76,6 +78,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         requests: Reads the requests.
         metrics: Counts each call.
         ids: Generates ids of internal errors, by which a caller's report is found in the log.
+        refusals: Decides which refused calls have a log line.
         draining: Set when the server ends.
     """
 
@@ -86,6 +89,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         requests: Requests,
         metrics: RpcMetrics,
         ids: Ids,
+        refusals: RefusalLines,
         draining: asyncio.Event,
     ) -> None:
         self.admission: Final = Admission(access, limits)
@@ -93,6 +97,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._requests = requests
         self._metrics = metrics
         self._ids = ids
+        self.refusals: Final = refusals
 
     async def intercept_service(
         self,
@@ -296,12 +301,24 @@ class _Call:
     def _end(self, outcome: str, failure: LakelogError | None, context: Context) -> None:
         seconds = time.perf_counter() - self._began_s
         self._owner._metrics.end(self._name, outcome, seconds)
+        self._log(outcome, seconds, failure, context)
+        if self._running is None or self._running.done():
+            self._leave()
+        else:
+            # Its caller is gone, but the mutation goes on.
+            self._running.add_done_callback(lambda _: self._leave())
+
+    def _log(self, outcome: str, seconds: float, failure: LakelogError | None, context: Context) -> None:
         fields: dict[str, Any] = {
             "method": self._name,
             "caller": self._caller_name(failure),
             "outcome": outcome,
             "duration_ms": round(seconds * 1000, 3),
         }
+        if self._is_refusal(failure) and not self._owner.refusals.admit(
+            outcome, fields["caller"] or to_address(context.peer())
+        ):
+            return
         if isinstance(failure, PermissionDenied):
             log.warning("refused", peer=context.peer(), message=failure.message, **fields)
         elif self._is_mutation:
@@ -313,11 +330,12 @@ class _Call:
             (log.debug if is_routine else log.info)("mutation", **fields)
         else:
             log.debug("read", **fields)
-        if self._running is None or self._running.done():
-            self._leave()
-        else:
-            # Its caller is gone, but the mutation goes on.
-            self._running.add_done_callback(lambda _: self._leave())
+
+    def _is_refusal(self, failure: LakelogError | None) -> bool:
+        """Whether a call had no effect because of its caller. A read without a place has no line in any case."""
+        if failure is not None and failure.reason == TOO_MANY_CALLS:
+            return self._is_mutation
+        return isinstance(failure, PermissionDenied)
 
     def _leave(self) -> None:
         self._arrived()

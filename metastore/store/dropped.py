@@ -58,5 +58,5 @@ class DroppedTransaction(Protocol):
         ...
 
     async def forget_table(self, table_id: int) -> None:
-        """Deletes the last records of a locked, purged table that has no others: its name, and its jobs."""
+        """Deletes the last records of a locked, purged table without others: its name, jobs and publisher's lease."""
         ...

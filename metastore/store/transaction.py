@@ -308,8 +308,26 @@ class SnapshotTransaction(Protocol):
 class WorkTransaction(Protocol):
     """Leases and pipelines. Only the database's clock judges deadlines."""
 
-    async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> LeaseGrant:
-        """Takes a lease that is free or expired, under a new epoch."""
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> tuple[LeaseGrant, bool]:
+        """Takes a lease that is free or expired, under a new epoch.
+
+        The second value says whether the owner has one lease more than before.
+        """
+        ...
+
+    async def count_leases(self, owner: str, limit: int) -> int:
+        """How many leases a principal owns, or the limit if there are more. It is called after one was taken.
+
+        If two transactions count those of one principal, the second waits for the end of the first, and sees its lease.
+        """
+        ...
+
+    async def forget_unused_leases(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes leases that no one has held for `unused_ms`, and the reports of their pipelines.
+
+        Looks at the next `limit` names after a name. Returns the last of them, or an empty text after the last one of
+        all; and the names that were removed. A lease that another transaction uses at this moment stays.
+        """
         ...
 
     async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> tuple[LeaseGrant, str]:
@@ -327,8 +345,12 @@ class WorkTransaction(Protocol):
         """Locks a lease's epoch against changes; returns the epoch and the owner. 0: the lease was never held."""
         ...
 
-    async def upsert_pipeline(self, pipeline: Pipeline) -> None:
-        """Records the progress of a pipeline, with the time."""
+    async def upsert_pipeline(self, pipeline: Pipeline, owner: str) -> bool:
+        """Records the progress of a pipeline, with the time; returns whether the owner has one pipeline more."""
+        ...
+
+    async def count_pipelines(self, owner: str, limit: int) -> int:
+        """As `count_leases`, for pipelines that have reported."""
         ...
 
     async def list_pipelines(self) -> list[Pipeline]:

@@ -158,6 +158,7 @@ class ReaderServer:
         await self._health.enter_graceful_shutdown()
         self._draining.set()
         await self._server.stop(self._settings.grace_s)
+        self._servicer.refusals.report()
 
     async def step(self) -> None:
         """Checks once whether the metastore answers, and how far the subscriptions lag."""

@@ -29,6 +29,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import checked
 from lakelog.serving.edge.failures import fail
+from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -88,6 +89,8 @@ class ReaderServicer:
         # One for each subscription, which begins or stores a position, and waits for the metastore meanwhile. So no
         # caller waits for those of another.
         self._threads = ThreadPoolExecutor(max_subscriptions, thread_name_prefix="subscription")
+        self.refusals: Final = RefusalLines(log)
+        """Decides which subscriptions that end with an error have a log line."""
         self.pumps: Final[set[Pump]] = set()
         """The pumps of open subscriptions."""
 
@@ -98,7 +101,7 @@ class ReaderServicer:
 
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
-        outcome = "client"
+        outcome, caller = "client", ""
         try:
             caller = self._access.recognize(_authorization(context), _common_name(context)).name
             await self._serve(context, self._acquire_slot(caller))
@@ -107,7 +110,8 @@ class ReaderServicer:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
-            self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
+            if self.refusals.admit(outcome, caller or to_address(context.peer())):
+                self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
             # The traceback holds the request.
             forget_frames(error)
             fail(context, failure)

@@ -13,7 +13,11 @@ class Jobs(Protocol):
     """Leases, pipelines and jobs."""
 
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Acquires a lease that is free or over."""
+        """Acquires a lease that is free or over.
+
+        Raises:
+            ResourceExhausted: The caller has too many leases of other names; admins have no limit.
+        """
         ...
 
     def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
@@ -39,11 +43,12 @@ class Jobs(Protocol):
         Raises:
             Fenced: Its lease `pipeline/<name>` has another epoch.
             PermissionDenied: Another principal holds the lease.
+            ResourceExhausted: Too many other pipelines of the caller have reported; admins have no limit.
         """
         ...
 
     def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines that ever reported, by name."""
+        """The pipelines that have reported, by name; one whose lease no one held for 90 days is removed."""
         ...
 
     def forget_pipeline(self, name: str) -> None:

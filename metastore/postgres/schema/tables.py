@@ -283,6 +283,8 @@ lease = Table(
     Column("deadline", TIMESTAMP(timezone=True), nullable=False),
     # The principal that took it last; NULL: it is not known.
     Column("owner", NAME),
+    # For the count of a principal's leases, when it takes a new one.
+    Index("lease_owner", "owner"),
 )
 
 pipeline = Table(
@@ -299,6 +301,9 @@ pipeline = Table(
     Column("dead_letter_rows", BigInteger, nullable=False),
     Column("last_error", Text, nullable=False),
     Column("reported_at_ms", BigInteger, nullable=False),
+    # The owner of its lease at the last report; NULL: it is not known.
+    Column("owner", NAME),
+    Index("pipeline_owner", "owner"),
 )
 
 # One row for each table, kind and scope, however often it becomes due.

@@ -25,6 +25,7 @@ from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...commits.gate import CommitGate
@@ -49,6 +50,7 @@ class CommitStream:
         turns: Those of a caller's commits, in all its streams: thousands at once would delay every other call.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Generates ids of internal errors.
+        refusals: Decides which refused commits have a log line.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class CommitStream:
         turns: Turns,
         draining: asyncio.Event,
         new_id: Callable[[], str],
+        refusals: RefusalLines,
     ) -> None:
         self._gate = gate
         self._requests = requests
@@ -68,6 +71,7 @@ class CommitStream:
         self._origin = origin.get()
         self._draining = draining
         self._new_id = new_id
+        self._refusals = refusals
         # None: no more come.
         self._answers: asyncio.Queue[Answer | None] = asyncio.Queue(max_in_flight)
 
@@ -158,15 +162,17 @@ class CommitStream:
         finally:
             self._turns.give_back(self._origin)
             received.release()
-            (log.warning if refused else log.info)(
-                "refused" if refused else "mutation",
-                method="CommitStream",
-                caller=caller_name.get(),
-                outcome=outcome,
-                duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
-                **refused,
-                **describe_request(_commit_of(received.message)),
-            )
+            caller = caller_name.get()
+            if not refused or self._refusals.admit(outcome, caller or self._origin):
+                (log.warning if refused else log.info)(
+                    "refused" if refused else "mutation",
+                    method="CommitStream",
+                    caller=caller,
+                    outcome=outcome,
+                    duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                    **refused,
+                    **describe_request(_commit_of(received.message)),
+                )
 
     def _as_our_own(self, error: Exception) -> LakelogError:
         if isinstance(error, LakelogError) and not isinstance(error, InternalError):

@@ -19,6 +19,7 @@ from lakelog.rpc.plan import from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
+from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...use_cases import UseCases
@@ -45,6 +46,7 @@ class SnapshotServicer(Servicer):
         heartbeat_s: After this long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
         new_id: Generates ids of internal errors.
+        refusals: Decides which refused commits of streams have a log line.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class SnapshotServicer(Servicer):
         heartbeat_s: float,
         draining: asyncio.Event,
         new_id: Callable[[], str],
+        refusals: RefusalLines,
     ) -> None:
         super().__init__(snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"], use_cases)
         self._use_cases = use_cases
@@ -65,6 +68,7 @@ class SnapshotServicer(Servicer):
         self._heartbeat_s = heartbeat_s
         self._draining = draining
         self._new_id = new_id
+        self._refusals = refusals
 
     async def StageAttempt(
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
@@ -99,6 +103,7 @@ class SnapshotServicer(Servicer):
             self._turns_of_streams,
             self._draining,
             self._new_id,
+            self._refusals,
         )
         await stream.run(context)
 
