@@ -124,8 +124,8 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
 
     Raises:
         NotFound: A table that is only guarded does not exist.
-        InvalidArgument: A guard names a snapshot that does not exist yet.
-        HistoryDiverged: A guard names a snapshot that the database has lost.
+        InvalidArgument: A guard names a snapshot that does not exist yet, by its number alone.
+        HistoryDiverged: A guard names the uuid of a snapshot that the database has lost.
         CommitConflict: Rows have changed since, or this is no longer known.
     """
     known = facts.guards or {}
@@ -135,6 +135,8 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
             raise table_gone(guard.table_uuid)
         # Snapshots' rows in the metastore are kept as long as changes are, and say which writer changed a table.
         lowest = _lowest_known(head) if guard.partitions or guard.buckets else head.earliest_change_id - 1
+        if guard.snapshot_uuid and guard.if_snapshot > head.latest_snapshot_id:
+            raise _lost(head, guard)
         _check("if_snapshot", guard.if_snapshot, head, lowest)
         facts_of_table = known.get(guard.table_uuid, GuardFacts())
         check_history(head, guard.if_snapshot, guard.snapshot_uuid, facts_of_table.base_uuid)
@@ -209,6 +211,21 @@ def to_metadata(found: Snapshot | BucketChange) -> dict[str, str]:
         "snapshot_kind": found.kind.name,
         "committed_at_ms": str(found.committed_at_ms),
     }
+
+
+def _lost(head: TableHead, guard: TableGuard) -> HistoryDiverged:
+    """The error for a snapshot that was read, and is above the newest one."""
+    return HistoryDiverged(
+        f"The commit to {head.name} was made against snapshot {guard.if_snapshot} as {guard.snapshot_uuid}, but the "
+        f"newest one here is {head.latest_snapshot_id}: the metastore was restored to an earlier state. Nothing was "
+        "written. Read the rows again.",
+        metadata={
+            "table": head.name,
+            "snapshot_id": str(guard.if_snapshot),
+            "latest": str(head.latest_snapshot_id),
+            "retry": "replan",
+        },
+    )
 
 
 def _check(guard: str, base: int, head: TableHead, lowest: int) -> None:

@@ -257,6 +257,9 @@ def test_a_snapshot_that_was_lost_is_no_other_one(
     for base in (2, 3):
         with pytest.raises(HistoryDiverged, match=f"made against snapshot {base} as {lost}, but here it is"):
             write(metastore, table, 2, if_snapshot=base, snapshot_uuid=lost, file={})
+    # No commits came yet after those that were lost.
+    with pytest.raises(HistoryDiverged, match=f"made against snapshot 4 as {lost}, but the newest one here is 3"):
+        write(metastore, table, 2, if_snapshot=4, snapshot_uuid=lost, file={})
     with pytest.raises(InvalidArgument, match=r"guards.snapshot_uuid is 'no'"):
         write(metastore, table, 2, if_snapshot=3, snapshot_uuid="no", file={})
 
