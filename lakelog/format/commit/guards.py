@@ -29,7 +29,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.tables.snapshot import Snapshot
 
 MAX_GUARDED_PLACES: Final = 10_000
-"""The most partitions and buckets that a commit guards one by one; who has read more guards the whole table."""
+"""The most partitions and buckets that the guards of a commit name together; beyond that, whole tables are guarded."""
 
 CHANGED_SINCE: Final = "CHANGED_SINCE"
 """The reason of a conflict over a guard: another commit came in between. Only the user can resolve it."""
@@ -76,6 +76,11 @@ def guard_places(guard: TableGuard, places: Places) -> TableGuard:
     return replace(guard, partitions=tuple(sorted(places.partitions)), buckets=tuple(buckets))
 
 
+def count_places(guard: TableGuard) -> int:
+    """Returns how many partitions and buckets a guard names; 0: it covers the whole table. Pure."""
+    return len(guard.partitions) + len(guard.buckets)
+
+
 def to_places(guard: TableGuard) -> Places | None:
     """Returns what a guard covers; None: the whole table. Pure."""
     if not guard.partitions and not guard.buckets:
@@ -86,7 +91,8 @@ def to_places(guard: TableGuard) -> Places | None:
 def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
     """Combines guards to one a table, which refuses whatever changes of rows one of them refuses. Pure.
 
-    It names the oldest snapshot, and only the uuid of that one is compared in the commit.
+    It names the oldest snapshot, and only the uuid of that one is compared in the commit. If the guards of all tables
+    have too many places for a commit together, those with the most become guards of whole tables.
 
     Raises:
         HistoryDiverged: Two of them name different snapshots by one number; the database has lost one of these.
@@ -112,10 +118,14 @@ def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
         if all(places):
             partitions = {*other.partitions, *guard.partitions}
             buckets = {each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions}
-        if len(partitions) + len(buckets) > MAX_GUARDED_PLACES:
-            partitions, buckets = set(), set()
         oldest = min(other, guard, key=lambda each: (each.if_snapshot, not each.snapshot_uuid))
         met[guard.table_uuid] = guard_places(oldest, Places(frozenset(partitions), frozenset(buckets)))
+    excess = sum(map(count_places, met.values())) - MAX_GUARDED_PLACES
+    for guard in sorted(met.values(), key=count_places, reverse=True):
+        if excess <= 0:
+            break
+        excess -= count_places(guard)
+        met[guard.table_uuid] = guard_places(guard, Places())
     return tuple(met.values())
 
 
