@@ -112,9 +112,15 @@ class Transaction:
             scan: What was read, from any catalog of the same metastore: `seen = table.scan(filter="k = 1")`.
 
         Raises:
-            InvalidArgument: The scan shows changes, and not the state of a table.
+            InvalidArgument: It is not a scan, or one that shows changes, and not the state of a table.
         """
         self._check_open()
+        if not isinstance(scan, Scan):
+            raise InvalidArgument(
+                f"A {type(scan).__name__} is not a scan, which knows the snapshot that it reads. Give the scan whose "
+                "rows were read: seen = table.scan(...), rows = seen.to_arrow(), tx.guard(seen).",
+                metadata={"field": "scan"},
+            )
         guard = scan.to_guard()
         self._read_guards = meet_guards((*self._read_guards, guard))
         self._guarded_names[guard.table_uuid] = scan.table_name

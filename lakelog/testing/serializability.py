@@ -120,12 +120,15 @@ def trace_registers(
 
     def trace(key: Key, values: tuple[str, ...]) -> tuple[str, ...]:
         found: list[str] = []
+        seen: set[str] = set()
         if key not in registers:
             return values
         while values:
             found += values
             # A value that replaced itself, by way of others, is shown twice.
-            values = () if values[-1] in found[:-1] else replaced.get((key, values[-1]), ())
+            before = () if values[-1] in seen else replaced.get((key, values[-1]), ())
+            seen.update(values)
+            values = before
         return tuple(reversed(found))
 
     def trace_all(lists: Mapping[Key, tuple[str, ...]]) -> dict[Key, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakelog.format.commit.facts import BucketChange, FileFacts, GuardedChange, GuardFacts, TableHead
-from lakelog.format.commit.guards import MAX_GUARDED_PLACES, Places, find_touched, to_places
+from lakelog.format.commit.guards import MAX_GUARDED_PLACES, Places, count_places, find_touched, to_places
 from lakelog.format.commit.request import Change, CommitRequest, RemovePartitionValues, count_items
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.snapshot import Snapshot
@@ -21,18 +21,18 @@ def check_guard_request(request: CommitRequest, limits: Limits) -> None:
     """Check all parts of a commit's guards that can be checked without their tables."""
     if len(request.guards) > limits.max_commit_tables:
         raise invalid("guards", f"{len(request.guards)} guards", f"Give at most {limits.max_commit_tables}.")
+    count = sum(map(count_places, request.guards))
+    if count > MAX_GUARDED_PLACES:
+        raise invalid(
+            "guards.buckets",
+            f"{count} partitions and buckets",
+            f"Give at most {MAX_GUARDED_PLACES} for all tables, or none for one, which guards the whole table.",
+        )
     for guard in request.guards:
         check_uuid("guards.table_uuid", guard.table_uuid)
         check_number("if_snapshot", guard.if_snapshot, 0)
         if guard.snapshot_uuid:
             check_uuid("guards.snapshot_uuid", guard.snapshot_uuid)
-        count = len(guard.partitions) + len(guard.buckets)
-        if count > MAX_GUARDED_PLACES:
-            raise invalid(
-                "guards.buckets",
-                f"{count} partitions and buckets",
-                f"Give at most {MAX_GUARDED_PLACES}, or none, which guards the whole table.",
-            )
         for bucket in guard.buckets:
             check_number("guards.buckets.bucket", bucket.bucket, 0, MAX_INT32)
         for partition in (*guard.partitions, *(bucket.partition for bucket in guard.buckets)):
@@ -62,7 +62,7 @@ async def load_guards(
             # The verdict reports it.
             found.append(GuardFacts())
             continue
-        places = await threads.run(len(guard.partitions) + len(guard.buckets), to_places, guard)
+        places = await threads.run(count_places(guard), to_places, guard)
         newest = await _find_change(transaction, head, guard.if_snapshot, places)
         base = await find_uuid(transaction, head, guard.if_snapshot) if guard.snapshot_uuid else ""
         found.append(GuardFacts(await _place(transaction, head, newest, partitions), base))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.commit.facts import TableHead
+from lakelog.format.commit.guards import count_places
 from lakelog.format.commit.request import Change, RemovePartitions, RemovePartitionValues, TableGuard, count_items
 from lakelog.format.keys.encoding import decode_partition, encode_partition
 from lakelog.format.keys.partition_text import name_partition
@@ -61,8 +62,7 @@ class PartitionRules:
         Raises:
             InvalidArgument: As of `check_change`.
         """
-        count = len(guard.partitions) + len(guard.buckets)
-        if count:
+        if count := count_places(guard):
             await self._check_named(transaction, head, await self._threads.run(count, _find_guarded, guard))
 
     async def _check_named(self, transaction: Transaction, head: TableHead, named: Iterable[bytes]) -> None:

@@ -29,7 +29,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.tables.snapshot import Snapshot
 
 MAX_GUARDED_PLACES: Final = 10_000
-"""The most partitions and buckets that a commit guards one by one; who has read more guards the whole table."""
+"""The most partitions and buckets that the guards of a commit name together; beyond that, whole tables are guarded."""
 
 CHANGED_SINCE: Final = "CHANGED_SINCE"
 """The reason of a conflict over a guard: another commit came in between. Only the user can resolve it."""
@@ -76,6 +76,11 @@ def guard_places(guard: TableGuard, places: Places) -> TableGuard:
     return replace(guard, partitions=tuple(sorted(places.partitions)), buckets=tuple(buckets))
 
 
+def count_places(guard: TableGuard) -> int:
+    """Returns how many partitions and buckets a guard names; 0: it covers the whole table. Pure."""
+    return len(guard.partitions) + len(guard.buckets)
+
+
 def to_places(guard: TableGuard) -> Places | None:
     """Returns what a guard covers; None: the whole table. Pure."""
     if not guard.partitions and not guard.buckets:
@@ -84,7 +89,10 @@ def to_places(guard: TableGuard) -> Places | None:
 
 
 def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
-    """Combines guards since the same snapshot of a table to one, which refuses whatever one of them refuses. Pure."""
+    """Combines guards since the same snapshot of a table to one, which refuses whatever one of them refuses. Pure.
+
+    If all of them have too many places for a commit together, those with the most become guards of whole tables.
+    """
     met: dict[tuple[str, int, str], TableGuard] = {}
     for guard in guards:
         other = met.setdefault((guard.table_uuid, guard.if_snapshot, guard.snapshot_uuid), guard)
@@ -93,9 +101,15 @@ def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
         partitions = frozenset((*other.partitions, *guard.partitions))
         buckets = frozenset(each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions)
         is_whole = to_places(other) is None or to_places(guard) is None
-        if is_whole or len(partitions) + len(buckets) > MAX_GUARDED_PLACES:
+        if is_whole:
             partitions, buckets = frozenset(), frozenset()
         met[guard.table_uuid, guard.if_snapshot, guard.snapshot_uuid] = guard_places(guard, Places(partitions, buckets))
+    excess = sum(map(count_places, met.values())) - MAX_GUARDED_PLACES
+    for key, guard in sorted(met.items(), key=lambda each: count_places(each[1]), reverse=True):
+        if excess <= 0:
+            break
+        excess -= count_places(guard)
+        met[key] = guard_places(guard, Places())
     return tuple(met.values())
 
 
@@ -104,8 +118,8 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
 
     Raises:
         NotFound: A table that is only guarded does not exist.
-        InvalidArgument: A guard names a snapshot that does not exist yet.
-        HistoryDiverged: A guard names a snapshot that the database has lost.
+        InvalidArgument: A guard names a snapshot that does not exist yet, by its number alone.
+        HistoryDiverged: A guard names the uuid of a snapshot that the database has lost.
         CommitConflict: Rows have changed since, or this is no longer known.
     """
     for guard, found in zip(request.guards, facts.guards, strict=True):
@@ -114,6 +128,8 @@ def check_guards(request: CommitRequest, facts: CommitFacts) -> None:
             raise table_gone(guard.table_uuid)
         # Snapshots' rows in the metastore are kept as long as changes are, and say which writer changed a table.
         lowest = _lowest_known(head) if guard.partitions or guard.buckets else head.earliest_change_id - 1
+        if guard.snapshot_uuid and guard.if_snapshot > head.latest_snapshot_id:
+            raise _lost(head, guard)
         _check("if_snapshot", guard.if_snapshot, head, lowest)
         check_history(head, guard.if_snapshot, guard.snapshot_uuid, found.base_uuid)
         if found.change is not None:
@@ -187,6 +203,21 @@ def to_metadata(found: Snapshot | BucketChange) -> dict[str, str]:
         "snapshot_kind": found.kind.name,
         "committed_at_ms": str(found.committed_at_ms),
     }
+
+
+def _lost(head: TableHead, guard: TableGuard) -> HistoryDiverged:
+    """The error for a snapshot that was read, and is above the newest one."""
+    return HistoryDiverged(
+        f"The commit to {head.name} was made against snapshot {guard.if_snapshot} as {guard.snapshot_uuid}, but the "
+        f"newest one here is {head.latest_snapshot_id}: the metastore was restored to an earlier state. Nothing was "
+        "written. Read the rows again.",
+        metadata={
+            "table": head.name,
+            "snapshot_id": str(guard.if_snapshot),
+            "latest": str(head.latest_snapshot_id),
+            "retry": "replan",
+        },
+    )
 
 
 def _check(guard: str, base: int, head: TableHead, lowest: int) -> None:

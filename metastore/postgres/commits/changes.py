@@ -24,23 +24,28 @@ coalesce((
 ), 1)
 """
 
+# SUBTLE: plans expect few places and few changes. A join of both then compares each place with each change, which takes
+# minutes for thousands; subqueries of IN are hashed, whatever a plan expects.
 _FIND_CHANGES: Final = f"""
-WITH wanted AS (
-    SELECT b.partition, b.bucket, CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END AS partition_id
+WITH wanted AS MATERIALIZED (
+    SELECT CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END AS partition_id, b.bucket
     FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
     LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
+    WHERE b.partition = '' OR p.partition_id IS NOT NULL
 ), changed AS (
     SELECT partition_id, bucket, added_snapshot AS snapshot_id FROM data_file
     WHERE table_id = %s AND file_id >= {FIRST_FILE_AFTER} AND added_snapshot > %s
     UNION
     SELECT partition_id, bucket, removed_snapshot FROM data_file WHERE table_id = %s AND removed_snapshot > %s
 )
-SELECT w.partition, c.bucket, c.snapshot_id, s.kind, s.writer, s.committed_at_ms
+SELECT coalesce(p.encoded, ''), c.bucket, c.snapshot_id, s.kind, s.writer, s.committed_at_ms
 FROM changed c
-JOIN wanted w ON w.partition_id = c.partition_id AND (w.bucket = c.bucket OR w.bucket IS NULL)
+LEFT JOIN LATERAL (SELECT encoded FROM table_partition WHERE partition_id = c.partition_id LIMIT 1) p ON true
 JOIN LATERAL (
     SELECT kind, writer, committed_at_ms FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1
 ) s ON s.kind <> 'COMPACT' OR %s::boolean
+WHERE (c.partition_id, c.bucket) IN (SELECT partition_id, bucket FROM wanted WHERE bucket IS NOT NULL)
+    OR c.partition_id IN (SELECT partition_id FROM wanted WHERE bucket IS NULL)
 ORDER BY c.snapshot_id
 """
 

@@ -72,6 +72,7 @@ class CommitStream:
         self._draining = draining
         self._new_id = new_id
         self._refusals = refusals
+        self._is_receiving = False
         # None: no more come.
         self._answers: asyncio.Queue[Answer | None] = asyncio.Queue(max_in_flight)
 
@@ -98,13 +99,15 @@ class CommitStream:
 
     async def _end_when_drained(self, reading: asyncio.Task[None]) -> None:
         await self._draining.wait()
-        reading.cancel()
+        # What has arrived is still committed: its answer tells the client that, and spares it a repetition.
+        if self._is_receiving:
+            reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         await self._answers.put(None)
 
     async def _read(self, context: Context) -> None:
         try:
-            while (arrived := await context.read()) is not grpc.aio.EOF:
+            while not self._draining.is_set() and (arrived := await self._receive(context)) is not grpc.aio.EOF:
                 # If these bytes are no message, or too many, nothing after them can be trusted.
                 received = await self._requests.finish(arrived)
                 # The bytes of a large commit are not needed any more.
@@ -118,6 +121,13 @@ class CommitStream:
             await self._answers.put(None)
             raise
         await self._answers.put(None)
+
+    async def _receive(self, context: Context) -> Any:
+        self._is_receiving = True
+        try:
+            return await context.read()
+        finally:
+            self._is_receiving = False
 
     async def _take_turn(self, received: Received) -> None:
         try:

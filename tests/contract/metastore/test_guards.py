@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import uuid
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit import guards
-from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED, MAX_GUARDED_PLACES, Places, guard_places
+from lakelog.format.commit.guards import (
+    CHANGED_SINCE,
+    GUARD_EXPIRED,
+    MAX_GUARDED_PLACES,
+    Places,
+    guard_places,
+    meet_guards,
+)
 from lakelog.format.commit.request import (
     BucketRef,
     CommitRequest,
@@ -238,8 +246,16 @@ def test_places_that_no_row_can_be_in_guard_nothing_and_are_refused(metastore: M
     with pytest.raises(InvalidArgument, match=r"guards.buckets.bucket is -1"):
         write(metastore, plain, 1, if_snapshot=0, places=Places(buckets=frozenset({BucketRef(b"", -1)})), file={})
     many = Places(buckets=frozenset(BucketRef(b"", number) for number in range(MAX_GUARDED_PLACES + 1)))
-    with pytest.raises(InvalidArgument, match=r"10001 partitions and buckets.*or none, which guards the whole table"):
+    with pytest.raises(InvalidArgument, match=r"10001 partitions and buckets.*for all tables, or none for one"):
         write(metastore, plain, 1, if_snapshot=0, places=many, file={})
+    other = make_table(metastore)
+    some = Places(buckets=frozenset(BucketRef(b"", number) for number in range(MAX_GUARDED_PLACES // 2 + 1)))
+    halves = [guard_places(TableGuard(table.table_uuid, 0), some) for table in (plain, other)]
+    request = CommitRequest("me", 1, (make_change(plain),), guards=tuple(halves))
+    with pytest.raises(InvalidArgument, match="10002 partitions and buckets"):
+        metastore.commit(request)
+    # A client makes of them what is accepted.
+    metastore.commit(dataclasses.replace(request, guards=meet_guards(halves)))
 
 
 @pytest.mark.parametrize("compares", [True, False], ids=["protected", "control"])
@@ -258,6 +274,9 @@ def test_a_snapshot_that_was_lost_is_no_other_one(
     for base in (2, 3):
         with pytest.raises(HistoryDiverged, match=f"made against snapshot {base} as {lost}, but here it is"):
             write(metastore, table, 2, if_snapshot=base, snapshot_uuid=lost, file={})
+    # No commits came yet after those that were lost.
+    with pytest.raises(HistoryDiverged, match=f"made against snapshot 4 as {lost}, but the newest one here is 3"):
+        write(metastore, table, 2, if_snapshot=4, snapshot_uuid=lost, file={})
     with pytest.raises(InvalidArgument, match=r"guards.snapshot_uuid is 'no'"):
         write(metastore, table, 2, if_snapshot=3, snapshot_uuid="no", file={})
 

@@ -48,6 +48,16 @@ SELECT gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'open' ELSE 'aborted' END,
 FROM generate_series(1, {ROWS}) n;
 """
 
+PLACES = 300
+
+FILL_PARTITIONS = f"""
+INSERT INTO table_partition (table_id, encoded) SELECT 1, n::text::bytea FROM generate_series(1, {PLACES}) n;
+INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row_count, delete_count, size_bytes,
+    schema_id, added_snapshot, order_snapshot, order_time_ms, order_ordinal)
+SELECT 1, {ROWS} + partition_id, partition_id, 0, 0, 'data/' || partition_id, 1, 0, 1, 0, {ROWS}, {ROWS}, 1, 0
+FROM table_partition;
+"""
+
 DAY_MS = 86_400_000
 
 LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
@@ -125,7 +135,9 @@ def connection(migrated_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield opened
 
 
-def rows_looked_at(connection: psycopg.Connection[Any], statement: str, parameters: tuple[Any, ...]) -> int:
+def rows_looked_at(
+    connection: psycopg.Connection[Any], statement: str, parameters: tuple[Any, ...], more: str = ""
+) -> int:
     """How many entries of the tables a statement reads that was planned before there were any."""
     first, *rest = statement.split("%s")
     numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
@@ -134,7 +146,7 @@ def rows_looked_at(connection: psycopg.Connection[Any], statement: str, paramete
     call = f"looked_up ({values})" if values else "looked_up"
     explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {call}".encode()
     connection.execute(explain)
-    connection.execute(FILL.encode())
+    connection.execute((FILL + more).encode())
     row = connection.execute(explain).fetchone()
     assert row is not None
     plans = row[0] if isinstance(row[0], list) else json.loads(row[0])
@@ -161,3 +173,19 @@ def test_control_without_care_a_lookup_reads_the_whole_table(connection: psycopg
     careful, careless = WITHOUT_CARE[name]
     assert statement.count(careful) == 1
     assert rows_looked_at(connection, statement.replace(careful, careless), parameters) >= ROWS
+
+
+@pytest.mark.parametrize("is_hashed", [True, False], ids=["protected", "control"])
+def test_many_changes_are_found_in_many_places_without_comparing_all_with_all(
+    connection: psycopg.Connection[Any], is_hashed: bool
+) -> None:
+    """Six thousand places and a thousand changes took twelve seconds, while the table was locked."""
+    statement = changes._FIND_CHANGES
+    if not is_hashed:
+        join = "JOIN wanted w ON w.partition_id = c.partition_id AND (w.bucket = c.bucket OR w.bucket IS NULL)"
+        statement = statement.replace("AS MATERIALIZED", "AS NOT MATERIALIZED")
+        statement = statement.replace("FROM changed c\n", f"FROM changed c\n{join}\n")
+    places = [str(number).encode() for number in range(1, PLACES + 1)]
+    parameters = (places, [None] * PLACES, 1, 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1, "false")
+    looked_at = rows_looked_at(connection, statement, parameters, FILL_PARTITIONS)
+    assert looked_at < 10 * PLACES if is_hashed else looked_at > PLACES * PLACES / 2

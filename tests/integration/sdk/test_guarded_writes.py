@@ -280,6 +280,9 @@ def test_changes_are_no_rows_to_guard_and_tables_may_go(catalog: Catalog) -> Non
             InvalidArgument, match=r"shows what changed in shop.counters.*tx.table\('shop.counters', if_"
         ):
             tx.guard(changes)
+    for other in (table, table.scan().to_arrow(), 1):
+        with pytest.raises(InvalidArgument, match=rf"A {type(other).__name__} is not a scan.*Give the scan whose rows"):
+            tx.guard(other)  # type: ignore[arg-type]
     tx.guard(gone.scan())
     tx.table("shop.counters").upsert(counters({1: 2}))
     catalog.drop_table("shop.gone")

@@ -101,6 +101,20 @@ def test_drain_answers_the_commits_that_a_stream_has_sent(start_server: Start, c
     pipeline.close()
 
 
+def test_drain_also_answers_the_commit_that_waits_for_its_turn(start_server: Start, connect: Connect) -> None:
+    """It has been read, so the client cannot know whether it was committed; what was not read ends unknown."""
+    use_cases = ScriptedUseCases(commit_delay_s=lambda request: 1)
+    server = start_server(use_cases, max_in_flight=2, grace_s=10)
+    pipeline = connect(server.target).open_commit_pipeline()
+    futures = [pipeline.submit(commit(identifier)) for identifier in range(5)]
+    wait_until(lambda: len(use_cases.commit_order) == 2)
+    time.sleep(0.3)
+    server.stop()
+    assert [each.exception(5) is None for each in futures] == [True, True, True, False, False]
+    assert len(use_cases.commit_order) == 3
+    pipeline.close()
+
+
 def test_drain_waits_for_a_mutation_that_outlives_the_grace(start_server: Start) -> None:
     async def sleep() -> None:
         await asyncio.sleep(1)

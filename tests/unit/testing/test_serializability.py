@@ -160,3 +160,15 @@ def test_a_register_whose_value_was_overwritten_unseen_is_a_lost_update() -> Non
     # Values in a circle do not make it go on for ever.
     circle = [Transaction("t1", {"x": ("2",)}, {"x": "1"}), Transaction("t2", {"x": ("1",)}, {"x": "2"})]
     assert Kind.DUPLICATE in kinds(*trace_registers(circle, {"x": ("2",)}, {"x"}))
+
+
+@pytest.mark.timeout(20)
+def test_long_histories_of_a_register_take_no_longer_than_their_lists() -> None:
+    """Searched from one end to the other for each value, this took minutes."""
+    count = 2500
+    values = [str(number) for number in range(count)]
+    history = [
+        Transaction(f"t{n}", {"x": tuple(values[n - 1 : n]) if n else ()}, {"x": values[n]}) for n in range(count)
+    ]
+    lists, final = trace_registers(history, {"x": (values[-1],)}, {"x"})
+    assert (lists[-1].reads["x"], final["x"]) == (tuple(values[:-1]), tuple(values))
