@@ -39,19 +39,19 @@ class Config:
     connect: ConnectSettings = connect_settings()
     tables: tuple[TableName, ...] = tables(
         f"{_PREFIX}_TABLES",
-        "Only jobs of these tables, as db.table apart by commas; default: of all tables. All must exist at the start; "
-        "one that is dropped later is left out until one of its name is made.",
+        "Only jobs of these tables, as db.a,db.b; default: of all tables. All must exist at the start. A table that is "
+        "dropped later is left out until its name is used again.",
     )
     lease_s: float = lease_setting(
-        _PREFIX, "After how long without a word from this one another takes its job over; 1 to 3600, default 30."
+        _PREFIX, "How long after its last renewal another compactor takes its job over; 1 to 3600, default 30."
     )
     max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the service")
     metrics_port: int | None = metrics_port_setting(_PREFIX, "/metrics for Prometheus and /healthz")
     metrics_host: str = metrics_host_setting(_PREFIX, "they listen")
     spark_master: str = spark_master_setting(
         f"{_PREFIX}_SPARK_MASTER",
-        "Where Spark runs tasks of large compactions, for instance local[4] or spark://host:7077; default: nowhere, "
-        "this process does all.",
+        "Where Spark runs tasks of large compactions, for instance local[4] or spark://host:7077; default: without "
+        "Spark, in this process.",
         "",
     )
     log_level: str = log_level()
@@ -64,7 +64,7 @@ _EPILOG: Final = """\
 exit codes:
   0  stopped by a signal after the current step; --once: all that was due is done
   1  an unexpected error; see the log
-  2  the command line does not fit, or the metastore refuses us: starting again cannot help
+  2  the command line does not fit, or the metastore refuses the caller: starting again cannot help
   7  the metastore was away for too long
   8  a table of --tables does not exist at the start: starting again helps once it is made
 
@@ -80,7 +80,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         SystemExit: `--help` was given (0), or an argument is not known (2).
         InvalidArgument: A value is not valid.
     """
-    parser = make_parser("lakelog compactor", "Does what commits leave to be done.", _EPILOG)
+    parser = make_parser("lakelog compactor", "Does the jobs that commits leave.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="run")
     run = add_command(
         commands,

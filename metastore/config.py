@@ -53,8 +53,8 @@ class DatabaseConfig:
         Argument(
             "database-url",
             "LAKELOG_DATABASE_URL",
-            "Postgres: postgresql://user:password@host:port/database. Best given by its variable, which other users of "
-            "the machine cannot read.",
+            "Postgres: postgresql://user:password@host:port/database. Prefer the variable: other users of the "
+            "machine can see arguments.",
         ),
         is_secret=True,
     )
@@ -77,7 +77,7 @@ class ServeConfig(DatabaseConfig):
         Argument(
             "warehouse",
             "LAKELOG_WAREHOUSE",
-            "Where tables are kept: an absolute path, file:///path or s3://bucket/prefix.",
+            "Where tables are stored: an absolute path, file:///path or s3://bucket/prefix.",
         ),
     )
     listen: Target = listen_setting("LAKELOG_LISTEN", DEFAULT_PORT)
@@ -89,14 +89,14 @@ class ServeConfig(DatabaseConfig):
         "admin's."
     )
     access: Access = access_setting(
-        "Who may call: a line `<name> reader|writer|admin <token>` each, or `cert` instead of the token for the client "
+        "Who may call: lines `<name> reader|writer|admin <token>`; `cert` in place of the token stands for the client "
         "certificate with that common name.",
         certificate_use="callers with certificates",
     )
     database_connections: int = whole(
         "database-connections",
         "LAKELOG_DATABASE_CONNECTIONS",
-        "Most connections to the database; default 10.",
+        "The most connections to the database, without those for listening and health; default 10.",
         10,
         2,
     )
@@ -142,7 +142,8 @@ class ServeConfig(DatabaseConfig):
             "kafka-brokers",
             "LAKELOG_KAFKA_BROKERS",
             "Brokers that tables may name for their logs: host:port,host:port of one cluster; several clusters are "
-            "separated by semicolons. Of a single one tables need not name any. Default: none, and no table has a log.",
+            "separated by semicolons. With a single cluster tables need not name it. Default: none, and no table has a "
+            "log.",
         ),
     )
     secrets: Secrets = setting(
@@ -150,8 +151,8 @@ class ServeConfig(DatabaseConfig):
         Argument(
             "secrets-dir",
             SECRETS_FOLDER_VARIABLE,
-            "Folder with a file for each secret that options of tables name as secret:NAME; those that are variables "
-            f"({SECRET_VARIABLE}NAME) go before.",
+            "Folder with a file for each secret that options of tables name as secret:NAME. A variable "
+            f"{SECRET_VARIABLE}NAME wins over the file.",
         ),
     )
     max_calls: int = whole(
@@ -196,8 +197,8 @@ class ServeConfig(DatabaseConfig):
     call_rate: float = number(
         "call-rate",
         "LAKELOG_CALL_RATE",
-        "Calls a second of one caller, with a burst of two seconds; its commits, and the calls that they need, have "
-        "four times as many of their own. Default 1000.",
+        "Calls a second of one caller, with a burst of two seconds; default 1000. Its commits, and the calls that they "
+        "need, have a rate of their own, four times as high.",
         1000,
         1,
         1_000_000,

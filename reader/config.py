@@ -61,7 +61,8 @@ class ServeConfig(_Config):
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
     access: Access = access_setting(
-        "Who may read: as the metastore's file of this name; every role may.", certificate_use="client certificates"
+        "Who may read, in the form of the metastore's token file; every role may.",
+        certificate_use="client certificates",
     )
     max_subscriptions: int = whole(
         "max-subscriptions",
@@ -80,7 +81,7 @@ class ServeConfig(_Config):
         1,
     )
     grace_s: float = number(
-        "grace", "LAKELOG_GRACE", "Seconds that what is on its way may take after SIGTERM; default 5.", 5.0, 0, 3600
+        "grace", "LAKELOG_GRACE", "Seconds that running calls may take after SIGTERM; default 5.", 5.0, 0, 3600
     )
     insecure_dev: bool = insecure_setting("read")
 
@@ -110,24 +111,23 @@ class RunConfig(_Config, _StreamConfig):
     once: bool = switch("once", "End when all that is there is read.")
     no_wait: bool = switch(
         "no-wait",
-        "Leave out streams that another instance runs, instead of waiting to take over; exit code 5 where none is "
-        "left.",
+        "Leave out streams that another instance runs, instead of waiting to take over; exit code 5 if none is left.",
         f"{_PREFIX}_NO_WAIT",
     )
     spark_conf: Mapping[str, str] = spark_conf_setting()
     spark_log_file: str | None = spark_log_setting()
-    file_only: bool = switch("file-only", "Look at the files alone; no metastore is asked.")
+    file_only: bool = switch("file-only", "Check the files alone, without a metastore.")
 
 
 _EPILOG: Final = """\
-exit codes of run, of several streams the largest:
+exit codes of run; with several streams the largest one:
   0  stopped by a signal after the current batch, or everything was read; check: no problems
   1  an unexpected error; see the log
   2  command line, a stream's file, its tables or its function do not fit: starting again cannot help
   3  the sink's function failed
   4  another instance has taken over
   5  another instance runs (--no-wait)
-  6  checkpoint and tables do not belong together, or the next change is no longer kept
+  6  checkpoint and tables do not belong together, or the next change is no longer retained
   7  the metastore was away for too long
   8  a table does not exist: starting again helps once it is made
 
@@ -158,7 +158,7 @@ def read_environment() -> Mapping[str, str]:
 
 
 def _make_parser() -> OneLineParser:
-    parser = make_parser("lakelog reader", "Reads tables of lakelog for others.", _EPILOG)
+    parser = make_parser("lakelog reader", "Reads tables for other programs.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | run | check")
     serve = commands.add_parser(
         "serve", help="Serve subscriptions.", description="Serves subscriptions over gRPC until SIGTERM."
@@ -175,7 +175,7 @@ def _make_parser() -> OneLineParser:
         commands,
         "check",
         "Check streams' files and tables.",
-        "Says what is wrong with streams, without running them.",
+        "Checks streams and reports what is wrong, without running them.",
         _EPILOG,
     )
     for command in (run, check):

@@ -47,12 +47,12 @@ class Config:
     log_level: str = log_level()
     no_wait: bool = switch(
         "no-wait",
-        "End at once (exit code 5) where another instance runs, instead of waiting to take over.",
+        "End at once (exit code 5) if another instance runs, instead of waiting to take over.",
         f"{_PREFIX}_NO_WAIT",
     )
     spark_conf: Mapping[str, str] = spark_conf_setting()
     spark_log_file: str | None = spark_log_setting()
-    file_only: bool = switch("file-only", "Look at the files alone; no metastore is asked.")
+    file_only: bool = switch("file-only", "Check the files alone, without a metastore.")
 
 
 _EPILOG: Final = """\
@@ -93,7 +93,7 @@ def read_environment() -> Mapping[str, str]:
 
 
 def _make_parser() -> OneLineParser:
-    parser = make_parser("lakelog pipeline", "Fills tables of lakelog from sources.", _EPILOG)
+    parser = make_parser("lakelog pipeline", "Writes files and topics into tables.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="run | check")
     run = add_command(
         commands,
@@ -106,7 +106,7 @@ def _make_parser() -> OneLineParser:
         commands,
         "check",
         "Check pipelines' files, tables and sources.",
-        "Says what is wrong with pipelines, without running them.",
+        "Checks pipelines and reports what is wrong, without running them.",
         _EPILOG,
     )
     for command, count in ((run, 1), (check, "+")):

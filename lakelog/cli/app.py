@@ -36,11 +36,11 @@ COMMANDS: Final = {
     "scan": "Show the rows of a table.",
     "changes": "Show the changes of some snapshots.",
     "tail": "Show a table's changes.",
-    "consumers": "Named readers whose position the metastore stores.",
+    "consumers": "List, reset and delete the named readers of tables.",
     "tags": "Name snapshots; a snapshot with a name does not expire.",
     "snapshots": "List a table's snapshots, the newest last.",
     "files": "List the data files that a read needs.",
-    "pipelines": "The states of ingestion pipelines, and of streams to other places.",
+    "pipelines": "List ingestion pipelines and streams to sinks, or forget one.",
     "jobs": "List the jobs of compactors, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",
     "writers": "Hand the names of writers over to other callers.",
@@ -107,7 +107,7 @@ class _RootGroup(LakelogGroup):
 )
 @click.version_option(lakelog.__version__, prog_name="lakelog")
 def app() -> None:
-    """Tables of plain Parquet files with one commit gate. To begin: lakelog up."""
+    """Work with tables of plain Parquet files. To begin: lakelog up."""
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:

@@ -17,10 +17,10 @@ from lakelog.errors import NotFound
 SERVICES: Final = {
     "metastore": "Run the metastore, or bring its database up to date: serve, check, migrate.",
     "pipeline": "Run an ingestion pipeline, or check its file: run, check.",
-    "writer": "As 'pipeline': the service that runs pipelines.",
+    "writer": "The same as 'pipeline'.",
     "publisher": "Publish tables to their logs in Kafka: run.",
-    "compactor": "Compact tables, let snapshots expire, clear away files: run.",
-    "reader": "Serve subscriptions, or run streams from tables to other places: serve, run, check.",
+    "compactor": "Compact tables, expire snapshots, delete old files: run.",
+    "reader": "Serve subscriptions, or run streams from tables to sinks: serve, run, check.",
 }
 """The help of each service, by its name."""
 

@@ -33,18 +33,18 @@ class PublishConfig:
 
     connect: ConnectSettings = connect_settings()
     tables: tuple[TableName, ...] = tables(
-        f"{_PREFIX}_TABLES", "Publish only these tables, as db.table apart by commas; default: all that have a log."
+        f"{_PREFIX}_TABLES", "Publish only these tables, as db.a,db.b; default: all that have a log."
     )
     lease_s: float = lease_setting(
         _PREFIX,
-        "After how long without a word from this one another takes its tables over; 1 to 3600, default 3.",
+        "How long after its last renewal another publisher takes its tables over; 1 to 3600, default 3.",
         3.0,
     )
     max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the publisher")
     stuck_s: float = number(
         "stuck-seconds",
         f"{_PREFIX}_STUCK_SECONDS",
-        "The process ends where brokers or files do not answer for so long; 10 to 3600, default 300.",
+        "The process ends if brokers or files do not answer for so long; 10 to 3600, default 300.",
         300.0,
         10.0,
         3600.0,
@@ -58,12 +58,12 @@ _EPILOG: Final = """\
 exit codes:
   0  stopped by a signal after the current transactions
   1  an unexpected error; see the log
-  2  the command line does not fit, or the metastore refuses us: starting again cannot help
+  2  the command line does not fit, or the metastore refuses the caller: starting again cannot help
   7  the metastore was away for too long
   9  brokers or files did not answer for too long; start it again
 
-A table that cannot be published does not end it: `lakelog log status` says why it stands still.
-Secrets that tables refer to as secret:NAME: LAKELOG_SECRET_<NAME>, or a file NAME in the folder LAKELOG_SECRETS_DIR.
+A table that cannot be published does not end the service: `lakelog log status` says why.
+Secrets that tables name as secret:NAME: LAKELOG_SECRET_<NAME>, or a file NAME in the folder LAKELOG_SECRETS_DIR.
 """
 
 

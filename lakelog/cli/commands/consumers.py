@@ -25,7 +25,7 @@ COLUMNS: Final = (
 
 @click.group(cls=LakelogGroup)
 def consumers() -> None:
-    """Named readers whose position the metastore stores."""
+    """List, reset and delete the named readers of tables."""
 
 
 @consumers.command("list", example=("lakelog consumers list shop.orders",))

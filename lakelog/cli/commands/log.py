@@ -114,7 +114,7 @@ def verify(invocation: Invocation, name: str) -> None:
 def schema(invocation: Invocation, name: str, key: bool) -> None:
     """Print the Avro schema of the records that new commits bring to a table's log.
 
-    Only if 'log.format' is avro, or for the keys 'log.key.format': such records contain no schema.
+    Such records contain no schema. The option 'log.format' must be avro, with --key 'log.key.format'.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_table_by_uuid(table.uuid)

@@ -34,7 +34,7 @@ COLUMNS: Final = (
 
 @click.group(cls=LakelogGroup)
 def pipelines() -> None:
-    """The states of ingestion pipelines, and of streams to other places."""
+    """List ingestion pipelines and streams to sinks, or forget one."""
 
 
 @pipelines.command(example=("lakelog pipelines forget flights",))

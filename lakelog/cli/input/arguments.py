@@ -84,7 +84,9 @@ def split_names(text: str | None) -> list[str] | None:
     return names
 
 
-takes_columns: Final = click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
+takes_columns: Final = click.option(
+    "-c", "--columns", metavar="COLUMNS", help="Names separated by commas.  [default: all]"
+)
 """The columns of rows that are shown; see `split_names`."""
 takes_change_condition: Final = click.option(
     "--filter", "condition", metavar="SQL", help="Only changed rows for which this is true."

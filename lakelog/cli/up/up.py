@@ -143,7 +143,7 @@ def up(
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
 
-    It starts Postgres, the metastore, a compactor, a writer for each pipeline, and what options ask for. It restarts
+    It starts Postgres, the metastore, a compactor, a writer for each pipeline, and what options name. It restarts
     what dies, unless that cannot help. The data stays in DIR, and the next `lakelog up` uses it again. Logs are in
     DIR/logs; large ones are split into parts.
     """

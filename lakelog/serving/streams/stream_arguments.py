@@ -16,7 +16,7 @@ _SPARK_MASTER: Final = re.compile(
 
 def lease_setting(
     prefix: str,
-    what: str = "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
+    what: str = "How long after its last renewal another instance takes the lease over; 1 to 3600, default 30.",
     default_s: float = 30.0,
 ) -> Any:
     """How long a lease lasts without a renewal; `prefix` begins the variable, for instance `LAKELOG_WRITER`."""
@@ -25,7 +25,7 @@ def lease_setting(
 
 def max_unavailable_setting(prefix: str, work: str) -> Any:
     """How long failures that may pass can last before `work` ends."""
-    what = f"How long the metastore may be away before {work} ends; default 300."
+    what = f"How long the metastore can be away before {work} ends; default 300."
     return number("patience-seconds", f"{prefix}_PATIENCE_SECONDS", what, 300.0, 0.0, 1e6)
 
 
@@ -58,7 +58,7 @@ def spark_conf_setting() -> Any:
         Argument(
             "spark-conf",
             "LAKELOG_SPARK_CONF",
-            "A setting of Spark as key=value; may come often. The variable: separated by ;",
+            "A setting of Spark as key=value; repeatable. In the variable, separate settings by ;",
             {"action": "append", "metavar": "KEY=VALUE"},
         ),
     )
@@ -72,7 +72,7 @@ def spark_log_setting() -> Any:
         Argument(
             "spark-log",
             "LAKELOG_SPARK_LOG",
-            "File for what Spark and Java log; default: one by name in ~/.cache/lakelog/logs; -: standard error.",
+            "File for the log of Spark and Java; default: one in ~/.cache/lakelog/logs; -: standard error.",
             {"metavar": "FILE"},
         ),
     )

@@ -24,7 +24,7 @@ from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S
 )
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option(
-    "--after", type=Whole(0), metavar="N", help="Only changes after snapshot N.  [default: all that are kept]"
+    "--after", type=Whole(0), metavar="N", help="Only changes after snapshot N.  [default: all that are retained]"
 )
 @click.option(
     "--until", type=Whole(0), metavar="N", help="Only changes up to and with snapshot N.  [default: the newest]"

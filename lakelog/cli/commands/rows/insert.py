@@ -64,13 +64,13 @@ _JOB: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", re.
     help=f"{', '.join(FORMATS)}.  [default: by the name of each file]",
 )
 @click.option(
-    "--fill-missing", is_flag=True, help="Columns that a file leaves out become NULL; else they are an error."
+    "--fill-missing", is_flag=True, help="Columns that a file leaves out become NULL, instead of being an error."
 )
 @click.option(
     "--job",
     metavar="NAME",
-    help="Go on under this name: files that it has written are not written again.  [default: several files make a "
-    "name, and say it]",
+    help="Go on under this name: files that it has written are not written again.  [default: for several "
+    "files, a name that the output shows]",
 )
 @click.option("--one-commit", is_flag=True, help="All files in one commit: all of them or none.")
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
@@ -105,13 +105,13 @@ def insert(
 ) -> None:
     """Write the rows of files.
 
-    PATH is a file, a folder with all that is below it, or a glob in quotes. Files are csv, parquet, json (an object a
-    line, values as --output json writes them) or arrow, mixed as you like; csv and json also as .gz, .bz2, .zst and
-    .lz4. A single - is the standard input.
+    PATH is a file, a folder with all that is below it, or a glob in quotes. Files are csv, parquet, json (one object on
+    each line, with values as --output json writes them) or arrow, also mixed. csv and json can be compressed: .gz,
+    .bz2, .zst or .lz4. A single - is the standard input.
 
-    A single file is one commit. Several files are one commit each, under the name of a job: run it again with --job
-    NAME after an interruption, and each file is in the table once. All files are one commit with --one-commit,
-    --mode overwrite, --writer, --if-snapshot and --if-unchanged.
+    A single file is one commit. Several files are one commit each, under the name of a job. After an interruption
+    run the command again with --job NAME: then each file is in the table once. --one-commit, --mode overwrite,
+    --writer, --if-snapshot and --if-unchanged make one commit of all files.
     """
     if (writer is None) != (identifier is None):
         raise InvalidArgument("--writer and --identifier say together which commit this is; give both or none.")

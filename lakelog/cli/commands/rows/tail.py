@@ -52,7 +52,7 @@ _RETRY_S: Final = 1.0
     "--after",
     type=Whole(0),
     metavar="N",
-    help="Begin after snapshot N; 0: with the oldest.  [default: with the newest]",
+    help="Begin after snapshot N; 0: with the oldest snapshot.  [default: with the newest]",
 )
 @click.option("--until", type=Whole(1), metavar="N", help="End with snapshot N.")
 @takes_columns
