@@ -173,6 +173,9 @@ def _split_by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, RowIndices]]:
     numbers = np.asarray(files.indices)
     indices = positions.to_numpy().astype(np.int64)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    if len(np.unique(numbers)) < len(starts):
+        # Each change of file is a step in Python, and a small file can have millions.
+        raise DataCorrupted("the positions of a data file do not stand together")
     names = files.dictionary.take(pa.array(numbers[starts])).to_pylist()
     return zip(names, np.split(indices, starts[1:]), strict=True)
 

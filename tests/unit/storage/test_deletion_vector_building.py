@@ -213,6 +213,21 @@ def test_small_files_of_many_positions_take_little_memory(monkeypatch: pytest.Mo
     assert (peak_bytes < many * 8) is is_batched
 
 
+def test_positions_of_a_data_file_stand_together() -> None:
+    """A file that goes back and forth between two data files would take a step in Python for each position."""
+    store = MemoryStore()
+    write_deletion_vectors(store, PATH, {"data/2/f": np.arange(2)})
+    with pq.ParquetFile(pa.BufferReader(read_bytes(store, PATH)), read_dictionary=["file"]) as parquet:
+        table, said = parquet.read(), parquet.metadata.metadata
+    files = pa.array(["data/1/f", "data/2/f"] * 1000).dictionary_encode()
+    there = pa.table([files, pa.array(range(2000), pa.int32())], schema=table.schema.with_metadata(said))
+    writer = store.create(f"{PATH}1")
+    pq.write_table(there.replace_schema_metadata({**said, b"lakelog.path": f"{PATH}1".encode()}), writer.sink)
+    writer.commit()
+    with pytest.raises(DataCorrupted, match="the positions of a data file do not stand together"):
+        read_all(store, f"{PATH}1")
+
+
 @pytest.mark.parametrize("is_checked", [True, False], ids=["protected", "control"])
 def test_positions_rise_from_one_batch_to_the_next(monkeypatch: pytest.MonkeyPatch, is_checked: bool) -> None:
     store = MemoryStore()
