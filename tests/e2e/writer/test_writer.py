@@ -201,6 +201,13 @@ def test_it_is_listed_while_it_runs_and_the_metastore_may_go_away_for_a_while(wo
     # A batch is visible a moment before it is counted.
     world.until(lambda: f'lakelog_writer_rows{{pipeline="{world.name}"}} 40.0' in _read_metrics(writer.text()))
     assert f'lakelog_writer_lag_files{{pipeline="{world.name}"}} 0.0' in _read_metrics(writer.text())
+
+    def is_heard() -> bool:
+        found = find_service(world, writer)
+        return found is not None and found.silent_ms < 3000
+
+    # A service whose last report failed sends none at its end: the metastore is away.
+    world.until(is_heard)
     writer.send(signal.SIGTERM)
     assert writer.wait() == 0, writer.text()
     assert find_service(world, writer) is None

@@ -15,7 +15,7 @@ def test_the_page_names_every_measurement_and_no_other() -> None:
     for family in Metrics().registry.collect():
         suffix = "_total" if family.type == "counter" else ""
         measured.add(family.name.removeprefix("lakelog_compactor_") + suffix)
-    table = PAGE.read_text().partition("| measurement |")[2].partition("\n\n")[0]
+    table = PAGE.read_text().partition("| metric |")[2].partition("\n\n")[0]
     first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     named = [name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)]
     assert sorted(named) == sorted(measured)
