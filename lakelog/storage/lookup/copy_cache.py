@@ -50,6 +50,12 @@ _LOCKS: Final = 16
 _USE_NOTED_MS: Final = 1000
 """How often a use is recorded on disk, at most."""
 
+_LOOK_EVERY_MS: Final = 60_000
+"""How often a process looks through all copies of a table. Small commits make tens of thousands of them an hour."""
+
+_KEPT_PART: Final = 0.9
+"""Down to this part of the limit copies are deleted, so that the next one made is not too much again."""
+
 _MOST_OPEN: Final = 500
 """Copies that a process keeps mapped. Linux allows it 65,530 mappings, and small commits make many files."""
 
@@ -139,6 +145,9 @@ class CopyCache:
         self._noted_ms: _Notes[int] = _Notes()
         self._direct_bytes: _Notes[int] = _Notes()
         self._too_large: _Notes[bool] = _Notes()
+        # When this process last looked through the copies, and how many bytes it knows of since then.
+        self._looked_ms: int | None = None
+        self._known_bytes = 0
         self.statistics: Final = CacheStatistics()
 
     def find(self, file: LiveFile, schema: TableSchema, names: Sequence[str]) -> LocalCopy | None:
@@ -234,31 +243,52 @@ class CopyCache:
             return True
 
     def evict(self) -> None:
-        """Deletes copies that are unused for too long, or too many, the least recently used first."""
-        found: list[tuple[float, int, Path]] = []
+        """Deletes copies that are unused for too long, or too many, the least recently used first.
+
+        It looks through the folder if what this process has made since the last time may be too much, and else every
+        minute: until then copies of other processes may be too many.
+        """
+        if not self._begin_to_look():
+            return
+        found: list[tuple[float, int, str]] = []
         with contextlib.suppress(FileNotFoundError):
             for entry in os.scandir(self._folder):
                 # Another process may delete files of this listing.
                 with contextlib.suppress(FileNotFoundError):
                     if not entry.name.startswith(".lock"):
                         status = entry.stat()
-                        found.append((status.st_mtime, status.st_size, Path(entry.path)))
-        found.sort(key=lambda each: each[0])
+                        found.append((status.st_mtime, status.st_size, entry.name))
+        found.sort()
         total = sum(size for _, size, _ in found)
+        limit = self._limits.disk_bytes
+        kept_bytes = total if limit is None or total <= limit else int(limit * _KEPT_PART)
         oldest_kept = (self._clock.now_ms() - self._limits.retention_ms) / 1000
-        for used, size, path in found:
-            too_much = self._limits.disk_bytes is not None and total > self._limits.disk_bytes
-            if used >= oldest_kept and not too_much:
+        for used, size, name in found:
+            if used >= oldest_kept and total <= kept_bytes:
                 continue
-            if path.name.startswith(".") and used >= oldest_kept:
+            if name.startswith(".") and used >= oldest_kept:
                 # Another process is writing it.
                 continue
             with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+                (self._folder / name).unlink()
                 self.statistics.copies_evicted += 1
                 self.statistics.bytes_evicted += size
             total -= size
-            self._forget(path.name)
+            self._forget(name)
+        with self._lock:
+            self._known_bytes += total
+
+    def _begin_to_look(self) -> bool:
+        now_ms, limit = self._clock.now_ms(), self._limits.disk_bytes
+        with self._lock:
+            every_ms = min(_LOOK_EVERY_MS, self._limits.retention_ms)
+            # A clock that was set back has not passed this time yet.
+            is_recent = self._looked_ms is not None and self._looked_ms <= now_ms < self._looked_ms + every_ms
+            if is_recent and (limit is None or self._known_bytes <= limit):
+                return False
+            # What others make meanwhile is counted twice at most.
+            self._looked_ms, self._known_bytes = now_ms, 0
+            return True
 
     def _make(
         self, store: ObjectStore, file: LiveFile, name: str, fields: Sequence[pa.Field], key: Sequence[str]
@@ -280,6 +310,8 @@ class CopyCache:
         identity, copy = _identify(path), LocalCopy(path, check=False)
         self.statistics.copies_made += 1
         self.statistics.bytes_made += copy.size_bytes
+        with self._lock:
+            self._known_bytes += copy.size_bytes
         self._keep(name, copy, identity)
         return copy
 

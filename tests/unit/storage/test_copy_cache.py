@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +104,8 @@ def test_what_is_too_much_on_disk_goes_the_least_used_first(tmp_path: Path) -> N
     files = write_files(store, 4)
     probe = CopyCache(tmp_path / "probe", UNLIMITED)
     size = probe.obtain(store, files[0], SCHEMA, FIELDS, ["k"]).size_bytes
-    cache = CopyCache(tmp_path / "t", CacheLimits(3 * size, 1 << 30, 3_600_000), clock)
+    # Too much is deleted down to nine tenths.
+    cache = CopyCache(tmp_path / "t", CacheLimits(int(3.4 * size), 1 << 30, 3_600_000), clock)
     for file in files[:3]:
         cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
         age_all(tmp_path / "t", clock, 5000)
@@ -147,6 +149,46 @@ def test_what_is_not_used_for_a_while_goes(tmp_path: Path) -> None:
     cache.evict()
     assert cache.find(files[0], SCHEMA, ["k"]) is not None
     assert cache.find(files[1], SCHEMA, ["k"]) is None
+
+
+@pytest.mark.parametrize("seldom", [True, False], ids=["protected", "control"])
+def test_the_folder_is_looked_through_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seldom: bool) -> None:
+    """After an hour of small commits it has tens of thousands of copies: to look at all at each commit took 0.3 s."""
+    if not seldom:
+        monkeypatch.setattr(copy_cache, "_LOOK_EVERY_MS", 0)
+    looks: list[object] = []
+    scandir: Any = os.scandir
+
+    def count(path: Path) -> Any:
+        looks.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", count)
+    store, clock = MemoryStore(), SetClock()
+    files = write_files(store, 12)
+    cache = CopyCache(tmp_path, CacheLimits(None, 1 << 30, 3_600_000), clock)
+    for file in files[:10]:
+        cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
+    assert len(looks) == (1 if seldom else 10)
+    clock.ms += 61_000
+    cache.evict()
+    cache.evict()
+    assert len(looks) == (2 if seldom else 12)
+    # A clock that is set back hides nothing.
+    clock.ms -= 3_600_000
+    cache.evict()
+    assert len(looks) == (3 if seldom else 13)
+
+
+def test_the_folder_is_looked_through_when_a_process_has_made_too_much(tmp_path: Path) -> None:
+    store, clock = MemoryStore(), SetClock()
+    files = write_files(store, 40)
+    size = CopyCache(tmp_path / "probe", UNLIMITED).obtain(store, files[0], SCHEMA, FIELDS, ["k"]).size_bytes
+    cache = CopyCache(tmp_path / "t", CacheLimits(10 * size, 1 << 30, 3_600_000), clock)
+    for file in files:
+        cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
+        assert sum(path.stat().st_size for path in copies(tmp_path / "t")) <= 10 * size
+    assert len(copies(tmp_path / "t")) >= 9
 
 
 def test_half_written_copies_are_evicted_and_damaged_ones_made_again(tmp_path: Path) -> None:
