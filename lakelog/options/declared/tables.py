@@ -143,8 +143,8 @@ LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int | None](
     MemorySize(),
     None,
     "How much disk the local copies of the table's data files may use on one host. The newest copy may exceed it, and "
-    "so may the copies for a running commit, until it has looked up its old rows. What other processes make counts a minute "
-    "later at most.",
+    "so may the copies for a running commit, until it has looked up its old rows. What other processes make counts a "
+    "minute later at most.",
     default_text="unlimited",
 )
 LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
