@@ -82,6 +82,8 @@ class LogWorld:
     """How often the log is begun anew, each second time in a topic made anew."""
     is_recreated: bool = False
     """Its topic is, at this moment: whoever publishes must find that."""
+    go_on: bool = False
+    """Whether publishers try again after an error, as the runner does; else another process takes over."""
     moved_beginnings: int = 0
     """Of generations, behind what the ones before them had sent meanwhile."""
 
@@ -214,7 +216,13 @@ def _publish_for_a_while(world: World, log: LogWorld, publisher: TablePublisher,
     try:
         while scheduler.now_s < until_s:
             writers_are_done = scheduler.are_done(WRITING)
-            publisher.step(0.5)
+            try:
+                publisher.step(0.5)
+            except LakelogError as error:
+                if not log.go_on or isinstance(error, Fenced | HistoryDiverged):
+                    raise
+                scheduler.sleep(scheduler.random.uniform(0.05, 1.0))
+                continue
             at = publisher.position
             if writers_are_done and at.is_complete and at.snapshot_id == len(world.history()):
                 return True

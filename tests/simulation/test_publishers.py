@@ -43,6 +43,28 @@ def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventL
     assert log.forgotten > 0
 
 
+@pytest.mark.parametrize("restarts", [True, False], ids=["protected", "control"])
+def test_a_publisher_goes_on_after_errors(
+    restarts: bool, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had begun is given up: the next step is a restart. Without it a row is lost or comes twice."""
+    if not restarts:
+        step = TablePublisher.step
+
+        def step_without_restart(publisher: TablePublisher, wait_s: float) -> Any:
+            with monkeypatch.context() as patched:
+                patched.setattr(publisher, "forget", lambda: None)
+                return step(publisher, wait_s)
+
+        monkeypatch.setattr(TablePublisher, "step", step_without_restart)
+        with pytest.raises(AssertionError, match=LogViolation.LOST.name):  # noqa: PT012 - the first that finds it
+            for seed in range(3, 43):
+                publish(seed, loop, LogWorld(go_on=True))
+        return
+    for seed in (1, 2, 3):
+        publish(seed, loop, LogWorld(go_on=True))
+
+
 @pytest.mark.parametrize(
     ("off", "seed", "expected"),
     [
