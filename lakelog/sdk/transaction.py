@@ -69,7 +69,7 @@ class Transaction:
         self._epoch = writes.epoch_of(self._writer_name)
         self._begun_at_s = context.clock.monotonic_s()
         self._table_writes: dict[str, TableWrite] = {}
-        self._read_guards: tuple[TableGuard, ...] = ()
+        self._read_guards: list[TableGuard] = []
         self._guarded_names: dict[str, str] = {}
         self._attempt = CommitAttempt(
             context.metastore, self._writer_name, identifier=identity.identifier, epoch=self._epoch
@@ -122,7 +122,7 @@ class Transaction:
                 metadata={"field": "scan"},
             )
         guard = scan.to_guard()
-        self._read_guards = meet_guards((*self._read_guards, guard))
+        self._read_guards.append(guard)
         self._guarded_names[guard.table_uuid] = scan.table_name
 
     def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:

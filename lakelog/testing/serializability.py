@@ -9,8 +9,8 @@ one after the other could have had. Edges between transactions say who came firs
 - *rw*: one read a list before the other appended to it;
 - *time*: one was answered before the other began. With these edges the order is that of a strict serializability.
 
-A register holds one value instead. Whoever writes it has read it before, so what its values replaced is known, and
-`trace_registers` turns it into a list.
+A register holds one value instead. Each transaction that writes it has read it before, so what its values replaced is
+known, and `trace_registers` turns it into a list.
 
 A cycle of edges is an anomaly, and its kind says what users would see (Adya's names). Source: Kingsbury and Alvaro,
 "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 14 (2020).
@@ -119,10 +119,10 @@ def trace_registers(
     }
 
     def trace(key: Key, values: tuple[str, ...]) -> tuple[str, ...]:
-        found: list[str] = []
-        seen: set[str] = set()
         if key not in registers:
             return values
+        found: list[str] = []
+        seen: set[str] = set()
         while values:
             found += values
             # A value that replaced itself, by way of others, is shown twice.

@@ -48,7 +48,7 @@ class Waiting(Protocol):
 
     @property
     def property_bytes(self) -> int:
-        """How many bytes its properties have."""
+        """About how many bytes its properties have: their characters."""
         ...
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..store.transaction import Store, run_transaction
+from ..store.transaction import NameRound, Store
 
 UNUSED_MS: Final = 90 * 86_400_000
 """Ninety days: longer than a pipeline waits for its first rows."""
@@ -21,21 +21,8 @@ UNUSED_MS: Final = 90 * 86_400_000
 _NAMES_A_STEP: Final = 1000
 
 
-class UnusedWriters:
-    """Looks through the names, some in each step."""
+class UnusedWriters(NameRound):
+    """Looks through the names of writers, some in each step."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._after = ""
-
-    async def step(self) -> list[str]:
-        """Looks at the next names, after the last one again at the first; returns those that it has removed.
-
-        Raises:
-            Unavailable, OutcomeUnknown: The store is lost; a later step finds them.
-        """
-        after = self._after
-        self._after, removed = await run_transaction(
-            self._store, lambda tx: tx.forget_unused_writers(after, UNUSED_MS, _NAMES_A_STEP)
-        )
-        return removed
+        super().__init__(store, lambda tx, after: tx.forget_unused_writers(after, UNUSED_MS, _NAMES_A_STEP))

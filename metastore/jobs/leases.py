@@ -37,7 +37,7 @@ class Leases(StoreUser):
                 raise ResourceExhausted(
                     f"lease is '{name}', and {by.name} has {MAX_LEASES:,} leases of other names, which is the limit of "
                     "one caller. Use one of those names again; a lease that no one has held for 90 days is removed.",
-                    reason="TOO_MANY_LEASES",
+                    reason="TOO_MANY_LEASE_NAMES",
                     metadata={"field": "lease", "lease": name, "limit": str(MAX_LEASES)},
                 )
             return grant

@@ -228,7 +228,7 @@ class _Call:
             await self._send_all(self._received.message, context)
         else:
             response = await self._answer(self._received.message, context)
-            # Whoever does not read the answer keeps no room that others wait for.
+            # A client that does not read the answer keeps no room that others wait for.
             self._received.release()
             await context.write(response)
 

@@ -26,16 +26,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
-from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
+from lakelog.errors import LakelogError, ResourceExhausted, SnapshotExpired
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 
 from ..metrics import Metrics
 from ..store.limits import Limits
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import check_number, check_table_uuids, check_uuid, invalid
 from ..tables.dropped import explain_gone
-from .retained import load_snapshot
+from .watch_positions import check_history, check_parent, check_positions, follows, is_loss
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +152,7 @@ class WatchHub:
         table = self._tables.get(table_uuid)
         if table is None or not snapshots:
             return
-        if not table.tail or not _follows(table.tail[-1], snapshots[0]):
+        if not table.tail or not follows(table.tail[-1], snapshots[0]):
             # Another metastore committed in between, or this one never learned of a commit whose answer was lost, or
             # the database has lost the tail.
             table.forget_tail()
@@ -192,7 +191,7 @@ class WatchHub:
             self._drop(table)
 
     async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
-        _check_positions(positions, self._limits)
+        check_positions(positions, self._limits)
         watcher = _Watcher(
             {position.table_uuid: position.after for position in positions},
             {position.table_uuid: position.after_uuid for position in positions if position.after_uuid},
@@ -267,7 +266,7 @@ class WatchHub:
     def _compare(self, table: _WatchedTable, head: TableHead, known: int) -> None:
         """Follows a head that was read from the store; `known` was the newest known snapshot before that."""
         uuid = table.find_uuid(head.latest_snapshot_id)
-        if _is_loss(head, known, uuid):
+        if is_loss(head, known, uuid):
             log.error(
                 "the database has lost snapshots of %s: %d was known, and its newest one is %d (%s) now; watchers "
                 "that have seen lost ones end",
@@ -303,7 +302,7 @@ class WatchHub:
             head = heads.get(position.table_uuid)
             if head is None:
                 raise await explain_gone(tx, position.table_uuid)
-            await _check_history(tx, head, position)
+            await check_history(tx, head, position)
         for table_uuid, head in heads.items():
             table = self._tables.setdefault(
                 table_uuid,
@@ -335,7 +334,7 @@ class WatchHub:
             snapshots = await self._load(table_uuid, table, after, watcher)
             if not snapshots:
                 continue
-            _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
+            check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
             watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
             yield WatchEvent(table_uuid, snapshots)
@@ -354,7 +353,7 @@ class WatchHub:
         async def check(tx: Transaction) -> None:
             head = (await tx.find_heads([table_uuid])).get(table_uuid)
             if head is not None:
-                await _check_history(tx, head, position)
+                await check_history(tx, head, position)
 
         async with self._loads:
             await run_transaction(self._store, check)
@@ -377,7 +376,7 @@ class WatchHub:
                 # They have expired, or the database has lost them since they were announced.
                 head = (await tx.find_heads([table_uuid])).get(table_uuid)
                 if head is not None and after + 1 >= head.earliest_change_id:
-                    await _check_history(tx, head, position)
+                    await check_history(tx, head, position)
                     if head.latest_snapshot_id <= after:
                         return (), head
                     found = await tx.list_snapshots(table.table_id, after, until, load)
@@ -420,22 +419,6 @@ def _begins_after(found: Sequence[Snapshot], after: int) -> bool:
     return bool(found) and found[0].snapshot_id == after + 1
 
 
-def _follows(last: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether a snapshot is the next one after another."""
-    return snapshot.snapshot_id == last.snapshot_id + 1 and snapshot.parent_uuid == last.snapshot_uuid
-
-
-def _is_loss(head: TableHead, known: int, known_uuid: str) -> bool:
-    """Whether a head shows that snapshots are gone.
-
-    Args:
-        head: As it was read.
-        known: The newest snapshot that was known before it was read.
-        known_uuid: The uuid under which the head's newest snapshot is known; empty: it is not known.
-    """
-    return head.latest_snapshot_id < known or bool(known_uuid and known_uuid != head.latest_uuid)
-
-
 def _next_load(load: int, found: Sequence[Snapshot]) -> int:
     """How many snapshots to load next, from the size of the last ones."""
     size = sum(
@@ -444,59 +427,3 @@ def _next_load(load: int, found: Sequence[Snapshot]) -> int:
     if size > _LOAD_BYTES:
         return max(1, load // 2)
     return min(2 * load, _MAX_EVENT) if 2 * size <= _LOAD_BYTES else load
-
-
-def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
-    """Checks that a snapshot follows the one that a watcher received last, where its uuid is known."""
-    if known_uuid and snapshot.parent_uuid != known_uuid:
-        before = snapshot.snapshot_id - 1
-        raise HistoryDiverged(
-            f"The watcher of table {table_uuid} knows snapshot {before} as {known_uuid}, but what follows it here "
-            f"names {snapshot.parent_uuid}: the database was restored to an earlier state and went on. Stop, and "
-            "compare what was read with the table.",
-            metadata={"table_uuid": table_uuid, "snapshot_id": str(before), "snapshot_uuid": snapshot.parent_uuid},
-        )
-
-
-def _check_positions(positions: Sequence[WatchPosition], limits: Limits) -> None:
-    check_table_uuids(
-        "positions.table_uuid", [position.table_uuid for position in positions], limits.max_watched_tables
-    )
-    for position in positions:
-        check_number("positions.after", position.after, 0)
-        if position.after_uuid:
-            check_uuid("positions.after_uuid", position.after_uuid)
-            if not position.after:
-                raise invalid(
-                    "positions.after_uuid", position.after_uuid, "With after=0 there is none; leave it empty."
-                )
-
-
-async def _check_history(tx: Transaction, head: TableHead, position: WatchPosition) -> None:
-    after, latest = position.after, head.latest_snapshot_id
-    if after > latest:
-        raise HistoryDiverged(
-            f"The watcher of {head.name} knows snapshot {after}, but the newest one is {latest}: the metastore was "
-            "restored to an earlier state. Stop, and compare what was read with the table.",
-            reason="SNAPSHOT_UNKNOWN",
-            metadata={"table": head.name, "snapshot_id": str(after), "latest": str(latest)},
-        )
-    if after and after + 1 < head.earliest_change_id:
-        raise SnapshotExpired(
-            f"The watcher of {head.name} begins after snapshot {after}, but the snapshots up to "
-            f"{head.earliest_change_id - 1} have expired; {head.earliest_change_id} to {latest} can still be read.",
-            metadata={"table": head.name, "earliest": str(head.earliest_change_id), "latest": str(latest)},
-        )
-    if not position.after_uuid:
-        return
-    known = ""
-    if after >= head.earliest_change_id:
-        known = (await load_snapshot(tx, head, after)).snapshot_uuid
-    elif after < latest:
-        known = (await load_snapshot(tx, head, after + 1)).parent_uuid
-    if known != position.after_uuid:
-        raise HistoryDiverged(
-            f"The watcher of {head.name} knows snapshot {after} as {position.after_uuid}, but here it is {known}: the "
-            "metastore was restored to an earlier state and went on. Stop, and compare what was read with the table.",
-            metadata={"table": head.name, "snapshot_id": str(after), "snapshot_uuid": known},
-        )

@@ -1,4 +1,4 @@
-"""What a store does for jobs: a part of `metastore.store.transaction`."""
+"""What a store does for jobs, leases, pipelines and present services: a part of `metastore.store.transaction`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.format.jobs.job import DueJob, Job
+from lakelog.format.jobs.presence import Service, ServiceReport
 from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
 from .records import WorkCursor
 
@@ -115,4 +117,93 @@ class JobTransaction(Protocol):
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""
+        ...
+
+
+class WorkTransaction(Protocol):
+    """Leases and pipelines. Only the database's clock judges deadlines."""
+
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> tuple[LeaseGrant, bool]:
+        """Takes a lease that is free or expired, under a new epoch.
+
+        The second value says whether the owner has one lease more than before.
+        """
+        ...
+
+    async def count_leases(self, owner: str, limit: int) -> int:
+        """How many leases a principal owns, or the limit if there are more. It is called after one was taken.
+
+        If two transactions count those of one principal, the second waits for the end of the first, and sees its lease.
+        """
+        ...
+
+    async def forget_unused_leases(self, after: str, unused_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes leases that no one has held for `unused_ms`, and the reports of their pipelines.
+
+        Looks at the next `limit` names after a name. Returns the last of them, or an empty text after the last one of
+        all; and the names that were removed. A lease that another transaction uses at this moment stays.
+        """
+        ...
+
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> tuple[LeaseGrant, str]:
+        """Moves the deadline of a lease that has this epoch and is held; `acquired` says whether it did.
+
+        The text is the lease's owner; empty: it is not known.
+        """
+        ...
+
+    async def release_lease(self, name: str, epoch: int) -> str:
+        """Ends a lease that has this epoch, and returns its owner; empty: it is not known, or there is none."""
+        ...
+
+    async def lock_lease(self, name: str) -> tuple[int, str]:
+        """Locks a lease's epoch against changes; returns the epoch and the owner. 0: the lease was never held."""
+        ...
+
+    async def upsert_pipeline(self, pipeline: Pipeline, owner: str) -> bool:
+        """Records the progress of a pipeline, with the time; returns whether the owner has one pipeline more."""
+        ...
+
+    async def count_pipelines(self, owner: str, limit: int) -> int:
+        """As `count_leases`, for pipelines that have reported."""
+        ...
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines by name, with the holders of their leases."""
+        ...
+
+    async def delete_pipeline(self, name: str) -> None:
+        """Removes the reports of a pipeline; its lease stays, with its epoch."""
+        ...
+
+
+class PresenceTransaction(Protocol):
+    """Which services run. Only the store's clock says when they reported."""
+
+    async def renew_service(self, report: ServiceReport) -> bool:
+        """Replaces what a service reported, except its start; False: it is not listed."""
+        ...
+
+    async def lock_services(self) -> None:
+        """Prevents other transactions from listing a new service before this one ends."""
+        ...
+
+    async def count_services(self) -> int:
+        """How many services are listed."""
+        ...
+
+    async def insert_service(self, report: ServiceReport) -> None:
+        """Lists a service, which started `uptime_ms` ago."""
+        ...
+
+    async def remove_service(self, instance_id: str) -> None:
+        """Removes a service from the list, if it is there."""
+        ...
+
+    async def evict_services(self, gone_ms: int) -> None:
+        """Removes services whose last report expired at least `gone_ms` ago, unless they report at this moment."""
+        ...
+
+    async def list_services(self) -> list[Service]:
+        """All listed services, by kind, host, start and instance."""
         ...

@@ -100,8 +100,7 @@ def meet_guards(guards: Iterable[TableGuard]) -> tuple[TableGuard, ...]:
             continue
         partitions = frozenset((*other.partitions, *guard.partitions))
         buckets = frozenset(each for each in (*other.buckets, *guard.buckets) if each.partition not in partitions)
-        is_whole = to_places(other) is None or to_places(guard) is None
-        if is_whole:
+        if not count_places(other) or not count_places(guard):
             partitions, buckets = frozenset(), frozenset()
         met[guard.table_uuid, guard.if_snapshot, guard.snapshot_uuid] = guard_places(guard, Places(partitions, buckets))
     excess = sum(map(count_places, met.values())) - MAX_GUARDED_PLACES

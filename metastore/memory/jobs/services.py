@@ -9,7 +9,7 @@ from ..state import StoredService
 
 
 class MemoryServices(MemoryCatalog):
-    """See `metastore.store.transaction.PresenceTransaction`."""
+    """See `metastore.store.jobs.PresenceTransaction`."""
 
     async def renew_service(self, report: ServiceReport) -> bool:
         stored = self._state.services.get(report.instance_id)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
-from ...store.transaction import WorkTransaction
+from ...store.jobs import WorkTransaction
 from ..catalog import MemoryCatalog
 from ..state import StoredLease
 
 
 class MemoryWork(MemoryCatalog, WorkTransaction):
-    """See `metastore.store.transaction.WorkTransaction`."""
+    """See `metastore.store.jobs.WorkTransaction`."""
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> tuple[LeaseGrant, bool]:
         now_ms = self._clock.now_ms()

@@ -45,7 +45,7 @@ FROM service ORDER BY kind, host, started_at_ms, instance_id
 
 
 class PostgresServices(InSession):
-    """See `metastore.store.transaction.PresenceTransaction`."""
+    """See `metastore.store.jobs.PresenceTransaction`."""
 
     async def renew_service(self, report: ServiceReport) -> bool:
         return bool(await self._session.write(_RENEW, _values(report)))

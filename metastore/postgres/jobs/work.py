@@ -6,8 +6,8 @@ from typing import Final
 
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
+from ...store.jobs import WorkTransaction
 from ...store.limits import LONGEST_LEASE_MS
-from ...store.transaction import WorkTransaction
 from ..catalog import NOW_MS, epoch_after
 from ..connection import arrays
 from ..connection.session import InSession, Statement
@@ -104,7 +104,7 @@ _DELETE_PIPELINE: Final = "DELETE FROM pipeline WHERE name = %s"
 
 
 class PostgresWork(InSession, WorkTransaction):
-    """See `metastore.store.transaction.WorkTransaction`."""
+    """See `metastore.store.jobs.WorkTransaction`."""
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int, owner: str) -> tuple[LeaseGrant, bool]:
         rows = await self._session.write(_ACQUIRE, (name, name, holder, owner, duration_ms, duration_ms))

@@ -51,7 +51,7 @@ def give_back(who: GrpcMetastore, name: str, epoch: int) -> None:
 
 @pytest.mark.parametrize(
     ("take", "reason", "field"),
-    [(take_lease, "TOO_MANY_LEASES", "lease"), (take_and_report, "TOO_MANY_PIPELINES", "pipeline.name")],
+    [(take_lease, "TOO_MANY_LEASE_NAMES", "lease"), (take_and_report, "TOO_MANY_PIPELINES", "pipeline.name")],
     ids=["leases", "pipelines"],
 )
 def test_a_caller_has_a_limit_of_its_own(

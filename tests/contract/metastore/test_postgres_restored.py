@@ -67,7 +67,7 @@ def test_an_open_watch_ends(
     metastore: InProcessMetastore, migrated_url: str, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
     if not protected:
-        monkeypatch.setattr("metastore.snapshots.watching._check_parent", lambda *_: None)
+        monkeypatch.setattr("metastore.snapshots.watching.check_parent", lambda *_: None)
     _, events, lost = see_what_is_lost(metastore, migrated_url)
     if protected:
         with pytest.raises(HistoryDiverged, match=f"knows snapshot 2 as {lost}, but what follows it here names"):
@@ -86,8 +86,8 @@ def test_a_watch_that_comes_back_is_refused(
 ) -> None:
     table, _, lost = see_what_is_lost(metastore, migrated_url)
     if not protected:
-        monkeypatch.setattr("metastore.snapshots.watching._check_history", _check_nothing)
-        monkeypatch.setattr("metastore.snapshots.watching._check_parent", lambda *_: None)
+        monkeypatch.setattr("metastore.snapshots.watching.check_history", _check_nothing)
+        monkeypatch.setattr("metastore.snapshots.watching.check_parent", lambda *_: None)
     again = iter(metastore.watch([WatchPosition(table.table_uuid, 2, lost)]))
     if protected:
         with pytest.raises(HistoryDiverged, match=f"knows snapshot 2 as {lost}, but here it is"):

@@ -86,8 +86,8 @@ def test_readers_that_saw_lost_commits_end(
     both: TwoMetastores, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
     if not protected:
-        monkeypatch.setattr("metastore.snapshots.watching._check_parent", lambda *_: None)
-        monkeypatch.setattr("metastore.snapshots.watching._check_history", check_nothing)
+        monkeypatch.setattr("metastore.snapshots.watching.check_parent", lambda *_: None)
+        monkeypatch.setattr("metastore.snapshots.watching.check_history", check_nothing)
         monkeypatch.setattr("metastore.snapshots.consumers._check_in_history", check_nothing)
         monkeypatch.setattr(CommitOrder, "add", add_any)
     table = both.make_table()
