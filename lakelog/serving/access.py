@@ -20,6 +20,8 @@ from lakelog.errors import InvalidArgument, PermissionDenied
 class Role(enum.IntEnum):
     """What a caller may do."""
 
+    USER = 0
+    """What grants allow, and nothing else."""
     READER = 1
     """Read tables, plans and snapshots, and watch."""
     WRITER = 2
@@ -116,7 +118,7 @@ _MIN_TOKEN_CHARACTERS: Final = 16
 def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict[str, Role]]:
     """Reads a token file. Each line is `<name> <role> <token>`, or `<name> <role> cert` for a client certificate.
 
-    The roles are `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert` the
+    The roles are `user`, `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert` the
     name is the certificate's common name. One name may have several tokens, so that they can be changed without a gap.
 
     Returns:
@@ -137,7 +139,7 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
             raise _bad_line(path, number, "has a malformed name", "Use up to 128 of A-Z a-z 0-9 _ . @ -")
         role = next((role for role in Role if role.name.lower() == role_name), None)
         if role is None:
-            raise _bad_line(path, number, "gives an unknown role", "Use reader, writer or admin")
+            raise _bad_line(path, number, "gives an unknown role", "Use user, reader, writer or admin")
         if secret == "cert":
             certificates[name] = role
             continue
