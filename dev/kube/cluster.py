@@ -1,0 +1,68 @@
+"""The cluster's own process, in namespaces of its own: `python -m dev.kube.cluster FOLDER NODES`.
+
+It starts control plane and nodes, writes `ready` into the folder, and ends when the process that started it does.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import network
+from .api import Api
+from .binaries import cache_folder
+from .control_plane import ControlPlane
+from .services import Services
+from .storage import Storage
+
+
+def main(folder: Path, nodes: int) -> int:
+    """Runs until it gets SIGTERM."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"], check=True)
+    Path("/run/netns").mkdir()
+    network.set_up()
+    plane = ControlPlane(cache_folder(), folder / "control-plane")
+    plane.start()
+    names = folder / "names.json"
+    api = str(plane.kubeconfig)
+    Services(Api(api), names).start()
+    Storage(Api(api), folder / "claims").start()
+    running = {number: start_node(number, folder) for number in range(1, nodes + 1)}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    (folder / "ready").touch()
+    while plane.failed() is None:
+        # A node that was killed stays away until its file is there again.
+        for number, node in list(running.items()):
+            if node.poll() is not None and (folder / f"start-node-{number}").exists():
+                (folder / f"start-node-{number}").unlink()
+                running[number] = start_node(number, folder)
+        for wanted in folder.glob("start-node-*"):
+            number = int(wanted.name.rpartition("-")[2])
+            if number not in running:
+                wanted.unlink()
+                running[number] = start_node(number, folder)
+        time.sleep(0.2)
+    sys.stderr.write(f"{plane.failed()}\n")
+    return 1
+
+
+def start_node(number: int, folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a node in namespaces of its own: if it is killed, all that it runs is."""
+    own = folder / f"node-{number}"
+    own.mkdir(exist_ok=True)
+    separate = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+    command = [sys.executable, "-m", "dev.kube.kubelet", str(number), str(own)]
+    with (folder / f"node-{number}.log").open("ab") as log:
+        return subprocess.Popen(
+            [*separate, *command, str(folder / "control-plane/kubeconfig"), str(folder / "names.json")],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,161 @@
+"""A cluster of one's own, for a test or an afternoon: started, entered and ended from outside of its namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from .binaries import missing_programs
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_START_S: Final = 60.0
+
+
+def why_not() -> str:
+    """Why this machine cannot run a cluster; empty: it can."""
+    missing = missing_programs()
+    if missing:
+        return (
+            f"the control plane is not built ({', '.join(missing)}); `./run kube build` does that where go is present"
+        )
+    probe = ["ip", "link", "add", "kube0", "type", "bridge"]
+    try:
+        done = subprocess.run([*_separate(), *probe], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        return f"{error.filename} is not installed (util-linux and iproute2 have what is needed)"
+    return f"network namespaces cannot be made here: {done.stderr.strip()[:200]}" if done.returncode else ""
+
+
+class Cluster:
+    """A running cluster. A context manager; its end takes all of its processes.
+
+    Args:
+        folder: Where state and logs go.
+        nodes: How many nodes.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 2) -> None:
+        self.folder: Final = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        # Users in containers must get through to their volumes.
+        folder.chmod(0o755)
+        with (folder / "cluster.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_separate(), sys.executable, "-m", "dev.kube.cluster", str(folder), str(nodes)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=_ROOT,
+                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            )
+        deadline = time.monotonic() + _START_S
+        while not (folder / "ready").exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                raise RuntimeError(f"The cluster did not start: {(folder / 'cluster.log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the cluster."""
+        self._process.kill()
+        self._process.wait()
+
+    def enter(self, command: Sequence[str]) -> list[str]:
+        """A command that runs on the cluster's network, as the machine's own user."""
+        pid = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
+        user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
+        return ["nsenter", "-t", pid, *user, "-n", "-m", "-p", "--", *command]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
+        """Runs kubectl and returns its output; raises RuntimeError with its error."""
+        kubectl = str(Path(sys.executable).parent / "kubectl")
+        configuration = str(self.folder / "control-plane/kubeconfig")
+        done = subprocess.run(
+            self.enter([kubectl, f"--kubeconfig={configuration}", *arguments]),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            cwd=_ROOT,
+        )
+        if done.returncode:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """An object or a list, as JSON."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def kill_node(self, number: int) -> None:
+        """Loses a node at once, with all pods on it."""
+        self._signal_node(number, signal.SIGKILL)
+
+    def freeze_node(self, number: int, frozen: bool = True) -> None:
+        """Stops the node's own process, or lets it go on; its pods run all the while."""
+        self._signal_node(number, signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def start_node(self, number: int) -> None:
+        """Starts a node that was killed, or a new one."""
+        (self.folder / f"start-node-{number}").touch()
+
+    def signal_pods(self, selector: str, number: int) -> int:
+        """Sends a signal to the first process of each container of the pods of the namespace lakelog that match.
+
+        Returns:
+            How many processes got it.
+        """
+        sent = 0
+        for pod in self.get("pods", "-n", "lakelog", "-l", selector)["items"]:
+            for path in self.folder.glob(f"node-*/lakelog_{pod['metadata']['name']}_*/containers/*/*.json"):
+                sent += _signal_container(path, number)
+        return sent
+
+    def _signal_node(self, number: int, what: int) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            own = str(self.folder / f"node-{number}").encode()
+            if b"dev.kube.kubelet" in words and own in words and b"unshare" not in words[0]:
+                os.kill(int(process.name), what)
+                return
+        raise LookupError(f"node {number} does not run")
+
+
+def _signal_container(spec: Path, number: int) -> int:
+    sent = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if str(spec).encode() in words and b"nsenter" not in words[0]:
+                children = (process / f"task/{process.name}/children").read_text().split()
+                for child in children:
+                    os.kill(int(child), number)
+                    sent += 1
+        except OSError:
+            continue
+    return sent
+
+
+def _separate() -> list[str]:
+    """Begins a command in namespaces of its own."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
