@@ -89,8 +89,8 @@ class ServeConfig(DatabaseConfig):
         "admin's."
     )
     access: Access = access_setting(
-        "Who may call: lines `<name> user|reader|writer|admin <token>`; `cert` in place of the token stands for the client "
-        "certificate with that common name.",
+        "Who may call: lines `<name> user|reader|writer|admin <token>`; `cert` in place of the token stands for the "
+        "client certificate with that common name.",
         certificate_use="callers with certificates",
     )
     database_connections: int = whole(

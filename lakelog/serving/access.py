@@ -118,8 +118,9 @@ _MIN_TOKEN_CHARACTERS: Final = 16
 def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict[str, Role]]:
     """Reads a token file. Each line is `<name> <role> <token>`, or `<name> <role> cert` for a client certificate.
 
-    The roles are `user`, `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert` the
-    name is the certificate's common name. One name may have several tokens, so that they can be changed without a gap.
+    The roles are `user`, `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert`
+    the name is the certificate's common name. One name may have several tokens, so that they can be changed without a
+    gap.
 
     Returns:
         Tokens in the file's order, and roles by common name.
