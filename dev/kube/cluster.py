@@ -5,11 +5,11 @@ It starts control plane and nodes, writes `ready` into the folder, and ends when
 
 from __future__ import annotations
 
-import signal
+import select
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Final
 
 from . import network
 from .api import Api
@@ -18,9 +18,14 @@ from .control_plane import ControlPlane
 from .services import Services
 from .storage import Storage
 
+_STEP_S: Final = 0.2
+
 
 def main(folder: Path, nodes: int) -> int:
-    """Runs until it gets SIGTERM."""
+    """Runs until its standard input ends; each line there is the number of a node to start.
+
+    All other processes of the namespace end with this one.
+    """
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"], check=True)
     Path("/run/netns").mkdir()
     network.set_up()
@@ -31,20 +36,17 @@ def main(folder: Path, nodes: int) -> int:
     Services(Api(api), names).start()
     Storage(Api(api), folder / "claims").start()
     running = {number: start_node(number, folder) for number in range(1, nodes + 1)}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (folder / "ready").touch()
     while plane.failed() is None:
-        # A node that was killed stays away until its file is there again.
-        for number, node in list(running.items()):
-            if node.poll() is not None and (folder / f"start-node-{number}").exists():
-                (folder / f"start-node-{number}").unlink()
-                running[number] = start_node(number, folder)
-        for wanted in folder.glob("start-node-*"):
-            number = int(wanted.name.rpartition("-")[2])
-            if number not in running:
-                wanted.unlink()
-                running[number] = start_node(number, folder)
-        time.sleep(0.2)
+        if not select.select([sys.stdin], [], [], _STEP_S)[0]:
+            continue
+        line = sys.stdin.readline()
+        if not line:
+            return 0
+        # Starts a node that was killed, or a further one.
+        number = int(line)
+        if number not in running or running[number].poll() is not None:
+            running[number] = start_node(number, folder)
     sys.stderr.write(f"{plane.failed()}\n")
     return 1
 

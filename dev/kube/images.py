@@ -111,5 +111,7 @@ def _system() -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
             links[folder] = os.readlink(folder)
         elif os.path.isdir(folder):
             binds.append((folder, folder))
-    binds += [(f"/etc/{name}", f"/etc/{name}") for name in _ETC if os.path.exists(f"/etc/{name}")]
+    # Debian keeps the settings of its Java there.
+    java = [each.name for each in Path("/etc").glob("java-*")]
+    binds += [(f"/etc/{name}", f"/etc/{name}") for name in (*_ETC, *java) if os.path.exists(f"/etc/{name}")]
     return links, tuple(binds)

@@ -50,7 +50,8 @@ class Cluster:
         with (folder / "cluster.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*_separate(), sys.executable, "-m", "dev.kube.cluster", str(folder), str(nodes)],
-                stdin=subprocess.DEVNULL,
+                # The cluster ends when this end of the pipe is closed: also if this process is killed.
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
@@ -62,6 +63,9 @@ class Cluster:
                 self.close()
                 raise RuntimeError(f"The cluster did not start: {(folder / 'cluster.log').read_text()[-2000:]}")
             time.sleep(0.05)
+        process = self._process.pid
+        self._pid = Path(f"/proc/{process}/task/{process}/children").read_text().split()[0]
+        (folder / "pid").write_text(self._pid)
 
     def __enter__(self) -> Self:
         return self
@@ -78,9 +82,8 @@ class Cluster:
 
     def enter(self, command: Sequence[str]) -> list[str]:
         """A command that runs on the cluster's network, as the machine's own user."""
-        pid = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
         user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
-        return ["nsenter", "-t", pid, *user, "-n", "-m", "-p", "--", *command]
+        return ["nsenter", "-t", self._pid, *user, "-n", "--", *command]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
         """Runs kubectl and returns its output; raises RuntimeError with its error."""
@@ -113,7 +116,9 @@ class Cluster:
 
     def start_node(self, number: int) -> None:
         """Starts a node that was killed, or a new one."""
-        (self.folder / f"start-node-{number}").touch()
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{number}\n".encode())
+        self._process.stdin.flush()
 
     def signal_pods(self, selector: str, number: int) -> int:
         """Sends a signal to the first process of each container of the pods of the namespace lakelog that match.
