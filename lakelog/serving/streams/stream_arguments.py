@@ -29,16 +29,17 @@ def max_unavailable_setting(prefix: str, work: str) -> Any:
     return number("patience-seconds", f"{prefix}_PATIENCE_SECONDS", what, 300.0, 0.0, 1e6)
 
 
-def metrics_port_setting(prefix: str, pages: str = "/metrics for Prometheus") -> Any:
+def metrics_port_setting(prefix: str) -> Any:
     """The port of the pages; None: no pages."""
-    return port("metrics-port", f"{prefix}_METRICS_PORT", f"Port of {pages}; default: none; 0: a free one.")
+    what = "Port of /metrics for Prometheus, /healthz and /livez; default: none; 0: a free one."
+    return port("metrics-port", f"{prefix}_METRICS_PORT", what)
 
 
-def metrics_host_setting(prefix: str, pages: str = "/metrics listens") -> Any:
+def metrics_host_setting(prefix: str) -> Any:
     """The address of the pages."""
     return setting(
         lambda values: values.text("metrics-host") or "127.0.0.1",
-        Argument("metrics-host", f"{prefix}_METRICS_HOST", f"Where {pages}; default 127.0.0.1."),
+        Argument("metrics-host", f"{prefix}_METRICS_HOST", "Where they listen; default 127.0.0.1."),
     )
 
 
