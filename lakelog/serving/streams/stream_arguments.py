@@ -81,7 +81,9 @@ def spark_log_setting() -> Any:
 
 def _read_spark_conf(values: Values) -> dict[str, str]:
     found = {}
-    for item in [*filter(None, values.variable("spark-conf").split(";")), *(values.given("spark-conf") or ())]:
+    # In a manifest the variable stands on several lines, so there is white space between its settings.
+    of_variable = filter(None, (item.strip() for item in values.variable("spark-conf").split(";")))
+    for item in [*of_variable, *(values.given("spark-conf") or ())]:
         key, equals, value = item.partition("=")
         if not equals or not key.startswith("spark."):
             raise refusal(f"--spark-conf {_show_name(item)}: write it as spark.some.setting=value.")
