@@ -46,8 +46,8 @@ class Config:
         _PREFIX, "How long after its last renewal another compactor takes its job over; 1 to 3600, default 30."
     )
     max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the service")
-    metrics_port: int | None = metrics_port_setting(_PREFIX, "/metrics for Prometheus and /healthz")
-    metrics_host: str = metrics_host_setting(_PREFIX, "they listen")
+    metrics_port: int | None = metrics_port_setting(_PREFIX)
+    metrics_host: str = metrics_host_setting(_PREFIX)
     spark_master: str = spark_master_setting(
         f"{_PREFIX}_SPARK_MASTER",
         "Where Spark runs tasks of large compactions, for instance local[4] or spark://host:7077; default: without "

@@ -35,6 +35,8 @@ class QueueWatch:
         self._log = log
         self._requested_s: float | None = None
         self._asking = threading.Lock()
+        self.has_answered = False
+        """Whether the metastore has ever answered; any thread may read it."""
 
     def poll(self) -> None:
         """Measures, if it is time and no other thread does; blocks.
@@ -49,6 +51,7 @@ class QueueWatch:
                 return
             self._requested_s = now_s
             self._metrics.show_queue(self._metastore.describe_queue())
+            self.has_answered = True
         except LakelogError as error:
             self._log.debug("the queue was not reported", error=error.message)
         finally:

@@ -126,6 +126,11 @@ class Service:
         """Whether the metastore has answered recently."""
         return self._clock.monotonic_s() - self._answered_s <= self._lease_s + _WAIT_S
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes jobs: the metastore has answered, lately too, and the service is not ending."""
+        return self._queue.has_answered and self.is_healthy and not self.is_stopping
+
     def stop(self) -> None:
         """Ends it after the current step; from a signal handler or any thread."""
         self._stopping.set()

@@ -99,7 +99,7 @@ def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
     )
     port = None
     if config.metrics_port is not None:
-        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_ready)
         log.info("metrics", port=port)
     presence = make_presence(COMPACTOR, metastore, lambda: observe(service), log, host=config.metrics_host, port=port)
     return service, presence

@@ -15,13 +15,14 @@ from lakelog.serving.access import Access
 from lakelog.serving.arguments import Argument, OneLineParser, Values, refusal
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.server_arguments import (
+    HEALTH_PORT_HELP,
     METRICS_PORT_HELP,
     access_setting,
     insecure_setting,
     listen_setting,
     tls_setting,
 )
-from lakelog.serving.settings import add_settings, choice, log_level, number, read_settings, setting, whole
+from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, whole
 
 from .postgres.store import Durability
 from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
@@ -84,6 +85,7 @@ class ServeConfig(DatabaseConfig):
     metrics_port: int | None = setting(
         _read_metrics_port, Argument("metrics-port", "LAKELOG_METRICS_PORT", METRICS_PORT_HELP)
     )
+    health_port: int | None = port("health-port", "LAKELOG_HEALTH_PORT", HEALTH_PORT_HELP)
     tls: ServerTls | None = tls_setting(
         "Clients must show a certificate signed by one of these, PEM. Without --token-file each such certificate is an "
         "admin's."
@@ -209,6 +211,15 @@ class ServeConfig(DatabaseConfig):
         "Connections that may be open at once; default 4000. Each needs an open file.",
         4000,
         1,
+    )
+    max_connection_age_s: float = number(
+        "max-connection-age",
+        "LAKELOG_MAX_CONNECTION_AGE",
+        "Seconds after which a client is asked to open a new connection, so that clients find metastores that were "
+        "added; calls that are open go on. Default 0: never.",
+        0.0,
+        0,
+        1_000_000,
     )
     large_request_bytes: int = whole(
         "large-request-bytes",

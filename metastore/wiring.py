@@ -32,6 +32,7 @@ from lakelog.extras import explain_missing
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.presence import to_metrics_address
+from lakelog.serving.probe_port import open_probe_port
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig
@@ -99,7 +100,10 @@ async def serve(config: ServeConfig) -> None:
         presence = make_presence(
             use_cases.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
         )
-        await run_until_signal(server, Background(use_cases), http, presence, lambda: _say_ready(config, server, http))
+        async with open_probe_port(config.listen.host, config.health_port, lambda: server.health.serving):
+            await run_until_signal(
+                server, Background(use_cases), http, presence, lambda: _say_ready(config, server, http)
+            )
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
     finally:
@@ -186,6 +190,7 @@ def _settings(config: ServeConfig) -> ServerSettings:
         ),
         large_request_bytes=config.large_request_bytes,
         max_connections=config.max_connections,
+        max_connection_age_s=config.max_connection_age_s,
         grace_s=config.grace_s,
     )
 

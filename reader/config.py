@@ -13,6 +13,7 @@ from lakelog.serving.access import Access
 from lakelog.serving.arguments import OneLineParser
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.server_arguments import (
+    HEALTH_PORT_HELP,
     METRICS_PORT_HELP,
     access_setting,
     insecure_setting,
@@ -59,6 +60,7 @@ class ServeConfig(_Config):
 
     listen: Target = listen_setting(f"{_PREFIX}_LISTEN", DEFAULT_PORT)
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
+    health_port: int | None = port("health-port", f"{_PREFIX}_HEALTH_PORT", HEALTH_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
     access: Access = access_setting(
         "Who may read, in the form of the metastore's token file; every role may.",

@@ -15,7 +15,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.jobs.presence import READER, ServiceState
-from lakelog.serving.http_endpoint import serve_metrics
+from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
@@ -76,10 +76,6 @@ def _run_in(
 ) -> ExitStatus:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
-    port = None
-    if config.metrics_port is not None:
-        port = serve_metrics(config.metrics_host, config.metrics_port, metrics.registry)
-        log.info("metrics", port=port)
 
     def start_spark() -> SparkSession:
         spark = session.wait()
@@ -88,6 +84,15 @@ def _run_in(
 
     shared = Shared(start_spark, session.discard)
     runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
+
+    def is_ready() -> bool:
+        # An instance whose streams all run elsewhere is ready: it takes them over at once, and a rollout waits for it.
+        return all(runner.is_answered for runner in runners) and not shared.stopping.is_set()
+
+    port = None
+    if config.metrics_port is not None:
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, is_ready)
+        log.info("metrics", port=port)
     _catch_signals(shared, runners)
     log.info(
         "starting",

@@ -19,6 +19,7 @@ from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
+from lakelog.serving.probe_port import open_probe_port
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -64,13 +65,14 @@ async def serve(config: ServeConfig, log: Logger) -> None:
         )
         signalled = _catch_signals()
         try:
-            await server.start()
-            if http is not None:
-                http.start()
-            presence.start()
-            _say_ready(config, server, http, log)
-            await signalled.wait()
-            await server.drain()
+            async with open_probe_port(config.listen.host, config.health_port, lambda: server.serving):
+                await server.start()
+                if http is not None:
+                    http.start()
+                presence.start()
+                _say_ready(config, server, http, log)
+                await signalled.wait()
+                await server.drain()
         finally:
             await asyncio.to_thread(presence.close)
             if http is not None:

@@ -15,7 +15,7 @@ from lakelog.format.jobs.presence import WRITER, ServiceState
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.options.declared.tables import CHANGELOG_PRODUCER, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
-from lakelog.serving.http_endpoint import serve_metrics
+from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, Presence, make_presence
@@ -140,10 +140,6 @@ def make_service(
     """
     clock = SystemClock()
     metrics = Metrics(pipeline.name, pipeline.source.unit)
-    port = None
-    if config.metrics_port is not None:
-        port = serve_metrics(config.metrics_host, config.metrics_port, metrics.registry)
-        log.info("metrics", port=port)
     lease = LeaseRenewer(
         metastore,
         pipeline.lease,
@@ -154,6 +150,15 @@ def make_service(
         log=log,
         on_lost=lambda error: service.lose(error),
     )
+
+    def is_ready() -> bool:
+        # An instance that waits for the lease is ready: it takes over at once, and a rollout waits for it.
+        return lease.is_answered and not events.is_ending
+
+    port = None
+    if config.metrics_port is not None:
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, is_ready)
+        log.info("metrics", port=port)
 
     def make_writer() -> BatchWriter:
         info, coercion = check_pipeline(metastore, pipeline)

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus and `/healthz` for probes without gRPC, on their own thread."""
+"""`/metrics` for Prometheus, `/healthz` and `/livez` for probes without gRPC, on their own thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from lakelog.errors import InvalidArgument
@@ -16,7 +16,10 @@ _TIMEOUT_S = 10.0
 
 
 class HttpEndpoint:
-    """An HTTP server with two pages.
+    """An HTTP server with three pages.
+
+    `/livez` answers 200 as long as the process can answer at all, so that a metastore or broker that is away restarts
+    nothing. `/healthz` says whether the service can work now.
 
     Args:
         host: The address to listen on.
@@ -42,8 +45,10 @@ class HttpEndpoint:
                 elif path == "/healthz":
                     serving = is_serving()
                     self._answer(200 if serving else 503, b"SERVING\n" if serving else b"NOT_SERVING\n", "text/plain")
+                elif path == "/livez":
+                    self._answer(200, b"ALIVE\n", "text/plain")
                 else:
-                    self._answer(404, b"Here are /metrics and /healthz.\n", "text/plain")
+                    self._answer(404, b"Here are /metrics, /healthz and /livez.\n", "text/plain")
 
             def _answer(self, status: int, body: bytes, content_type: str) -> None:
                 self.send_response(status)
@@ -104,19 +109,6 @@ def serve_pages(host: str, port: int, registry: CollectorRegistry, is_serving: C
         raise _cannot_serve(host, port, error) from error
     endpoint.start()
     return endpoint.port
-
-
-def serve_metrics(host: str, port: int, registry: CollectorRegistry) -> int:
-    """Serves only `/metrics`, until the process ends; returns the port.
-
-    Raises:
-        InvalidArgument: The port is taken.
-    """
-    try:
-        server, _ = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
-        raise _cannot_serve(host, port, error) from error
-    return int(server.server_port)
 
 
 def _cannot_serve(host: str, port: int, error: OSError) -> InvalidArgument:

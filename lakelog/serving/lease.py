@@ -72,6 +72,8 @@ class LeaseRenewer:
         self._on_lost = on_lost
         self._work = work
         self._epoch = 0
+        self.is_answered = False
+        """Whether the metastore has answered the last request, also with another holder; any thread may read it."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -110,6 +112,7 @@ class LeaseRenewer:
             try:
                 grant = in_turn(self._request)
             except LakelogError as error:
+                self.is_answered = False
                 left_s = silent_since_s + self._max_unavailable_s - self._clock.monotonic_s()
                 if not error.retryable or left_s < 0:
                     raise
@@ -120,6 +123,7 @@ class LeaseRenewer:
                 continue
             if grant is None:
                 continue
+            self.is_answered = True
             silent_since_s = self._clock.monotonic_s()
             if grant.acquired:
                 self._epoch = grant.epoch
@@ -170,10 +174,12 @@ class LeaseRenewer:
             try:
                 self.check()
                 answered_s = self._clock.monotonic_s()
+                self.is_answered = True
             except Fenced as error:
                 self._on_lost(error)
                 return
             except LakelogError as error:
+                self.is_answered = False
                 silent_s = self._clock.monotonic_s() - answered_s
                 self._log.warning(
                     "lease not renewed", lease=self._name, silent_s=round(silent_s, 1), error=error.message

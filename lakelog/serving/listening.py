@@ -42,7 +42,7 @@ class ServerTls:
         return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=True)
 
 
-def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None) -> int:
+def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None, argument: str = "--listen") -> int:
     """Binds a server to its port; it serves once it is started. Returns the port.
 
     Args:
@@ -50,18 +50,19 @@ def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None)
         host: An address of this machine.
         port: The port; 0 for a free one.
         tls: The TLS files; None for plaintext.
+        argument: Names the address, for a message.
 
     Raises:
         InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
     """
-    _check_free(host, port)
+    _check_free(host, port, argument)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         if tls is None:
             return int(server.add_insecure_port(address))
         return int(server.add_secure_port(address, tls.load_credentials()))
     except RuntimeError as error:
-        raise _cannot_listen(host, port, "gRPC cannot use it") from error
+        raise _cannot_listen(host, port, "gRPC cannot use it", argument) from error
 
 
 def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None, but: str = "") -> None:
@@ -81,20 +82,22 @@ def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEn
     sys.stdout.flush()
 
 
-def _check_free(host: str, port: int) -> None:
+def _check_free(host: str, port: int, argument: str) -> None:
     # gRPC does not say why it cannot use an address, and prints to standard error; a plain socket gives the reason.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         # Not error.strerror: create_server appends the address to it once more.
-        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise _cannot_listen(host, port, reason, argument) from error
 
 
-def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
+def _cannot_listen(host: str, port: int, reason: str, argument: str) -> InvalidArgument:
     return InvalidArgument(
-        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
-        metadata={"field": "listen"},
+        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with "
+        f"{argument}.",
+        metadata={"field": argument.removeprefix("--")},
     )
 
 

@@ -13,7 +13,11 @@ from lakelog.serving.listening import ServerTls
 from lakelog.serving.settings import setting, switch
 
 METRICS_PORT_HELP: Final = (
-    "Port of /metrics and /healthz over HTTP, on the host of --listen; default: none; 0: a free one."
+    "Port of /metrics, /healthz and /livez over HTTP, on the host of --listen; default: none; 0: a free one."
+)
+HEALTH_PORT_HELP: Final = (
+    "Port of gRPC health alone, in plaintext, for probes that know no TLS, as those of Kubernetes; on the host of "
+    "--listen; default: none; 0: a free one."
 )
 
 

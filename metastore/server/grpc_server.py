@@ -16,7 +16,7 @@ from lakelog.clock import Ids
 from lakelog.rpc.services import to_handler
 from lakelog.rpc.unary import SERVICES as METASTORE_SERVICES
 from lakelog.serving.access import Access
-from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
+from lakelog.serving.edge.grpc_options import EDGE_OPTIONS, max_age_options
 from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.listening import ServerTls, listen
 
@@ -79,6 +79,7 @@ class ServerSettings:
         request_limits: Bounds of single requests.
         large_request_bytes: Bytes of all large requests that are processed at once.
         max_connections: How many connections can be open.
+        max_connection_age_s: When a client is asked to open a new connection; 0: never.
         max_in_flight: Commits read ahead on one stream.
         heartbeat_s: Between empty messages of a silent watch.
         health_interval_s: Between checks of the database.
@@ -93,6 +94,7 @@ class ServerSettings:
     request_limits: Limits = field(default_factory=Limits)
     large_request_bytes: int = 32 << 20
     max_connections: int = 4000
+    max_connection_age_s: float = 0.0
     max_in_flight: int = 256
     heartbeat_s: float = 15.0
     health_interval_s: float = 1.0
@@ -118,6 +120,7 @@ class MetastoreServer:
             # At this limit gRPC lets a client wait silently. Our limits are reached first, and answer.
             ("grpc.max_concurrent_streams", settings.limits.max_of_connection + _SPARE_STREAMS),
             ("grpc.max_allowed_incoming_connections", settings.max_connections),
+            *max_age_options(settings.max_connection_age_s),
         )
         self._server = grpc.aio.server(interceptors=[self._interceptor], options=options)
         health = health_aio.HealthServicer()

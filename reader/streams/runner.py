@@ -138,6 +138,7 @@ class StreamRunner:
         self._progress = progress
         self._clock = clock
         self._events = Events(shared.stopping)
+        self._lease: LeaseRenewer | None = None
         self._leased: LeasedStream[ExitStatus] = LeasedStream(
             f"stream '{stream.name}'",
             stream.checkpoint,
@@ -156,6 +157,11 @@ class StreamRunner:
         """Whether batches run; any thread may call this."""
         return self._progress.is_running
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the metastore has answered its last request for the lease; any thread may call this."""
+        return self._lease is not None and self._lease.is_answered
+
     def run(self) -> ExitStatus:
         """Runs until the end; errors are logged and reported, never raised."""
         while True:
@@ -169,7 +175,7 @@ class StreamRunner:
         self._events.wake.set()
 
     def _run_once(self) -> ExitStatus:
-        lease = self._make_lease(self._leased.lose)
+        self._lease = lease = self._make_lease(self._leased.lose)
         return self._leased.run(lease, lambda: self._acquire_lease(lease), lambda: self._run_leased(lease))
 
     def _acquire_lease(self, lease: LeaseRenewer) -> bool:

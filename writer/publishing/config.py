@@ -49,8 +49,8 @@ class PublishConfig:
         10.0,
         3600.0,
     )
-    metrics_port: int | None = metrics_port_setting(_PREFIX, "/metrics for Prometheus and /healthz")
-    metrics_host: str = metrics_host_setting(_PREFIX, "they listen")
+    metrics_port: int | None = metrics_port_setting(_PREFIX)
+    metrics_host: str = metrics_host_setting(_PREFIX)
     log_level: str = log_level()
 
 

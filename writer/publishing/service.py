@@ -70,6 +70,7 @@ class PublisherService:
         self._replicas = 1
         self._missing: frozenset[TableName] = frozenset()
         self._answered_s = clock.monotonic_s()
+        self._has_answered = False
 
     @property
     def is_stopping(self) -> bool:
@@ -85,6 +86,11 @@ class PublisherService:
     def is_healthy(self) -> bool:
         """Whether the metastore has answered recently."""
         return self._clock.monotonic_s() - self._answered_s < self._max_unavailable_s
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it publishes: the metastore has answered, lately too, and the service is not ending."""
+        return self._has_answered and self.is_healthy and not self.is_stopping
 
     def stop(self) -> None:
         """Ends it after the current transactions; from any thread."""
@@ -108,6 +114,7 @@ class PublisherService:
         try:
             self.step()
             self._answered_s = self._clock.monotonic_s()
+            self._has_answered = True
         except PermissionDenied:
             raise
         except LakelogError as error:

@@ -122,7 +122,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[
     watchdog.start()
     port = None
     if config.metrics_port is not None:
-        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_ready)
         log.info("metrics", port=port)
 
     def observe() -> Activity:

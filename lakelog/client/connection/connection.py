@@ -62,6 +62,9 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # A name can stand for several metastores, and any of them serves any call: calls take turns, so that all get some
+    # of them. One that does not answer is left out until it does.
+    ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}]}'),
     # Otherwise gRPC silently shares one channel, with its state, among all channels to the same target.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", "lakelog-python"),

@@ -17,3 +17,12 @@ EDGE_OPTIONS: Final = (
     # A compressed request can be a thousand times larger than what its sender has sent.
     ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
 )
+
+
+def max_age_options(max_connection_age_s: float) -> tuple[tuple[str, int], ...]:
+    """Options that let a server end connections of some age; none for 0. Pure.
+
+    gRPC varies the age by a tenth, so that clients do not come back all at once. Open calls go on without a limit: a
+    watch stays where it is, and only new calls need the new connection.
+    """
+    return (("grpc.max_connection_age_ms", int(max_connection_age_s * 1000)),) if max_connection_age_s else ()

@@ -29,16 +29,17 @@ def max_unavailable_setting(prefix: str, work: str) -> Any:
     return number("patience-seconds", f"{prefix}_PATIENCE_SECONDS", what, 300.0, 0.0, 1e6)
 
 
-def metrics_port_setting(prefix: str, pages: str = "/metrics for Prometheus") -> Any:
+def metrics_port_setting(prefix: str) -> Any:
     """The port of the pages; None: no pages."""
-    return port("metrics-port", f"{prefix}_METRICS_PORT", f"Port of {pages}; default: none; 0: a free one.")
+    what = "Port of /metrics for Prometheus, /healthz and /livez; default: none; 0: a free one."
+    return port("metrics-port", f"{prefix}_METRICS_PORT", what)
 
 
-def metrics_host_setting(prefix: str, pages: str = "/metrics listens") -> Any:
+def metrics_host_setting(prefix: str) -> Any:
     """The address of the pages."""
     return setting(
         lambda values: values.text("metrics-host") or "127.0.0.1",
-        Argument("metrics-host", f"{prefix}_METRICS_HOST", f"Where {pages}; default 127.0.0.1."),
+        Argument("metrics-host", f"{prefix}_METRICS_HOST", "Where they listen; default 127.0.0.1."),
     )
 
 
@@ -80,7 +81,9 @@ def spark_log_setting() -> Any:
 
 def _read_spark_conf(values: Values) -> dict[str, str]:
     found = {}
-    for item in [*filter(None, values.variable("spark-conf").split(";")), *(values.given("spark-conf") or ())]:
+    # In a manifest the variable stands on several lines, so there is white space between its settings.
+    of_variable = filter(None, (item.strip() for item in values.variable("spark-conf").split(";")))
+    for item in [*of_variable, *(values.given("spark-conf") or ())]:
         key, equals, value = item.partition("=")
         if not equals or not key.startswith("spark."):
             raise refusal(f"--spark-conf {_show_name(item)}: write it as spark.some.setting=value.")
