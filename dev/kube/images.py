@@ -8,6 +8,7 @@ that manifests use.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,9 @@ _ETC: Final = (
 
 _OF_LAKELOG: Final = ("metastore", "writer", "publisher", "compactor", "reader", "spark", "cli")
 
+_STOP_SIGNALS: Final = {"postgres": signal.SIGINT}
+"""Where the image names another signal than SIGTERM. Postgres waits for its clients at SIGTERM."""
+
 _ENTRY_POINTS: Final = {"postgres": ("docker-entrypoint.sh",), "kafka": (), "seaweedfs": ("weed",)}
 """The images of others, with what they run if a container names no command."""
 
@@ -51,6 +55,7 @@ class Image:
         environment: Other variables.
         uid: The user, unless the pod names one.
         entry_point: The command, unless the container names one; empty: it has to.
+        stop_signal: Ends its first process.
     """
 
     binds: tuple[tuple[str, str], ...]
@@ -59,6 +64,7 @@ class Image:
     environment: dict[str, str]
     uid: int = 0
     entry_point: tuple[str, ...] = ()
+    stop_signal: int = signal.SIGTERM
 
 
 def find_image(name: str) -> Image:
@@ -86,7 +92,14 @@ def find_image(name: str) -> Image:
     binds += tuple((str(each), f"/{each.relative_to(_PROGRAMS / short)}") for each in files)
     path.insert(0, "/opt/image/bin")
     environment |= {"POSTGRES_PROGRAMS": str(find_postgres_programs()), "KAFKA_CLASSPATH": _kafka_classpath()}
-    return Image(binds, links, ":".join(path), environment, entry_point=_ENTRY_POINTS[short])
+    return Image(
+        binds,
+        links,
+        ":".join(path),
+        environment,
+        entry_point=_ENTRY_POINTS[short],
+        stop_signal=_STOP_SIGNALS.get(short, signal.SIGTERM),
+    )
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -80,6 +81,10 @@ class Cluster:
         self._process.kill()
         self._process.wait()
 
+    def wait(self) -> int:
+        """Waits for the cluster's end, and returns its exit code."""
+        return self._process.wait()
+
     def enter(self, command: Sequence[str]) -> list[str]:
         """A command that runs on the cluster's network, as the machine's own user."""
         user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
@@ -120,17 +125,34 @@ class Cluster:
         self._process.stdin.write(f"{number}\n".encode())
         self._process.stdin.flush()
 
-    def signal_pods(self, selector: str, number: int) -> int:
-        """Sends a signal to the first process of each container of the pods of the namespace lakelog that match.
+    def signal_pods(self, selector: str, number: int, namespace: str = "lakelog") -> int:
+        """Sends a signal to the first process of each container of the pods that match.
 
         Returns:
             How many processes got it.
         """
-        sent = 0
-        for pod in self.get("pods", "-n", "lakelog", "-l", selector)["items"]:
-            for path in self.folder.glob(f"node-*/lakelog_{pod['metadata']['name']}_*/containers/*/*.json"):
-                sent += _signal_container(path, number)
-        return sent
+        found = [
+            pid
+            for pod in self.get("pods", "-n", namespace, "-l", selector)["items"]
+            for pid, _ in _find_first_processes(self.folder, namespace, pod["metadata"]["name"], "[^/]+")
+        ]
+        for pid in found:
+            os.kill(pid, number)
+        return len(found)
+
+    def execute(self, pod: str, container: str, command: Sequence[str], namespace: str = "lakelog") -> str:
+        """Runs a command in a container, with its variables, and returns its output; raises RuntimeError."""
+        ((pid, spec),) = _find_first_processes(self.folder, namespace, pod, re.escape(container))
+        details = json.loads(Path(spec).read_text())
+        user = ["-S", str(details["uid"]), "-G", str(details["gid"])] if details["switch_user"] else []
+        variables = [f"{key}={value}" for key, value in details["env"].items()]
+        inside = ["nsenter", "-t", str(pid), "-m", "-p", "-n", "-u", "-i", "-r", "-w", *user, "--"]
+        done = subprocess.run(
+            [*inside, "env", "-i", *variables, *command], capture_output=True, text=True, check=False, timeout=300
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} in {pod}: {done.stdout[-2000:]}{done.stderr.strip()[-2000:]}")
+        return done.stdout
 
     def _signal_node(self, number: int, what: int) -> None:
         for process in Path("/proc").glob("[0-9]*"):
@@ -145,19 +167,22 @@ class Cluster:
         raise LookupError(f"node {number} does not run")
 
 
-def _signal_container(spec: Path, number: int) -> int:
-    sent = 0
+def _find_first_processes(folder: Path, namespace: str, pod: str, container: str) -> list[tuple[int, str]]:
+    """The first process of each container of a pod, as this machine counts them, and the file that describes it."""
+    place = rf"/node-\d+/{namespace}_{re.escape(pod)}_\w+/containers/{container}/\d+\.json"
+    own = re.compile(re.escape(str(folder)) + place)
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            if str(spec).encode() in words and b"nsenter" not in words[0]:
+            words = (process / "cmdline").read_text().split("\0")
+            specs = [word for word in words if own.fullmatch(word)]
+            if specs and "nsenter" not in words[0]:
                 children = (process / f"task/{process.name}/children").read_text().split()
-                for child in children:
-                    os.kill(int(child), number)
-                    sent += 1
+                found += [(int(each), specs[0]) for each in children]
         except OSError:
+            # It has ended meanwhile.
             continue
-    return sent
+    return found
 
 
 def _separate() -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -117,7 +116,7 @@ class ContainerRun:
             return
         self._post("Normal", "Killing", f"Stopping container {self.name}")
         self._run_hook(deadline_s)
-        self.signal(signal.SIGTERM)
+        self.signal(find_image(self.image).stop_signal)
         try:
             self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -202,7 +201,7 @@ class ContainerRun:
         process = self._process
         if process is None:
             return
-        self.signal(signal.SIGTERM)
+        self.signal(find_image(self.image).stop_signal)
         try:
             process.wait(self._pod["spec"].get("terminationGracePeriodSeconds", 30))
         except subprocess.TimeoutExpired:
