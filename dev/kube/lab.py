@@ -79,7 +79,7 @@ class Cluster:
     def close(self) -> None:
         """Ends the cluster."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
     def wait(self) -> int:
         """Waits for the cluster's end, and returns its exit code."""
