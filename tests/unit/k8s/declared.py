@@ -105,6 +105,7 @@ def samples() -> dict[str, frozenset[str]]:
             # No public way leads to the labels of a metric that nothing was measured of yet.
             family: Any = metric
             names = frozenset(family._labelnames)
-            for name in each._collector_to_names[metric]:
-                found[name] = names
+            # A counter or histogram shows no sample under its plain name.
+            plain = {family._name} if family._type in ("counter", "histogram") else set()
+            found.update(dict.fromkeys(set(each._collector_to_names[metric]) - plain, names))
     return found

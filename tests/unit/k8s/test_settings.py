@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.repository import ROOT
 from tests.unit.k8s.declared import CONFIGS, of_client, of_command, of_config, of_files, samples
-from tests.unit.k8s.manifests import VARIANTS, build, containers, of_kind, own_variables, templates
+from tests.unit.k8s.manifests import COMPONENTS, VARIANTS, build, containers, of_kind, own_variables, templates
 from tests.unit.k8s.rules import ALL_SECRETS, LOCAL_SECRETS, SECRETS, find_metric_problems, find_setting_problems
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
@@ -98,3 +98,11 @@ def test_services_listen_where_their_probes_and_services_ask() -> None:
                 )
                 assert listened == ports[name]
                 assert tuple(port["containerPort"] for port in container["ports"]) == ports[name]
+
+
+def test_the_page_lists_every_component_and_every_alert() -> None:
+    rows = set(re.findall(r"^\| `([^`]+)` \|", PAGE, re.M))
+    assert set(COMPONENTS) <= rows
+    (rules,) = of_kind(build("production+monitoring"), "PrometheusRule")
+    alerts = {rule["alert"] for group in rules["spec"]["groups"] for rule in group["rules"]}
+    assert alerts == {row for row in rows if row.startswith("Lakelog")}
