@@ -352,3 +352,18 @@ class StoppedClock(SystemClock):
 
     def monotonic_s(self) -> float:
         return self.now_s
+
+
+def test_it_is_ready_once_the_metastore_has_answered_and_until_it_stops() -> None:
+    metastore, ready = FakeMetastore(JOB), list[bool]()
+
+    def do(_control: Control) -> str:
+        ready.append(service.is_ready)
+        return "did it"
+
+    service = make(metastore, do)
+    ready.append(service.is_ready)
+    service.run()
+    assert ready == [False, True]
+    service.stop()
+    assert not service.is_ready

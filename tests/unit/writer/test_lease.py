@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,34 @@ def test_reports_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytes
     ] * 2
 
 
+def test_knows_whether_the_metastore_answers_also_while_another_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.serving.lease._LONGEST_WAIT_S", 0.01)
+    kept, stopping = Kept(), threading.Event()
+    seen: list[bool] = []
+
+    def request(request_now: Callable[[], LeaseGrant]) -> LeaseGrant:
+        seen.append(kept.renewer.is_answered)
+        return request_now()
+
+    kept.leases.away_for, kept.leases.free_after = 1, 1
+    assert kept.renewer.acquire(wait=True, stopping=stopping, in_turn=request)
+    # Before the first answer, after none, after that of another holder.
+    assert seen == [False, False, True]
+    kept.leases.failure = Unavailable("away")
+    wait_until(lambda: not kept.renewer.is_answered)
+    kept.leases.failure = None
+    wait_until(lambda: kept.renewer.is_answered)
+    kept.renewer.release()
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if what():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("It did not happen within five seconds.")
+
+
 def test_does_not_wait_if_configured_so() -> None:
     kept = Kept()
     kept.leases.free_after = 1
@@ -180,7 +209,7 @@ def test_arguments_go_before_variables() -> None:
             "LAKELOG_TARGET": "b:2",
             "LAKELOG_WRITER_PATIENCE_SECONDS": "7",
             "LAKELOG_WRITER_NO_WAIT": "1",
-            "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2",
+            "LAKELOG_SPARK_CONF": "spark.a=1;\n spark.b=2; ",
         },
     )
     assert isinstance(config, Config)

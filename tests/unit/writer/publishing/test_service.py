@@ -211,3 +211,24 @@ def test_a_metastore_that_refuses_or_stays_away_ends_it_and_all_tables(failure: 
     with pytest.raises(type(failure)):
         service.run()
     assert not world.running
+
+
+def test_it_is_ready_once_the_metastore_has_answered_and_until_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("writer.publishing.service.POLL_EVERY_S", 0.01)
+    world = _World([make_info(1)])
+    service = make_service(world)
+    service._max_unavailable_s = 60.0
+    ready: list[bool] = [service.is_ready]
+
+    def list_logs() -> list[LogInfo]:
+        ready.append(service.is_ready)
+        if len(ready) == 2:
+            raise Unavailable("away")
+        if len(ready) == 4:
+            service.stop()
+        return world.logs
+
+    world.list_logs = list_logs  # type: ignore[method-assign]
+    service.run()
+    # At its start, at the first poll, after it failed, after one that was answered; and at the end.
+    assert [*ready, service.is_ready] == [False, False, False, True, False]
