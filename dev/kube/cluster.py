@@ -17,6 +17,7 @@ from .binaries import cache_folder
 from .control_plane import ControlPlane
 from .services import Services
 from .storage import Storage
+from .usage import serve_usage
 
 _STEP_S: Final = 0.2
 
@@ -35,6 +36,7 @@ def main(folder: Path, nodes: int) -> int:
     api = str(plane.kubeconfig)
     Services(Api(api), names).start()
     Storage(Api(api), folder / "claims").start()
+    serve_usage(Api(api), folder)
     running = {number: start_node(number, folder) for number in range(1, nodes + 1)}
     (folder / "ready").touch()
     while plane.failed() is None:

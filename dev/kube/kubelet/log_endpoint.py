@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import http.server
 import ssl
-import subprocess
 import threading
 import time
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from dev.kube.certificates import make_certificate
 
 from .pod_run import PodRun
 
@@ -20,16 +21,7 @@ _POLL_S: Final = 0.2
 
 def serve_logs(address: str, folder: Path, pods: Mapping[str, PodRun]) -> None:
     """Serves `/containerLogs/NAMESPACE/POD/CONTAINER` over HTTPS, in threads."""
-    folder.mkdir(parents=True, exist_ok=True)
-    key, certificate = folder / "node.key", folder / "node.crt"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={address}"),
-            *("-addext", f"subjectAltName=IP:{address}", "-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    certificate, key = make_certificate(folder, address)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
