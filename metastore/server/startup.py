@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import os
 import re
 import uuid
@@ -22,6 +23,8 @@ from lakelog.format.tables.paths import MAX_LOCATION_BYTES
 from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import open_store
+
+log = logging.getLogger(__name__)
 
 _PROBE_ATTEMPTS: Final = 3
 _WAIT_PAUSE_S: Final = 0.5
@@ -133,15 +136,21 @@ async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: st
         StartupFailure: It did not answer in time.
     """
     give_up_s = clock.monotonic_s() + wait_s
+    said = ""
     while True:
         try:
             await ping()
             return
         except Unavailable as error:
+            problem = one_line(error.message)
+            if problem != said and wait_s:
+                # Else a wrong password would show only when the time is over.
+                log.warning("waiting for the database %s: %s", shown_url, problem)
+                said = problem
             if clock.monotonic_s() >= give_up_s:
                 waited = f" within {wait_s:g} s" if wait_s else ""
                 raise StartupFailure(
-                    f"The database {shown_url} does not answer{waited}: {one_line(error.message)} Is it running, and "
+                    f"The database {shown_url} does not answer{waited}: {problem} Is it running, and "
                     "are host, port, user and password right (--database-url, --wait-for-database)?"
                 ) from error
             await asyncio.sleep(_WAIT_PAUSE_S)
