@@ -234,6 +234,30 @@ def _missing(objects: Sequence[Object], kind: str, name: str, keys: Sequence[str
     yield from (f"the {kind} {name} has no key {key}" for key in keys if key not in known)
 
 
+def find_expansion_problems(objects: Sequence[Object]) -> Iterator[str]:
+    """Kubernetes puts in the values of variables that are known, before or in a ConfigMap; others stay as they are."""
+    for owner, template in templates(objects):
+        for container in containers(template):
+            known = {
+                name
+                for source in container.get("envFrom", ())
+                for name in (
+                    data_of(objects, "ConfigMap", source["configMapRef"]["name"]) or {}
+                    if "configMapRef" in source
+                    else ALL_SECRETS[source["secretRef"]["name"]]
+                )
+            }
+            for each in container.get("env", ()):
+                for name in re.findall(r"\$\((\w+)\)", each.get("value", "")):
+                    if name not in known:
+                        yield f"{show(owner)}: {each['name']} names {name}, which is not known there"
+                known.add(each["name"])
+            for word in (*container.get("command", ()), *container.get("args", ())):
+                for name in re.findall(r"\$\((\w+)\)", word):
+                    if name not in known:
+                        yield f"{show(owner)}: its command names {name}, which is not known"
+
+
 def find_scaler_problems(objects: Sequence[Object]) -> Iterator[str]:
     """Targets of autoscalers exist, have no number of replicas of their own, and one scaler each."""
     targets: list[str] = []
