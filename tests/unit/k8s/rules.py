@@ -18,7 +18,7 @@ from tests.unit.k8s.manifests import (
     templates,
 )
 
-SECRETS: Mapping[str, Sequence[str]] = {
+SECRETS: dict[str, Sequence[str]] = {
     "metastore-database": ("url",),
     "metastore-tls": ("tls.crt", "tls.key", "ca.crt"),
     "reader-tls": ("tls.crt", "tls.key", "ca.crt"),
@@ -33,14 +33,14 @@ SECRETS: Mapping[str, Sequence[str]] = {
 }
 """The Secrets that operators give, with their keys; docs/kubernetes.md lists them."""
 
-LOCAL_SECRETS: Mapping[str, Sequence[str]] = {
+LOCAL_SECRETS: dict[str, Sequence[str]] = {
     "admin-token": ("token",),
     "postgres-password": ("password",),
     "certificate-authority": ("ca.crt", "ca.key"),
 }
 """Those that the Job of the local overlay makes beside them."""
 
-OPERATOR_SECRETS: Mapping[str, Sequence[str]] = {
+OPERATOR_SECRETS: dict[str, Sequence[str]] = {
     "metastore-db-app": ("uri",),
     "lakelog-kafka-user": ("password",),
     "lakelog-kafka-cluster-ca-cert": ("ca.crt",),
