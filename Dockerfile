@@ -100,9 +100,13 @@ CMD ["python", "-m", "reader", "serve"]
 FROM python AS with-spark
 COPY --from=spark-packages /opt/venv /opt/venv
 COPY --from=code /opt/lakelog/lakelog lakelog
-# Java comes with the packages. What it reads at each start of Spark is stored here once: half of the start's CPU.
+# Java comes with the packages. What it reads at each start of Spark is stored here once: half of the start's CPU. It fits
+# Java and jars of the same times only, and layers of an image keep no fractions of seconds.
 ENV XDG_CACHE_HOME=/opt/cache
-RUN python -m lakelog.spark.class_archive && chmod -R a+rX /opt/cache
+RUN python -c 'import os; from lakelog.embedded.java import java_home; print(java_home(os.environ))' \
+ && find /opt/cache /opt/venv/lib/python3.11/site-packages/pyspark/jars -exec touch --no-dereference --date=@0 {} + \
+ && python -m lakelog.spark.class_archive \
+ && chmod -R a+rX /opt/cache
 
 FROM with-spark AS writer
 COPY --from=code /opt/lakelog/writer writer

@@ -40,8 +40,8 @@ def _to_component(package: importlib.metadata.Distribution) -> dict[str, object]
         "version": package.version,
         "purl": purl,
     }
-    if expression := package.metadata.get("License-Expression"):
-        found["licenses"] = [{"expression": expression}]
+    if "License-Expression" in package.metadata:
+        found["licenses"] = [{"expression": package.metadata["License-Expression"]}]
     return found
 
 

@@ -24,6 +24,7 @@ from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailab
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.parquet.read_counts import ReadMetrics
 from lakelog.testing import embedded_stack
+from tests.support.health import NOT_SERVING, SERVING, health_of
 from tests.support.replicas import end_replica, launch_replica
 from tests.support.repository import ROOT
 
@@ -370,9 +371,12 @@ def test_closing_ends_the_search_for_a_replica(catalog: Catalog, database: str, 
 
 def test_a_replica_without_a_metastore_says_so(tmp_path: Path) -> None:
     no_one = f"127.0.0.1:{free_port()}"
-    replica = launch_replica(no_one, tmp_path / "reader.log", (), "127.0.0.1:0")
+    probes = f"127.0.0.1:{(port := free_port())}"
+    replica = launch_replica(no_one, tmp_path / "reader.log", ("--health-port", str(port)), "127.0.0.1:0")
     try:
         assert not is_serving(replica.target)
+        assert health_of(probes, "readiness") == NOT_SERVING
+        assert health_of(probes, "liveness") == SERVING, "it must not be restarted for that"
         said = replica.log.read_text()
         assert "development only; the metastore does not answer)" in said
         assert '"event": "not serving: the metastore does not answer", "level": "error"' in said

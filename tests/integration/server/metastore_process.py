@@ -8,16 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from tests.support.forked import ForkedProcess, preload, run_forked
+from tests.support.health import health_of
 
 preload("metastore.config", "metastore.wiring", "metastore.postgres.schema.alembic_steps")
 
 ROOT = Path(__file__).parents[3]
-SERVING = health_pb2.HealthCheckResponse.SERVING
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -59,10 +55,7 @@ class Process:
         self.metrics_url = self.ready_line.rpartition(" on ")[2]
 
     def health(self) -> int:
-        with grpc.insecure_channel(self.target) as channel:
-            request = health_pb2.HealthCheckRequest(service="lakelog.rpc.v1.SnapshotService")
-            status: int = health_pb2_grpc.HealthStub(channel).Check(request, timeout=5).status
-            return status
+        return health_of(self.target, "lakelog.rpc.v1.SnapshotService")
 
     def wait_for_health(self, wanted: int) -> None:
         give_up = time.monotonic() + 20

@@ -18,6 +18,7 @@ import pytest
 
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
@@ -25,7 +26,8 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
-from tests.integration.server.metastore_process import NOT_SERVING, SERVING, Process, run
+from tests.integration.server.metastore_process import Process, run
+from tests.support.health import NOT_SERVING, SERVING, health_of
 
 Serve = Callable[..., Process]
 
@@ -111,6 +113,9 @@ def test_ports_that_are_taken(postgres_url: str, tmp_path: Path) -> None:
         assert f"Cannot listen on 127.0.0.1:{port}: Address already in use" in line
         line = failure("serve", *arguments, "--listen", "127.0.0.1:0", "--metrics-port", str(port))
         assert f"Cannot listen on 127.0.0.1:{port} for metrics: Address already in use" in line
+        line = failure("serve", *arguments, "--listen", "127.0.0.1:0", "--health-port", str(port))
+        assert f"Cannot listen on 127.0.0.1:{port}: Address already in use" in line
+        assert "--health-port" in line
 
 
 # Running
@@ -180,7 +185,7 @@ def test_postgres_goes_and_comes_back(serve: Serve) -> None:
         tempfile.TemporaryDirectory(prefix="ll-", ignore_cleanup_errors=True) as folder,
         EmbeddedPostgres(Path(folder), port=0) as postgres,
     ):
-        process = serve(postgres.database_url)
+        process = serve(postgres.database_url, "--health-port", str(port := free_port()))
         quick = GrpcMetastore(
             process.target, deadlines=Deadlines(call_s=5), retries=RetryPolicy(total_s=1, commit_total_s=1)
         )
@@ -190,12 +195,16 @@ def test_postgres_goes_and_comes_back(serve: Serve) -> None:
         assert process.health() == SERVING
         postgres.kill()
         process.wait_for_health(NOT_SERVING)
+        # Kubernetes sends no one there, and restarts nothing.
+        assert health_of(f"127.0.0.1:{port}", "readiness") == NOT_SERVING
+        assert health_of(f"127.0.0.1:{port}", "liveness") == SERVING
         with pytest.raises(Unavailable):
             quick.list_databases()
         with pytest.raises(Unavailable):
             quick.commit(request)
         postgres.start()
         process.wait_for_health(SERVING)
+        assert health_of(f"127.0.0.1:{port}", "readiness") == SERVING
         assert patient.commit(request).results[0].snapshot_id == 1
         assert quick.list_databases()[0].name == "shop"
         states = [event["event"] for event in process.events() if "serving" in str(event["event"])]

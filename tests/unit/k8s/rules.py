@@ -18,7 +18,7 @@ from tests.unit.k8s.manifests import (
     templates,
 )
 
-SECRETS: Mapping[str, Sequence[str]] = {
+SECRETS: dict[str, Sequence[str]] = {
     "metastore-database": ("url",),
     "metastore-tls": ("tls.crt", "tls.key", "ca.crt"),
     "reader-tls": ("tls.crt", "tls.key", "ca.crt"),
@@ -33,14 +33,14 @@ SECRETS: Mapping[str, Sequence[str]] = {
 }
 """The Secrets that operators give, with their keys; docs/kubernetes.md lists them."""
 
-LOCAL_SECRETS: Mapping[str, Sequence[str]] = {
+LOCAL_SECRETS: dict[str, Sequence[str]] = {
     "admin-token": ("token",),
     "postgres-password": ("password",),
     "certificate-authority": ("ca.crt", "ca.key"),
 }
 """Those that the Job of the local overlay makes beside them."""
 
-OPERATOR_SECRETS: Mapping[str, Sequence[str]] = {
+OPERATOR_SECRETS: dict[str, Sequence[str]] = {
     "metastore-db-app": ("uri",),
     "lakelog-kafka-user": ("password",),
     "lakelog-kafka-cluster-ca-cert": ("ca.crt",),
@@ -232,6 +232,30 @@ def _missing(objects: Sequence[Object], kind: str, name: str, keys: Sequence[str
             yield f"there is no {kind} {name}"
         return
     yield from (f"the {kind} {name} has no key {key}" for key in keys if key not in known)
+
+
+def find_expansion_problems(objects: Sequence[Object]) -> Iterator[str]:
+    """Kubernetes puts in the values of variables that are known, before or in a ConfigMap; others stay as they are."""
+    for owner, template in templates(objects):
+        for container in containers(template):
+            known = {
+                name
+                for source in container.get("envFrom", ())
+                for name in (
+                    data_of(objects, "ConfigMap", source["configMapRef"]["name"]) or {}
+                    if "configMapRef" in source
+                    else ALL_SECRETS[source["secretRef"]["name"]]
+                )
+            }
+            for each in container.get("env", ()):
+                for name in re.findall(r"\$\((\w+)\)", each.get("value", "")):
+                    if name not in known:
+                        yield f"{show(owner)}: {each['name']} names {name}, which is not known there"
+                known.add(each["name"])
+            for word in (*container.get("command", ()), *container.get("args", ())):
+                for name in re.findall(r"\$\((\w+)\)", word):
+                    if name not in known:
+                        yield f"{show(owner)}: its command names {name}, which is not known"
 
 
 def find_scaler_problems(objects: Sequence[Object]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import yaml
 
 from tests.unit.k8s.manifests import K8S, VARIANTS, Object, build, containers, labels, of_kind, show, templates
 from tests.unit.k8s.rules import (
+    find_expansion_problems,
     find_pod_problems,
     find_probe_problems,
     find_reference_problems,
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     find_probe_problems,
     find_selector_problems,
     find_reference_problems,
+    find_expansion_problems,
     find_scaler_problems,
     find_right_problems,
 )
@@ -83,6 +85,8 @@ CHANGES: list[tuple[str, Callable[[Sequence[Object]], object], str]] = [
     ("local", lambda o: pod(o)["volumes"][1]["secret"].update(secretName="x"), "there is no Secret x"),
     ("local", lambda o: main(o)["volumeMounts"].pop(), "nothing uses the volume"),
     ("local", lambda o: main(o)["volumeMounts"][0].update(name="x"), "there is no volume x"),
+    ("local", lambda o: main(o)["env"].append({"name": "X", "value": "$(Y)"}), "names Y, which is not known there"),
+    ("local", lambda o: main(o)["command"].append("--x=$(Y)"), "its command names Y"),
     ("local", lambda o: pod(o).update(serviceAccountName="x"), "there is no account x"),
     ("local", lambda o: first(o, "PersistentVolumeClaim")["metadata"].update(name="x"), "there is no claim"),
     ("local", lambda o: first(o, "RoleBinding")["roleRef"].update(name="x"), "there is no role x"),

@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # It exports it by its docs.
 
 import lakelog
 

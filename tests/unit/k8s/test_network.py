@@ -1,0 +1,115 @@
+"""Who reaches whom under the network policies: each service what it needs, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.k8s.manifests import Object, build, labels, of_kind, selects, templates
+
+SERVICES = ("writer", "publisher", "compactor", "reader", "reader-streams")
+
+
+def pod(component: str) -> Mapping[str, str]:
+    return {"app.kubernetes.io/component": component, "app.kubernetes.io/part-of": "lakelog"}
+
+
+def may_enter(objects: Sequence[Object], component: str, port: int, source: Mapping[str, str], namespace: str) -> bool:
+    """Whether a pod lets another one in.
+
+    Args:
+        objects: The manifests.
+        component: The pod that is to be reached.
+        port: Its port.
+        source: The labels of the other pod.
+        namespace: The label of its namespace, `key=value`; empty: it is the same namespace.
+    """
+    target = next(
+        labels(each) for _, each in templates(objects) if labels(each)["app.kubernetes.io/component"] == component
+    )
+    names = {
+        each["containerPort"]: each["name"]
+        for _, template in templates(objects)
+        if labels(template)["app.kubernetes.io/component"] == component
+        for container in template["spec"]["containers"]
+        for each in container.get("ports", ())
+    }
+    chosen = [
+        each["spec"] for each in of_kind(objects, "NetworkPolicy") if selects(each["spec"]["podSelector"], target)
+    ]
+    chosen = [each for each in chosen if "Ingress" in each["policyTypes"]]
+    if not chosen:
+        return True
+    return any(
+        any(_is_from(peer, source, namespace) for peer in rule["from"])
+        and any(each["port"] in (port, names.get(port)) for each in rule["ports"])
+        for each in chosen
+        for rule in each.get("ingress", ())
+    )
+
+
+def _is_from(peer: Any, source: Mapping[str, str], namespace: str) -> bool:
+    if "namespaceSelector" in peer:
+        key, _, value = namespace.partition("=")
+        return selects(peer["namespaceSelector"], {key: value})
+    return not namespace and selects(peer["podSelector"], source)
+
+
+def reachable(objects: Sequence[Object], component: str, port: int) -> set[str]:
+    """Which pods of lakelog, and which namespaces, reach a port."""
+    others = ("metastore", "writer", "publisher", "compactor", "reader", "reader-streams", "shell", "executor", "log")
+    found = {name for name in others if may_enter(objects, component, port, pod(name), "")}
+    outside = ("lakelog.io/client=true", "lakelog.io/monitoring=true", "kubernetes.io/metadata.name=other")
+    return found | {name for name in outside if may_enter(objects, component, port, {}, name)}
+
+
+@pytest.mark.parametrize(
+    ("component", "port", "wanted"),
+    [
+        ("metastore", 7450, {*SERVICES, "shell", "executor", "lakelog.io/client=true"}),
+        ("metastore", 9090, {"lakelog.io/monitoring=true"}),
+        ("metastore", 7451, set()),
+        ("reader", 7460, {"shell", "lakelog.io/client=true"}),
+        ("writer", 9090, {"lakelog.io/monitoring=true"}),
+        ("database", 5432, {"metastore"}),
+        (
+            "log",
+            9092,
+            {"metastore", "writer", "publisher", "reader", "reader-streams", "shell", "lakelog.io/client=true"},
+        ),
+        ("log", 9093, set()),
+        ("warehouse", 8333, {"metastore", *SERVICES, "shell", "executor", "lakelog.io/client=true"}),
+        ("warehouse", 9333, set()),
+    ],
+)
+def test_each_port_is_reached_by_those_that_need_it(component: str, port: int, wanted: set[str]) -> None:
+    assert reachable(build("local"), component, port) == wanted
+
+
+def test_control_without_the_rule_that_refuses_all_everything_is_open() -> None:
+    objects = [each for each in build("local") if each["metadata"]["name"] not in ("deny-all", "database")]
+    assert "kubernetes.io/metadata.name=other" in reachable(objects, "database", 5432)
+
+
+def test_control_without_its_own_rule_a_port_is_closed_to_all() -> None:
+    objects = [
+        each for each in build("local") if each["metadata"]["name"] != "database" or each["kind"] != "NetworkPolicy"
+    ]
+    assert reachable(objects, "database", 5432) == set()
+
+
+def test_all_pods_are_under_the_rule_that_refuses_all() -> None:
+    for variant in ("local", "production"):
+        objects = copy.deepcopy(build(variant))
+        (deny,) = [each for each in of_kind(objects, "NetworkPolicy") if each["metadata"]["name"] == "deny-all"]
+        assert deny["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        for owner, template in templates(objects):
+            assert selects(deny["spec"]["podSelector"], labels(template)), owner["metadata"]["name"]
+
+
+def test_only_jobs_that_need_it_reach_the_api() -> None:
+    local = [each for each in of_kind(build("local"), "NetworkPolicy") if "api" in each["metadata"]["name"]]
+    assert [each["spec"]["podSelector"]["matchExpressions"][0]["values"] for each in local] == [["credentials"]]

@@ -1,0 +1,94 @@
+"""Spark's executors as pods: a driver has the rights that Spark uses, and its settings are ones that services take."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from compactor.config import parse_config
+from tests.unit.k8s.manifests import Object, build, labels, of_kind, own_variables, templates
+from tests.unit.k8s.rules import ALL_SECRETS
+
+NEEDED = {
+    # Makes executors, watches them, deletes them one by one and, at its end, all that are left.
+    "pods": {"create", "get", "list", "watch", "delete", "deletecollection", "patch"},
+    # Their settings.
+    "configmaps": {"create", "get", "list", "delete", "deletecollection"},
+}
+"""What a driver does that runs in a pod, by `spark-kubernetes` of the version in the lock."""
+
+VARIANTS = ("local+spark-executors", "production+spark-executors")
+WITH_SPARK = {"writer", "reader-streams", "compactor"}
+
+
+def missing_rights(objects: Sequence[Object], account: str) -> set[tuple[str, str]]:
+    """What an account lacks of what Spark needs."""
+    roles = {
+        binding["roleRef"]["name"]
+        for binding in of_kind(objects, "RoleBinding")
+        if account in {subject["name"] for subject in binding["subjects"]}
+    }
+    rules = [rule for role in of_kind(objects, "Role") if role["metadata"]["name"] in roles for rule in role["rules"]]
+    allowed = {(what, verb) for rule in rules for what in rule["resources"] for verb in rule["verbs"]}
+    return {(what, verb) for what, verbs in NEEDED.items() for verb in verbs} - allowed
+
+
+def drivers(objects: Sequence[Object]) -> dict[str, Any]:
+    """The pods of services that use Spark, by component."""
+    found = {labels(template)["app.kubernetes.io/component"]: template["spec"] for _, template in templates(objects)}
+    return {component: spec for component, spec in found.items() if component in WITH_SPARK}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_driver_may_do_what_spark_does(variant: str) -> None:
+    objects = build(variant)
+    for component, spec in drivers(objects).items():
+        assert missing_rights(objects, spec["serviceAccountName"]) == set(), component
+        assert spec["automountServiceAccountToken"] is True
+
+
+def test_control_a_right_that_is_taken_away_is_missed() -> None:
+    objects = copy.deepcopy(build("local+spark-executors"))
+    (role,) = [role for role in of_kind(objects, "Role") if role["metadata"]["name"] == "spark-driver"]
+    role["rules"][0]["verbs"].remove("deletecollection")
+    assert missing_rights(objects, "spark-driver") == {("pods", "deletecollection")}
+
+
+def test_without_executors_no_service_has_a_token_for_the_api() -> None:
+    for variant in ("local", "production"):
+        for component, spec in drivers(build(variant)).items():
+            assert spec["automountServiceAccountToken"] is False, component
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_settings_are_ones_that_the_services_take(variant: str) -> None:
+    objects = build(variant)
+    for component, spec in drivers(objects).items():
+        (container,) = spec["containers"]
+        variables = own_variables(objects, container, ALL_SECRETS)
+        conf = read_conf(variables["LAKELOG_SPARK_CONF"])
+        ports = {port["name"]: str(port["containerPort"]) for port in container["ports"]}
+        assert conf["spark.driver.port"] == ports["spark-driver"]
+        assert conf["spark.driver.blockManager.port"] == ports["spark-blocks"]
+        folder, _, file = conf["spark.kubernetes.executor.podTemplateFile"].rpartition("/")
+        mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        (source,) = [volume for volume in spec["volumes"] if volume["name"] == mounted[folder]]
+        (found,) = [
+            each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"] == source["configMap"]["name"]
+        ]
+        assert file in found["data"]
+        for key, value in conf.items():
+            if ".secretKeyRef." in key:
+                name, _, wanted = value.replace("$(TOKEN_SECRET)", variables["TOKEN_SECRET"]).partition(":")
+                assert wanted in ALL_SECRETS[name], f"{component}: {key}"
+        master = "LAKELOG_COMPACTOR_SPARK_MASTER" if component == "compactor" else "LAKELOG_SPARK_MASTER"
+        assert variables[master].startswith("k8s://")
+        assert variables["SPARK_LOCAL_DIRS"] in mounted
+
+
+def read_conf(text: str) -> Mapping[str, str]:
+    """Spark's settings as a service reads them."""
+    return parse_config(["run"], {"LAKELOG_TARGET": "a:1", "LAKELOG_SPARK_CONF": text}).spark_conf
