@@ -29,6 +29,7 @@ from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.connection.retry import CLOSED, RetryPolicy
 from lakelog.client.connection.status import CallKind, from_rpc_error
 from lakelog.client.connection.target import Target
+from lakelog.client.connection.tokens import to_metadata
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
 from lakelog.format.tables.table import TableInfo
@@ -311,12 +312,12 @@ class _Call:
 
     def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart) -> None:
         self._target = target
+        metadata = to_metadata(reader.token)
         note_opened()
         if reader.tls is None:
             self._channel = grpc.insecure_channel(str(target), options=_CHANNEL_OPTIONS)
         else:
             self._channel = grpc.secure_channel(str(target), reader.tls.load_credentials(), options=_CHANNEL_OPTIONS)
-        metadata = () if reader.token is None else (("authorization", f"Bearer {reader.token}"),)
         self.decoder: Final = RowsDecoder()
         self._requests: queue.SimpleQueue[reader_pb2.SubscribeRequest | None] = queue.SimpleQueue()
         self._received: queue.SimpleQueue[reader_pb2.SubscribeResponse | LakelogError | None] = queue.SimpleQueue()
