@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.client.connection.target import Target
-from lakelog.serving.access import Access
+from lakelog.serving.access_settings import AccessSettings
 from lakelog.serving.arguments import OneLineParser
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.server_arguments import (
@@ -60,7 +60,7 @@ class ServeConfig(_Config):
     listen: Target = listen_setting(f"{_PREFIX}_LISTEN", DEFAULT_PORT)
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
-    access: Access = access_setting(
+    access: AccessSettings = access_setting(
         "Who may read, in the form of the metastore's token file; every role may.",
         certificate_use="client certificates",
     )

@@ -42,9 +42,11 @@ from lakelog.errors import (
 )
 from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.failures import fail
+from lakelog.serving.edge.known_callers import CALLER_LOST
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 
 from .audit import describe_request, log
+from .callers import caller_lost
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -279,7 +281,9 @@ class _Call:
         responses = behaviour(request, context)
         # The servicer lets go of the request when it needs it no more, and so must each frame here.
         del request
-        await self._owner.running.send_all(self._method, responses, context)
+        with self._owner.admission.keep(self._caller, context) as lost:
+            caller_lost.set(lost)
+            await self._owner.running.send_all(self._method, responses, context, lost)
 
     @property
     def _request(self) -> Message | None:
@@ -319,7 +323,9 @@ class _Call:
             outcome, fields["caller"] or to_address(context.peer())
         ):
             return
-        if isinstance(failure, PermissionDenied):
+        if failure is not None and failure.reason == CALLER_LOST:
+            log.warning("stream ended", peer=context.peer(), message=failure.message, **fields)
+        elif isinstance(failure, PermissionDenied):
             log.warning("refused", peer=context.peer(), message=failure.message, **fields)
         elif self._is_mutation:
             if self._request is not None:
@@ -333,6 +339,8 @@ class _Call:
 
     def _is_refusal(self, failure: LakelogError | None) -> bool:
         """Whether a call had no effect because of its caller. A read without a place has no line in any case."""
+        if failure is not None and failure.reason == CALLER_LOST:
+            return True
         if failure is not None and failure.reason == TOO_MANY_CALLS:
             return self._is_mutation
         return isinstance(failure, PermissionDenied)

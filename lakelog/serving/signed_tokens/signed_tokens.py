@@ -4,6 +4,7 @@ Invariants:
 
 1. Only verified tokens are held, so that no one without a key of the issuer can fill the room for them.
 2. A token is refused from its end on, and none that was verified with earlier keys is held after a change of keys.
+3. A refusal is repeated without another check for a second, since a server may ask twice about one call.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from lakelog.errors import PermissionDenied
 from lakelog.serving.access import SignedCaller
 
 from .keys import TokenKey
-from .verification import UNKNOWN_KEY, TokenRules, verify
+from .rules import TokenRules
+from .verification import UNKNOWN_KEY, verify
 
 MOST_HELD: Final = 10_000
 """Verified tokens that are held; of more, those used least recently are verified again. Each takes half a KiB."""
+
+_MOST_REFUSED: Final = 256
+_REFUSED_FOR_S: Final = 1.0
 
 
 class SignedTokens:
@@ -39,8 +44,12 @@ class SignedTokens:
         self._capacity = capacity
         self._keys: tuple[TokenKey, ...] | None = None
         self._held: OrderedDict[bytes, SignedCaller] = OrderedDict()
+        # Why, and since when.
+        self._refused: OrderedDict[bytes, tuple[PermissionDenied, float]] = OrderedDict()
         self.on_unknown_key: Callable[[], None] = lambda: None
         """Called when a token names a key that is not known: it may be new."""
+        self.on_new_keys: Callable[[], None] = lambda: None
+        """Called when the keys have changed: callers of open streams may be known no more."""
 
     @property
     def held_count(self) -> int:
@@ -51,6 +60,8 @@ class SignedTokens:
         """Verifies with these keys from now on."""
         self._keys = tuple(keys)
         self._held.clear()
+        self._refused.clear()
+        self.on_new_keys()
 
     def recognize(self, token: str) -> SignedCaller:
         """Who the caller is.
@@ -72,13 +83,25 @@ class SignedTokens:
                 reason=UNAUTHENTICATED,
                 metadata={"field": UNKNOWN_KEY},
             )
+        refused = self._refused.get(digest)
+        if refused is not None and abs(refused[1] - now_s) < _REFUSED_FOR_S:
+            # Another object: each raise adds to the traceback of an error.
+            raise PermissionDenied(refused[0].message, reason=UNAUTHENTICATED, metadata=refused[0].metadata)
         try:
             caller = verify(token, self._keys, self._rules, now_s)
         except PermissionDenied as error:
-            if error.metadata.get("field") == UNKNOWN_KEY:
-                self.on_unknown_key()
+            self._refuse(digest, error, now_s)
             raise
         self._held[digest] = caller
         if len(self._held) > self._capacity:
             self._held.popitem(last=False)
         return caller
+
+    def _refuse(self, digest: bytes, error: PermissionDenied, now_s: float) -> None:
+        known = PermissionDenied(error.message, reason=UNAUTHENTICATED, metadata=error.metadata)
+        self._refused[digest] = (known, now_s)
+        self._refused.move_to_end(digest)
+        if len(self._refused) > _MOST_REFUSED:
+            self._refused.popitem(last=False)
+        if error.metadata.get("field") == UNKNOWN_KEY:
+            self.on_unknown_key()

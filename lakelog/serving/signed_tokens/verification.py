@@ -15,7 +15,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
@@ -26,6 +25,7 @@ from lakelog.errors import PermissionDenied
 from lakelog.serving.access import SIGNED_NAME, Role, SignedCaller
 
 from .keys import ALGORITHMS, MOST_FITTING, TokenKey
+from .rules import TokenRules
 
 MOST_CHARACTERS: Final = 8192
 """Of a token. It must fit into the headers of a call, for which gRPC has 16 KiB."""
@@ -42,23 +42,6 @@ _TYPES: Final = ("", "jwt", "at+jwt", "application/at+jwt")
 
 # It knows no other algorithm, so no option of a call can add one.
 _SIGNATURES: Final = jwt.PyJWS(algorithms=ALGORITHMS)
-
-
-@dataclass(frozen=True)
-class TokenRules:
-    """What this server expects of tokens.
-
-    Args:
-        issuer: The claim `iss`, exactly.
-        audience: The claim `aud`, or one of its values.
-        name_claim: The claim with the caller's name.
-        role_claim: The claim with the caller's role; None: tokens have none.
-    """
-
-    issuer: str
-    audience: str
-    name_claim: str = "sub"
-    role_claim: str | None = None
 
 
 def verify(token: str, keys: Sequence[TokenKey], rules: TokenRules, now_s: float) -> SignedCaller:

@@ -10,8 +10,9 @@ from lakelog.errors import InvalidArgument, PermissionDenied
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.signed_tokens import signed_tokens
 from lakelog.serving.signed_tokens.keys import parse_keys
+from lakelog.serving.signed_tokens.rules import TokenRules
 from lakelog.serving.signed_tokens.signed_tokens import SignedTokens
-from lakelog.serving.signed_tokens.verification import LEEWAY_S, TokenRules, verify
+from lakelog.serving.signed_tokens.verification import LEEWAY_S, verify
 from tests.support.issuer import AUDIENCE, ISSUER, NOW_S, key_for, sign, to_jwk, to_jwks
 
 KEY = key_for("ES256")
@@ -83,6 +84,16 @@ def test_garbage_fills_nothing(made: Tokens) -> None:
     before = made.verified
     made.tokens.recognize(token)
     assert made.verified == before
+
+
+def test_a_refusal_is_repeated_without_another_check_for_a_second(made: Tokens) -> None:
+    early = sign(KEY, nbf=int(NOW_S + LEEWAY_S) + 1)
+    for _ in range(3):
+        with pytest.raises(PermissionDenied, match="not valid yet"):
+            made.tokens.recognize(early)
+    assert made.verified == 1
+    made.now_s += 1
+    assert made.tokens.recognize(early).name == "ann"
 
 
 def test_the_room_is_bounded_by_what_is_used_least(monkeypatch: pytest.MonkeyPatch) -> None:

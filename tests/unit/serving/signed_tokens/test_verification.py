@@ -17,7 +17,8 @@ from lakelog.errors import PermissionDenied
 from lakelog.serving.access import Role, SignedCaller
 from lakelog.serving.signed_tokens import verification
 from lakelog.serving.signed_tokens.keys import ALGORITHMS, TokenKey, parse_keys
-from lakelog.serving.signed_tokens.verification import LEEWAY_S, MOST_CHARACTERS, TokenRules, verify
+from lakelog.serving.signed_tokens.rules import TokenRules
+from lakelog.serving.signed_tokens.verification import LEEWAY_S, MOST_CHARACTERS, verify
 from tests.support.issuer import AUDIENCE, ISSUER, NOW_S, key_for, sign, to_jwk, to_jwks, to_public_pem
 
 RULES = TokenRules(ISSUER, AUDIENCE)
