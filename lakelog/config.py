@@ -90,8 +90,9 @@ def read_connect_settings(
     Args:
         environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
             LAKELOG_TOKEN_FILE, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
-            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable counts as
-            missing.
+            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable is as
+            good as none.
+        target: `host:port`.
         tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
         tls_cert: As in `ConnectSettings`.

@@ -160,7 +160,7 @@ class Access:
 SIGNED: Final = "signed:"
 """The names of callers with signed tokens begin so."""
 
-SIGNED_NAME: Final = re.compile(r"[A-Za-z0-9_.@:|/+=~-]{1,255}")
+SIGNED_NAME: Final = re.compile(r"[A-Za-z0-9_.@:|/+=~-]{1,240}")
 """Names in signed tokens: Kubernetes' `system:serviceaccount:ns:name`, and the subjects of OIDC providers."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
@@ -203,7 +203,7 @@ def parse_token_file(text: str, path: str) -> TokenFile:
         name, role_name, secret = words
         is_signed = secret == "signed"
         if not (SIGNED_NAME if is_signed else _NAME).fullmatch(name):
-            allowed = "255 of A-Z a-z 0-9 _ . @ : | / + = ~ -" if is_signed else "128 of A-Z a-z 0-9 _ . @ -"
+            allowed = "240 of A-Z a-z 0-9 _ . @ : | / + = ~ -" if is_signed else "128 of A-Z a-z 0-9 _ . @ -"
             raise _bad_line(path, number, "has a malformed name", f"Use up to {allowed}")
         role = next((role for role in Role if role.name.lower() == role_name), None)
         if role is None:

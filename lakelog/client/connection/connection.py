@@ -33,10 +33,11 @@ import grpc
 
 from lakelog.client.connection.channels import note_opened
 from lakelog.client.connection.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.client.connection.target import Target, TlsFiles, check_token
-from lakelog.client.connection.tokens import Token, to_metadata
+from lakelog.client.connection.tokens import Token, is_outdated, to_metadata
 from lakelog.clock import Clock
-from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.rpc.services import Stubs
 from lakelog.rpc.unary import SERVICES
 
@@ -137,6 +138,10 @@ class Connection:
             InvalidArgument: The token's file cannot be used.
         """
         return to_metadata(self._token)
+
+    def may_sign_in_again(self, error: LakelogError, metadata: tuple[tuple[str, str], ...]) -> bool:
+        """Whether a call was refused for a token that its file has replaced since. It had no effect."""
+        return error.reason == UNAUTHENTICATED and is_outdated(metadata, self._token)
 
     @property
     def is_known(self) -> bool:

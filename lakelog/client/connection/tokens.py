@@ -69,6 +69,14 @@ class FileToken:
                 raise
             return token
 
+    def is_newer_than(self, token: str) -> bool:
+        """Whether the file holds another token now; looks at once. For a token that was refused."""
+        self._looked_at_s = time.monotonic() - _LOOK_EVERY_S
+        try:
+            return self.current() != token
+        except InvalidArgument:
+            return False
+
     def _read(self) -> str:
         try:
             found = os.stat(self.path)
@@ -94,6 +102,8 @@ class FileToken:
         )
 
 
+_BEARER: Final = "Bearer "
+
 Token: TypeAlias = str | FileToken
 """A token, or the file that holds it."""
 
@@ -106,4 +116,11 @@ def to_metadata(token: Token | None) -> tuple[tuple[str, str], ...]:
     """
     if token is None:
         return ()
-    return (("authorization", f"Bearer {token.current() if isinstance(token, FileToken) else token}"),)
+    return (("authorization", f"{_BEARER}{token.current() if isinstance(token, FileToken) else token}"),)
+
+
+def is_outdated(metadata: tuple[tuple[str, str], ...], token: Token | None) -> bool:
+    """Whether headers have an older token than the file holds now, so that a refused call is worth another try."""
+    return isinstance(token, FileToken) and token.is_newer_than(
+        dict(metadata).get("authorization", "").removeprefix(_BEARER)
+    )

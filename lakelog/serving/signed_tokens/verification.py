@@ -155,7 +155,7 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not SIGNED_NAME.fullmatch(name):
         raise _refused(
-            claim, f"The signed token has no usable name ({claim}): 1 to 255 of A-Z a-z 0-9 _ . @ : | / + = ~ -."
+            claim, f"The signed token has no usable name ({claim}): 1 to 240 of A-Z a-z 0-9 _ . @ : | / + = ~ -."
         )
     if claim == "email" and claims.get("email_verified", True) is not True:
         raise _refused(claim, "The signed token names a caller by an address that its issuer has not verified (email).")

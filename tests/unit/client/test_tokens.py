@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lakelog.cli.invocation import Invocation
-from lakelog.client.connection import tokens
 from lakelog.client.connection.reader_target import parse_reader_targets
 from lakelog.client.connection.target import check_token, parse_target
 from lakelog.client.connection.tokens import FileToken, to_metadata
@@ -25,7 +24,7 @@ class Times:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
-        monkeypatch.setattr(tokens.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr("lakelog.client.connection.tokens.time.monotonic", lambda: self.now_s)
 
 
 @pytest.fixture
