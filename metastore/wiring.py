@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -34,8 +34,8 @@ from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.presence import to_metrics_address
 from lakelog.serving.rotation.live_access import LiveAccess
-from lakelog.serving.rotation.live_tls import LiveTls
 from lakelog.serving.rotation.metrics import RotationMetrics
+from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
 
 from .background import Background
@@ -54,6 +54,9 @@ from .server.rpc_metrics import RpcMetrics
 from .server.startup import StartupFailure, check_warehouse, one_line, show_database_url, wait_for_database
 from .store.limits import Limits
 from .use_cases import UseCases
+
+if TYPE_CHECKING:
+    from lakelog.serving.rotation.live_tls import LiveTls
 
 _GC_FIRST_GENERATION: Final = 10_000
 """New objects between two collections: some 50 commits. With Python's 700, collecting takes 8 % of a commit."""
@@ -132,7 +135,7 @@ async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None
     clock = SystemClock()
     try:
         ways_in = await asyncio.to_thread(LiveAccess, config.access, clock, log)
-        return ways_in, None if config.tls is None else LiveTls(config.tls, clock)
+        return ways_in, open_tls(config.tls, clock)
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error
 

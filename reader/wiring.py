@@ -20,8 +20,8 @@ from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
 from lakelog.serving.rotation.live_access import LiveAccess
-from lakelog.serving.rotation.live_tls import LiveTls
 from lakelog.serving.rotation.metrics import RotationMetrics
+from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
 
 from .config import ServeConfig
@@ -49,7 +49,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
     with lakelog.connect(config.target, reader="") as catalog:
         clock = SystemClock()
         ways_in = await asyncio.to_thread(LiveAccess, config.access, clock, log)
-        tls = None if config.tls is None else LiveTls(config.tls, clock)
+        tls = open_tls(config.tls, clock)
         settings = ServerSettings(
             host=config.listen.host,
             port=config.listen.port,

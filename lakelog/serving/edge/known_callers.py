@@ -18,6 +18,9 @@ from lakelog.serving.access import Caller
 CALLER_LOST: Final = "CALLER_LOST"
 """The reason of the end of a stream whose caller is recognized no more."""
 
+_CHECKED_AT_ONCE: Final = 20
+"""Five milliseconds, if all of them are signed."""
+
 _LONGEST_TIMER_S: Final = 3600.0
 """Timers follow the monotonic clock and tokens the wall clock, so that a long timer would miss a step of the latter."""
 
@@ -28,6 +31,7 @@ class _Stream:
     def __init__(self, caller: Caller, recognize: Callable[[], Caller]) -> None:
         self.caller = caller
         self.recognize = recognize
+        self.until_s = caller.until_s
         self.lost = asyncio.Event()
 
 
@@ -41,6 +45,7 @@ class KnownCallers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._streams: set[_Stream] = set()
+        self._rechecking: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def keep(self, caller: Caller, recognize: Callable[[], Caller]) -> Iterator[asyncio.Event]:
@@ -54,10 +59,9 @@ class KnownCallers:
         timers: list[asyncio.TimerHandle] = []
 
         def rearm() -> None:
-            until_s = stream.caller.until_s
-            if until_s is None or stream.lost.is_set():
+            if stream.until_s is None or stream.lost.is_set():
                 return
-            left_s = until_s - self._clock.now_ms() / 1000
+            left_s = stream.until_s - self._clock.now_ms() / 1000
             timers[:] = [asyncio.get_running_loop().call_later(min(max(left_s, 0.01), _LONGEST_TIMER_S), expire)]
 
         def expire() -> None:
@@ -74,9 +78,18 @@ class KnownCallers:
                 timer.cancel()
 
     def recheck(self) -> None:
-        """Recognizes all callers again; call it when the ways in have changed."""
-        for stream in self._streams:
-            _check(stream)
+        """Begins to recognize all callers again; call it when the ways in have changed."""
+        if self._rechecking is not None:
+            self._rechecking.cancel()
+        self._rechecking = asyncio.get_running_loop().create_task(self._recheck(), name="callers of streams")
+
+    async def _recheck(self) -> None:
+        # After a change of keys each token is verified again: thousands at once would delay every call.
+        for number, stream in enumerate(list(self._streams)):
+            if number % _CHECKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if stream in self._streams:
+                _check(stream)
 
 
 def caller_lost() -> Unavailable:
@@ -94,5 +107,6 @@ def _check(stream: _Stream) -> None:
     except PermissionDenied:
         stream.lost.set()
         return
+    stream.until_s = found.until_s
     if found.name != stream.caller.name or found.role < stream.caller.role:
         stream.lost.set()

@@ -51,8 +51,10 @@ class FetchedKeys:
 
     def want(self) -> None:
         """A token names a key that is not known: it may be a new one."""
-        self._is_wanted = True
-        self.on_want()
+        # Once for each fetch: anyone can send many such tokens.
+        if not self._is_wanted:
+            self._is_wanted = True
+            self.on_want()
 
     def look(self) -> Callable[[], None] | None:
         """As `Watched`."""

@@ -13,14 +13,16 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakelog.errors import LakelogError
 from lakelog.serving.logging_setup import Logger
 
-from .live_tls import LiveTls
 from .metrics import RotationMetrics
 from .watched import Watched
+
+if TYPE_CHECKING:
+    from .live_tls import LiveTls
 
 LOOK_EVERY_S: Final = 5.0
 """Between two looks at a file. Reading a few small files costs nothing."""
