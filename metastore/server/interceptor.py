@@ -44,8 +44,9 @@ from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.failures import fail
 from lakelog.serving.edge.known_callers import CALLER_LOST
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
+from lakelog.serving.edge.request_ids import find_request_id
 
-from .audit import describe_request, log
+from .audit import describe_request, log, request_id
 from .callers import caller_lost
 from .edge.admission import (
     HUGE_PLAN_BYTES,
@@ -136,6 +137,7 @@ class _Call:
         self._is_mutation = is_mutation(method)
         self._caller: Caller | None = None
         self._admitted: Admitted | None = None
+        self._request_id = ""
         self._began_s = time.perf_counter()
         self._received: Received | None = None
         self._running: asyncio.Future[Any] | None = None
@@ -170,6 +172,8 @@ class _Call:
         self._owner._metrics.begin()
         failure: LakelogError | None = None
         outcome = "OK"
+        self._request_id = find_request_id(context.invocation_metadata())
+        request_id.set(self._request_id)
         try:
             self._admitted = self._owner.admission.admit(self._method, self._caller, context)
             self._caller = self._admitted.caller
@@ -183,11 +187,13 @@ class _Call:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            # A caller that was refused can name the line of the log.
+            self._request_id = self._request_id or self._owner._ids.new_id()
             # The traceback holds the request.
             forget_frames(error)
         finally:
             self._end(outcome, failure, context)
-        fail(context, failure)
+        fail(context, failure, self._request_id)
         return None
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
@@ -323,6 +329,8 @@ class _Call:
             outcome, fields["caller"] or to_address(context.peer())
         ):
             return
+        if self._is_mutation or failure is not None:
+            fields["request_id"] = self._request_id or self._owner._ids.new_id()
         if failure is not None and failure.reason == CALLER_LOST:
             log.warning("stream ended", peer=context.peer(), message=failure.message, **fields)
         elif isinstance(failure, PermissionDenied):

@@ -31,6 +31,7 @@ from lakelog.serving.edge.bounded_streams import checked
 from lakelog.serving.edge.failures import fail
 from lakelog.serving.edge.known_callers import KnownCallers, caller_lost
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
+from lakelog.serving.edge.request_ids import find_request_id
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -123,11 +124,19 @@ class ReaderServicer:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            request_id = find_request_id(context.invocation_metadata()) or self._ids.new_id()
             if self.refusals.admit(outcome, caller or to_address(context.peer())):
-                self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
+                self._log.info(
+                    "subscription ended",
+                    caller=caller or None,
+                    outcome=outcome,
+                    peer=context.peer(),
+                    message=failure.message,
+                    request_id=request_id,
+                )
             # The traceback holds the request.
             forget_frames(error)
-            fail(context, failure)
+            fail(context, failure, request_id)
         finally:
             self._metrics.ended.labels(outcome).inc()
 

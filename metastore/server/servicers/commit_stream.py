@@ -31,7 +31,7 @@ from lakelog.serving.edge.turns import Turns
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
-from ..audit import caller_name, describe_request, log
+from ..audit import caller_name, describe_request, log, request_id
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
 from ..edge.sliced_requests import SlicedRequest
@@ -193,6 +193,7 @@ class CommitStream:
                     caller=caller,
                     outcome=outcome,
                     duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                    request_id=request_id.get() or self._new_id(),
                     **refused,
                     **describe_request(_commit_of(received.message)),
                 )

@@ -101,6 +101,21 @@ def test_refusals_are_clear_and_leave_lines_without_the_token(
         assert not any(part in shown for part in token.split(".") if len(part) > 8)
 
 
+def test_a_refusal_has_an_id_that_its_line_has(
+    start: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = start().target
+    with pytest.raises(PermissionDenied) as caught:
+        connect(target, token=token_for(KEY, aud="x")).list_databases()
+    for given in ("from-a-proxy:1", "no id at all", "x" * 65):
+        failure_of(target, "CatalogService/ListDatabases", metadata=[("x-request-id", given)])
+    assert connect(target, token=token_for(KEY)).create_database("x")
+    ids = [line["request_id"] for line in read_lines(capfd.readouterr().err) if "request_id" in line]
+    assert ids[:2] == [caught.value.metadata["request_id"], "from-a-proxy:1"]
+    assert [len(found) for found in ids[2:]] == [32] * 3, "those of the server, also for what took effect"
+    assert len(set(ids)) == 5
+
+
 def wait_for_watches(server: RotatingServer, count: int) -> None:
     wait_until(lambda: len(server.running.use_cases.watched) == count)
 
