@@ -69,7 +69,8 @@ exit codes:
   8  a table of --tables does not exist at the start: starting again helps once it is made
 
 A job that fails does not end the service: `lakelog jobs` shows why it failed.
-TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN or LAKELOG_TOKEN_FILE, as
+for the SDK.
 """
 
 

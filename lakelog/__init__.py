@@ -103,6 +103,7 @@ def connect(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     token: str | None = None,
+    token_file: str | None = None,
     reader: str | None = None,
 ) -> Catalog:
     """Returns the catalog of a metastore. Connects when the catalog is first used.
@@ -119,6 +120,8 @@ def connect(
         tls_cert: PEM file with the client's own certificate; by default LAKELOG_TLS_CERT.
         tls_key: PEM file with that certificate's key; by default LAKELOG_TLS_KEY.
         token: Identifies the caller; by default LAKELOG_TOKEN.
+        token_file: A file that holds such a token, instead of `token`. It is read again when it changes, so that the
+            tokens of Kubernetes' service accounts can be used. By default LAKELOG_TOKEN_FILE.
         reader: `host:port` of a reader service that reads files for subscriptions; several replicas are separated by
             commas. By default LAKELOG_READER; "": subscriptions read files in this process. It also gets TLS files and
             token.
@@ -143,6 +146,7 @@ def connect(
         tls_cert=tls_cert,
         tls_key=tls_key,
         token=token,
+        token_file=token_file,
         reader=reader,
     )
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from lakelog.client.connection.tokens import FileToken, Token
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
 from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, S3Settings
@@ -25,7 +26,7 @@ class ConnectSettings:
         tls_cert: PEM file with the client's own certificate.
         tls_key: PEM file with that certificate's key.
         tls: Whether to use TLS.
-        token: Identifies the caller; never shown.
+        token: Identifies the caller, or the file that holds such a token; never shown.
         s3: How to reach S3.
         cache_folder: The folder for local copies of data files; None: a folder for temporary files.
         reader: The reader services that read for subscriptions, as text; empty: none.
@@ -36,7 +37,7 @@ class ConnectSettings:
     tls_cert: str | None
     tls_key: str | None
     tls: bool
-    token: str | None = field(repr=False)
+    token: Token | None = field(repr=False)
     s3: S3Settings
     cache_folder: str | None = None
     reader: str = ""
@@ -81,20 +82,23 @@ def read_connect_settings(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     token: str | None = None,
+    token_file: str | None = None,
     reader: str | None = None,
 ) -> ConnectSettings:
     """Combines arguments and environment. Pure; an argument wins over its variable.
 
     Args:
         environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
-            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN,
-            _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable counts as missing.
+            LAKELOG_TOKEN_FILE, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
+            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable is as
+            good as none.
         target: `host:port`.
         tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
         tls_cert: As in `ConnectSettings`.
         tls_key: As in `ConnectSettings`.
-        token: As in `ConnectSettings`.
+        token: Identifies the caller; None: `token_file`, or a variable.
+        token_file: The file that holds the token; None: `token`, or a variable.
         reader: As in `ConnectSettings`; None: its variable.
 
     Raises:
@@ -106,6 +110,7 @@ def read_connect_settings(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "token": token,
+        "token_file": token_file,
         "reader": reader,
     }
     for name, given_text in texts.items():
@@ -132,10 +137,32 @@ def read_connect_settings(
     use_tls = any((ca, cert, key)) if tls is None else tls
     if not use_tls:
         ca = cert = key = None
-    token = token or _read_secret(environment, "LAKELOG_TOKEN")
     s3 = read_s3_settings(environment)
     reader = environment.get(READER_VARIABLE, "") if reader is None else reader
-    return ConnectSettings(target, ca, cert, key, use_tls, token, s3, read_cache_folder(environment), reader)
+    found = read_token(environment, token=token, token_file=token_file)
+    return ConnectSettings(target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader)
+
+
+def read_token(
+    environment: Mapping[str, str], *, token: str | None = None, token_file: str | None = None
+) -> Token | None:
+    """Combines arguments and environment, as `read_connect_settings`. Pure.
+
+    Raises:
+        InvalidArgument: There are both a token and a file, as arguments or as variables.
+    """
+    if token and token_file:
+        raise _both("token= and token_file=")
+    if token or token_file:
+        return token or FileToken(token_file or "")
+    path, secret = environment.get("LAKELOG_TOKEN_FILE"), _read_secret(environment, "LAKELOG_TOKEN")
+    if path and secret:
+        raise _both("LAKELOG_TOKEN and LAKELOG_TOKEN_FILE")
+    return FileToken(path) if path else secret
+
+
+def _both(names: str) -> InvalidArgument:
+    return InvalidArgument(f"{names} exclude each other: leave one of them out.", metadata={"field": "token_file"})
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:

@@ -11,7 +11,7 @@ from lakelog.client.connection.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument
 from lakelog.log.secrets import SECRET_VARIABLE, SECRETS_FOLDER_VARIABLE, Secrets
 from lakelog.options.declared.kafka import KAFKA_SERVERS
-from lakelog.serving.access import Access
+from lakelog.serving.access_settings import AccessSettings
 from lakelog.serving.arguments import Argument, OneLineParser, Values, refusal
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.server_arguments import (
@@ -90,9 +90,9 @@ class ServeConfig(DatabaseConfig):
         "Clients must show a certificate signed by one of these, PEM. Without --token-file each such certificate is an "
         "admin's."
     )
-    access: Access = access_setting(
-        "Who may call: lines `<name> user|reader|writer|admin <token>`; `cert` in place of the token stands for the "
-        "client certificate with that common name.",
+    access: AccessSettings = access_setting(
+        "Who may call: lines `<name> user|reader|writer|admin <token>`; in place of the token, `cert` stands for the "
+        "client certificate with that common name, `signed` for signed tokens with that name.",
         certificate_use="callers with certificates",
     )
     database_connections: int = whole(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -29,10 +29,15 @@ from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.extras import explain_missing
+from lakelog.serving.access import Access
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.presence import to_metrics_address
 from lakelog.serving.probe_port import open_probe_port
+from lakelog.serving.rotation.live_access import LiveAccess
+from lakelog.serving.rotation.metrics import RotationMetrics
+from lakelog.serving.rotation.opening import open_tls
+from lakelog.serving.rotation.rotation import Rotation
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig
@@ -51,6 +56,9 @@ from .server.startup import StartupFailure, check_warehouse, one_line, show_data
 from .store.limits import Limits
 from .use_cases import UseCases
 
+if TYPE_CHECKING:
+    from lakelog.serving.rotation.live_tls import LiveTls
+
 _GC_FIRST_GENERATION: Final = 10_000
 """New objects between two collections: some 50 commits. With Python's 700, collecting takes 8 % of a commit."""
 
@@ -61,7 +69,8 @@ async def serve(config: ServeConfig) -> None:
     Raises:
         StartupFailure: A check failed, or a port is taken.
     """
-    await check(config)
+    ways_in, tls = await _open_ways_in(config)
+    await _check_stores(config)
     # The service starts with 100,000 objects. Without this, each full garbage collection scans all of them while every
     # commit waits: 40 to 150 ms on a busy machine.
     COLLECTOR.settle(_GC_FIRST_GENERATION)
@@ -92,7 +101,9 @@ async def serve(config: ServeConfig) -> None:
         brokers=_open_brokers(config),
     )
     probe = DatabaseProbe(config.database_url)
-    server = MetastoreServer(use_cases, probe.ping, _settings(config), rpc_metrics, ids)
+    server = MetastoreServer(use_cases, probe.ping, _settings(config, ways_in.access, tls), rpc_metrics, ids)
+    ways_in.on_change = server.use_access
+    rotation = Rotation(ways_in.watched, tls, RotationMetrics(registry), log)
 
     try:
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
@@ -100,6 +111,7 @@ async def serve(config: ServeConfig) -> None:
         presence = make_presence(
             use_cases.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
         )
+        rotation.start()
         async with open_probe_port(config.listen.host, config.health_port, lambda: server.health.serving):
             await run_until_signal(
                 server, Background(use_cases), http, presence, lambda: _say_ready(config, server, http)
@@ -107,17 +119,32 @@ async def serve(config: ServeConfig) -> None:
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
     finally:
+        await rotation.close()
         await use_cases.close()
         await store.close()
         await probe.close()
 
 
 async def check(config: ServeConfig) -> None:
-    """Checks warehouse and database, as `serve` does at its start.
+    """Checks the ways in, warehouse and database, as `serve` does at its start.
 
     Raises:
         StartupFailure: One line that says what is wrong and what to do.
     """
+    await _open_ways_in(config)
+    await _check_stores(config)
+
+
+async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None]:
+    clock = SystemClock()
+    try:
+        ways_in = await asyncio.to_thread(LiveAccess, config.access, clock, log)
+        return ways_in, open_tls(config.tls, clock)
+    except LakelogError as error:
+        raise StartupFailure(one_line(error.message)) from error
+
+
+async def _check_stores(config: ServeConfig) -> None:
     await asyncio.to_thread(check_warehouse, config.warehouse)
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
@@ -174,12 +201,12 @@ def _open_brokers(config: ServeConfig) -> Brokers:
     return Brokers(config.kafka_clusters, open_log)
 
 
-def _settings(config: ServeConfig) -> ServerSettings:
+def _settings(config: ServeConfig, access: Access, tls: LiveTls | None) -> ServerSettings:
     return ServerSettings(
         host=config.listen.host,
         port=config.listen.port,
-        tls=config.tls,
-        access=config.access,
+        tls=tls,
+        access=access,
         limits=CallLimits(
             max_calls=config.max_calls,
             max_streams=config.max_streams,

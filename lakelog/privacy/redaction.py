@@ -21,8 +21,8 @@ MIN_CHARACTERS: Final = 8
 _NAMES: Final = re.compile(r"(?i)(token|secret|password|passwd|credential|private_?key)")
 """Variables of the environment whose values are secrets."""
 
-_NO_SECRETS: Final = re.compile(r"(?i)_(file|dir|folder|path|url|uri|id)$")
-"""Endings of names of variables that only hold the place of a secret."""
+_NO_SECRETS: Final = re.compile(r"(?i)(_(file|dir|folder|path|url|uri|id|ca|issuer|audience|claim)|_token_keys)$")
+"""Endings of names of variables that only hold the place of a secret, or say what a token must be like."""
 
 _DATABASE: Final = "LAKELOG_DATABASE_URL"
 

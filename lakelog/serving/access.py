@@ -1,6 +1,8 @@
-"""Identifies callers: by a bearer token, or by the common name of a verified client certificate; each has one role.
+"""Identifies callers; each has one role, which may do all that the ones below it may.
 
-Each role may do all that the ones below it may.
+A caller is identified by a bearer token of the token file, by a signed token, or by the common name of a verified
+client certificate. Names of signed tokens begin with `signed:`. Names in the token file have no colon, so no issuer can
+give a caller a name of the token file, or the work that such a name owns.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import InvalidArgument, PermissionDenied
@@ -32,10 +34,17 @@ class Role(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Caller:
-    """The identity and the role of a caller."""
+    """The identity and the role of a caller.
+
+    Args:
+        name: What owns the things that the caller opens.
+        role: What it may do.
+        until_s: When this ends, in seconds since 1970; None: with the configuration of the server.
+    """
 
     name: str
     role: Role
+    until_s: float | None = None
 
 
 ANYONE: Final = Caller("anyone", Role.ADMIN)
@@ -51,6 +60,33 @@ class TokenEntry:
 
 
 @dataclass(frozen=True)
+class SignedCaller:
+    """What a verified token says.
+
+    Args:
+        name: The caller's name, as its issuer has it.
+        role: Its role; None: the token has none.
+        until_s: From then on the token is refused, in seconds since 1970.
+    """
+
+    name: str
+    role: Role | None
+    until_s: float
+
+
+class SignedTokenReader(Protocol):
+    """Verifies signed tokens. Most servers have none, and then need no code for it."""
+
+    def recognize(self, token: str) -> SignedCaller:
+        """Who the caller is.
+
+        Raises:
+            PermissionDenied: With reason UNAUTHENTICATED.
+        """
+        ...
+
+
+@dataclass(frozen=True)
 class Access:
     """How a server identifies callers.
 
@@ -59,12 +95,16 @@ class Access:
         tokens: Accepted bearer tokens.
         certificates: Roles by the common name of a verified client certificate.
         any_certificate: Every verified certificate has the role admin: its CA signs for this service alone.
+        signed_tokens: Verifies signed tokens; None: there are none.
+        signed_roles: Roles by the name that a signed token has; they win over the token's own. Without either: user.
     """
 
     open: bool = False
     tokens: tuple[TokenEntry, ...] = ()
     certificates: Mapping[str, Role] = field(default_factory=dict)
     any_certificate: bool = False
+    signed_tokens: SignedTokenReader | None = None
+    signed_roles: Mapping[str, Role] = field(default_factory=dict)
 
     @property
     def takes_certificates(self) -> bool:
@@ -92,9 +132,11 @@ class Access:
             if role is not None:
                 return Caller(common_name, role)
             raise _unauthenticated(f"The certificate of {common_name} is valid but no role is given to that name.")
-        if not self.tokens:
+        if not self.tokens and self.signed_tokens is None:
             raise _unauthenticated("The call came without a client certificate.")
-        raise _unauthenticated("The call has no token. Set the token when connecting, or LAKELOG_TOKEN.")
+        raise _unauthenticated(
+            "The call has no token. Set the token when connecting, or LAKELOG_TOKEN or LAKELOG_TOKEN_FILE."
+        )
 
     def _of_token(self, authorization: str) -> Caller:
         scheme, _, token = authorization.partition(" ")
@@ -106,24 +148,46 @@ class Access:
         for entry in self.tokens:
             if hmac.compare_digest(entry.digest, digest):
                 found = entry.caller
-        if found is None:
+        if found is not None:
+            return found
+        if self.signed_tokens is None or "." not in token:
             raise _unauthenticated("The token is not known here. Was it revoked, or is it another metastore's?")
-        return found
+        signed = self.signed_tokens.recognize(token)
+        role = self.signed_roles.get(signed.name, signed.role)
+        return Caller(f"{SIGNED}{signed.name}", Role.USER if role is None else role, signed.until_s)
 
+
+SIGNED: Final = "signed:"
+"""The names of callers with signed tokens begin so."""
+
+SIGNED_NAME: Final = re.compile(r"[A-Za-z0-9_.@:|/+=~-]{1,240}")
+"""Names in signed tokens: Kubernetes' `system:serviceaccount:ns:name`, and the subjects of OIDC providers."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
 _MIN_TOKEN_CHARACTERS: Final = 16
 
 
-def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict[str, Role]]:
-    """Reads a token file. Each line is `<name> <role> <token>`, or `<name> <role> cert` for a client certificate.
+@dataclass(frozen=True)
+class TokenFile:
+    """The callers that a token file lists.
+
+    Args:
+        tokens: Tokens, in the file's order.
+        certificates: Roles by the common name of a client certificate.
+        signed_roles: Roles by the name that a signed token has.
+    """
+
+    tokens: tuple[TokenEntry, ...] = ()
+    certificates: Mapping[str, Role] = field(default_factory=dict)
+    signed_roles: Mapping[str, Role] = field(default_factory=dict)
+
+
+def parse_token_file(text: str, path: str) -> TokenFile:
+    """Reads a token file. Each line is `<name> <role> <token>`, with `cert` or `signed` for callers without one.
 
     The roles are `user`, `reader`, `writer`, `admin`; empty lines and lines that begin with `#` are skipped. For `cert`
-    the name is the certificate's common name. One name may have several tokens, so that they can be changed without a
-    gap.
-
-    Returns:
-        Tokens in the file's order, and roles by common name.
+    the name is the certificate's common name, for `signed` the name in a signed token. One name may have several
+    tokens, so that they can be changed without a gap.
 
     Raises:
         InvalidArgument: A line is malformed, a token occurs twice, or the file lists no caller. Messages name the line
@@ -131,18 +195,21 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
     """
     tokens: dict[bytes, TokenEntry] = {}
     certificates: dict[str, Role] = {}
+    signed_roles: dict[str, Role] = {}
     for number, line in _entries(text):
         words = line.split()
         if len(words) != 3:
             raise _bad_line(path, number, f"has {len(words)} words, not 3", "Write `<name> <role> <token>`")
         name, role_name, secret = words
-        if not _NAME.fullmatch(name):
-            raise _bad_line(path, number, "has a malformed name", "Use up to 128 of A-Z a-z 0-9 _ . @ -")
+        is_signed = secret == "signed"
+        if not (SIGNED_NAME if is_signed else _NAME).fullmatch(name):
+            allowed = "240 of A-Z a-z 0-9 _ . @ : | / + = ~ -" if is_signed else "128 of A-Z a-z 0-9 _ . @ -"
+            raise _bad_line(path, number, "has a malformed name", f"Use up to {allowed}")
         role = next((role for role in Role if role.name.lower() == role_name), None)
         if role is None:
             raise _bad_line(path, number, "gives an unknown role", "Use user, reader, writer or admin")
-        if secret == "cert":
-            certificates[name] = role
+        if is_signed or secret == "cert":
+            (signed_roles if is_signed else certificates)[name] = role
             continue
         if len(secret) < _MIN_TOKEN_CHARACTERS:
             remedy = f"Use at least {_MIN_TOKEN_CHARACTERS} random characters (openssl rand -hex 32)"
@@ -151,9 +218,12 @@ def parse_token_file(text: str, path: str) -> tuple[tuple[TokenEntry, ...], dict
         if digest in tokens:
             raise _bad_line(path, number, f"repeats the token of {tokens[digest].caller.name}", "Give each its own")
         tokens[digest] = TokenEntry(Caller(name, role), digest)
-    if not tokens and not certificates:
-        raise InvalidArgument(f"The token file {path} lists no caller. Write a line `<name> <role> <token>`.")
-    return tuple(tokens.values()), certificates
+    if not tokens and not certificates and not signed_roles:
+        raise InvalidArgument(
+            f"The token file {path} lists no caller. Write a line `<name> <role> <token>`.",
+            metadata={"field": "token-file"},
+        )
+    return TokenFile(tuple(tokens.values()), certificates, signed_roles)
 
 
 def _entries(text: str) -> Iterable[tuple[int, str]]:

@@ -7,12 +7,25 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import grpc
 
 from lakelog.client.connection.target import Target
 from lakelog.errors import InvalidArgument
 from lakelog.serving.http_endpoint import HttpEndpoint
+
+
+class TlsCredentials(Protocol):
+    """The TLS of a server."""
+
+    def load_credentials(self) -> grpc.ServerCredentials:
+        """What gRPC needs to accept connections.
+
+        Raises:
+            InvalidArgument: A file cannot be used.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,14 +55,16 @@ class ServerTls:
         return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=True)
 
 
-def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None, argument: str = "--listen") -> int:
+def listen(
+    server: grpc.aio.Server, host: str, port: int, tls: TlsCredentials | None, argument: str = "--listen"
+) -> int:
     """Binds a server to its port; it serves once it is started. Returns the port.
 
     Args:
         server: A server that is not started yet.
         host: An address of this machine.
         port: The port; 0 for a free one.
-        tls: The TLS files; None for plaintext.
+        tls: Its TLS; None for plaintext.
         argument: Names the address, for a message.
 
     Raises:
@@ -65,7 +80,9 @@ def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None,
         raise _cannot_listen(host, port, "gRPC cannot use it", argument) from error
 
 
-def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None, but: str = "") -> None:
+def say_ready(
+    service: str, address: Target, tls: TlsCredentials | None, http: HttpEndpoint | None, but: str = ""
+) -> None:
     """Writes a line to the standard output; the program that started the service waits for it.
 
     Args:

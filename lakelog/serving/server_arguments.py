@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from lakelog.client.connection.target import Target, parse_target
 from lakelog.errors import InvalidArgument
-from lakelog.serving.access import Access, parse_token_file
+from lakelog.serving.access_settings import AccessSettings, SignedSettings
 from lakelog.serving.arguments import Argument, Values, refusal
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.settings import setting, switch
+from lakelog.serving.signed_tokens.rules import KeySource, TokenRules
 
 METRICS_PORT_HELP: Final = (
     "Port of /metrics, /healthz and /livez over HTTP, on the host of --listen; default: none; 0: a free one."
@@ -45,7 +47,35 @@ def access_setting(token_file: str, *, certificate_use: str) -> Any:
         certificate_use: The purpose of --tls-client-ca, for a message.
     """
     return setting(
-        lambda values: _read_access(values, certificate_use), Argument("token-file", "LAKELOG_TOKEN_FILE", token_file)
+        lambda values: _read_access(values, certificate_use),
+        Argument("token-file", "LAKELOG_SERVER_TOKEN_FILE", token_file),
+        Argument(
+            "token-keys",
+            "LAKELOG_SERVER_TOKEN_KEYS",
+            "The public keys of the issuer of signed tokens: a JWKS or PEM file, or the https:// URL of a JWKS.",
+        ),
+        Argument("token-issuer", "LAKELOG_SERVER_TOKEN_ISSUER", "The issuer (iss) of signed tokens, exactly."),
+        Argument("token-audience", "LAKELOG_SERVER_TOKEN_AUDIENCE", "The audience (aud) that signed tokens must have."),
+        Argument(
+            "token-name-claim",
+            "LAKELOG_SERVER_TOKEN_NAME_CLAIM",
+            "The claim of signed tokens with the caller's name, which owns what the caller opens; default sub.",
+        ),
+        Argument(
+            "token-role-claim",
+            "LAKELOG_SERVER_TOKEN_ROLE_CLAIM",
+            "The claim of signed tokens with the caller's role; default: none, and only --token-file gives roles.",
+        ),
+        Argument(
+            "token-keys-ca",
+            "LAKELOG_SERVER_TOKEN_KEYS_CA",
+            "Certificates that must have signed that of the URL of --token-keys, PEM; default: the system's.",
+        ),
+        Argument(
+            "token-keys-token-file",
+            "LAKELOG_SERVER_TOKEN_KEYS_TOKEN_FILE",
+            "A file with a token to send to the URL of --token-keys.",
+        ),
     )
 
 
@@ -88,21 +118,72 @@ def _read_tls(values: Values) -> ServerTls | None:
     return tls
 
 
-def _read_access(values: Values, certificate_use: str) -> Access:
+def _read_access(values: Values, certificate_use: str) -> AccessSettings:
     path, client_ca = values.text("token-file"), values.text("tls-client-ca")
-    if path is None:
-        if values.switch("insecure-dev"):
-            return Access(open=True)
-        if client_ca is not None:
-            return Access(any_certificate=True)
-        raise refusal(f"No caller could be recognized: give --token-file, or --tls-client-ca for {certificate_use}.")
+    signed = _read_signed(values)
+    settings = AccessSettings(
+        open=path is None and signed is None and values.switch("insecure-dev"),
+        token_file=None if path is None else Path(path),
+        takes_certificates=client_ca is not None,
+        # Beside signed tokens a certificate has no role by itself: it may come from an authority of all services.
+        any_certificate=path is None and signed is None and client_ca is not None,
+        signed=signed,
+    )
+    if not settings.open and path is None and client_ca is None and signed is None:
+        raise refusal(
+            "No caller could be recognized: give --token-file or --token-keys, or --tls-client-ca for "
+            f"{certificate_use}."
+        )
+    settings.load_token_file()
+    return settings
+
+
+def _read_signed(values: Values) -> SignedSettings | None:
+    where = values.text("token-keys")
+    given = {name: values.text(f"token-{name}") for name in _OF_SIGNED}
+    if where is None:
+        lonely = next((name for name, text in given.items() if text is not None), None)
+        if lonely is not None:
+            raise refusal(f"--token-{lonely} is for signed tokens, which need --token-keys: give it too.")
+        return None
+    for name in ("issuer", "audience"):
+        if given[name] is None:
+            raise refusal(
+                f"--token-{name} is missing: with --token-keys, any token of any {name} would be taken. Give the "
+                f"{name} of the tokens for this service."
+            )
+    rules = TokenRules(
+        issuer=given["issuer"] or "",
+        audience=given["audience"] or "",
+        name_claim=given["name-claim"] or "sub",
+        role_claim=given["role-claim"],
+    )
+    return SignedSettings(rules, _read_source(where, given["keys-ca"], given["keys-token-file"]))
+
+
+_OF_SIGNED: Final = ("issuer", "audience", "name-claim", "role-claim", "keys-ca", "keys-token-file")
+
+
+def _read_source(where: str, ca: str | None, token_file: str | None) -> KeySource:
+    if "://" not in where:
+        if ca is not None or token_file is not None:
+            raise refusal("--token-keys-ca and --token-keys-token-file are for a URL of --token-keys, not for a file.")
+        return KeySource(file=Path(where))
     try:
-        tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        # The user may have given the token itself; an absolute path is no token.
-        shown = f"token file {path}" if path.startswith("/") else "token file"
-        raise refusal(f"The {shown} cannot be read: {reason} (--token-file).") from None
-    if certificates and client_ca is None:
-        raise refusal(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
-    return Access(tokens=tokens, certificates=certificates)
+        parts = urlsplit(where)
+        host, at = parts.hostname, parts.username is not None or parts.password is not None
+    except ValueError:
+        host, at = None, False
+    if at:
+        raise refusal(
+            "The URL of --token-keys has a user or password: give a token by --token-keys-token-file instead."
+        )
+    if host is None or parts.scheme not in ("http", "https"):
+        raise refusal(f"--token-keys={where:.200} is neither a file nor an https:// URL.")
+    if parts.scheme == "http" and not Target(host, 0).is_loopback:
+        raise refusal(
+            f"--token-keys={where:.200} would be read without TLS, so that anyone on the way could forge tokens."
+        )
+    return KeySource(
+        url=where, ca=None if ca is None else Path(ca), token_file=None if token_file is None else Path(token_file)
+    )

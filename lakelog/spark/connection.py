@@ -20,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakelog.client.connection.tokens import FileToken
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.config import ConnectSettings, read_cache_folder, read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
@@ -73,7 +74,7 @@ def make_connection(
         _absolute(settings.tls_ca),
         _absolute(settings.tls_cert),
         _absolute(settings.tls_key),
-        _keep_token(token) if token else None,
+        settings.token.path if isinstance(settings.token, FileToken) else _keep_token(token) if token else None,
     )
 
 
@@ -102,10 +103,9 @@ def open_caches() -> Caches:
 
 
 def _read_settings(connection: SparkConnection) -> ConnectSettings:
-    token = None
     if connection.token_file is not None:
         try:
-            token = Path(connection.token_file).read_text()
+            Path(connection.token_file).read_bytes()
         except OSError as error:
             raise InvalidArgument(
                 f"The token of {connection.target} cannot be read from {connection.token_file}: {error.strerror}. It "
@@ -120,7 +120,7 @@ def _read_settings(connection: SparkConnection) -> ConnectSettings:
         tls_ca=connection.tls_ca,
         tls_cert=connection.tls_cert,
         tls_key=connection.tls_key,
-        token=token,
+        token_file=connection.token_file,
     )
 
 

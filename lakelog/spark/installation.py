@@ -65,7 +65,7 @@ def install(
 
     Sets `spark.sql.parquet.fieldId.read.enabled`, which finds columns in files from before a rename; it does not affect
     reads whose schema has no field ids. A token given here is written to a private file of this process, because Spark
-    would show it otherwise; tokens in `LAKELOG_TOKEN` must be set before the session is made.
+    would show it otherwise; `LAKELOG_TOKEN` or `LAKELOG_TOKEN_FILE` must be set before the session is made.
 
     Args:
         spark: A session of this machine's driver program (not one of Spark Connect), PySpark 4.2 or newer.

@@ -38,6 +38,9 @@ log: Final = structlog.get_logger()
 caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=None)
 """The caller of the call that is being served, for log lines that are written further inside."""
 
+request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""The id that the caller gave to it; empty: none."""
+
 
 def describe_request(request: Message | SlicedRequest[Any]) -> dict[str, Any]:
     """The objects that a request acts on. Pure and cheap: it runs for every mutation."""

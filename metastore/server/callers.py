@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from typing import Final
 
@@ -11,6 +12,9 @@ from ..ownership import EVERYONE, Principal
 
 _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 """Without a default: a call that the interceptor did not admit fails, and has no effect."""
+
+caller_lost: Final[ContextVar[asyncio.Event]] = ContextVar("caller_lost")
+"""Set when the caller of the present stream is recognized no more."""
 
 
 def admit(caller: Caller, *, identified: bool) -> None:

@@ -18,7 +18,7 @@ from lakelog.rpc.unary import SERVICES as METASTORE_SERVICES
 from lakelog.serving.access import Access
 from lakelog.serving.edge.grpc_options import EDGE_OPTIONS, max_age_options
 from lakelog.serving.edge.refusal_lines import RefusalLines
-from lakelog.serving.listening import ServerTls, listen
+from lakelog.serving.listening import TlsCredentials, listen
 
 from ..store.limits import Limits
 from ..use_cases import UseCases
@@ -88,7 +88,7 @@ class ServerSettings:
 
     host: str
     port: int
-    tls: ServerTls | None
+    tls: TlsCredentials | None
     access: Access
     limits: CallLimits = field(default_factory=CallLimits)
     request_limits: Limits = field(default_factory=Limits)
@@ -155,6 +155,10 @@ class MetastoreServer:
     def is_draining(self) -> bool:
         """Whether it is ending; any thread may call this."""
         return self._draining.is_set()
+
+    def use_access(self, access: Access) -> None:
+        """Authenticates callers so from now on; streams end whose callers are recognized no more."""
+        self._interceptor.admission.use(access)
 
     async def start(self) -> None:
         """Listens and serves.

@@ -42,9 +42,12 @@ from lakelog.errors import (
 )
 from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.failures import fail
+from lakelog.serving.edge.known_callers import CALLER_LOST
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
+from lakelog.serving.edge.request_ids import find_request_id
 
-from .audit import describe_request, log
+from .audit import describe_request, log, request_id
+from .callers import caller_lost
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -134,6 +137,7 @@ class _Call:
         self._is_mutation = is_mutation(method)
         self._caller: Caller | None = None
         self._admitted: Admitted | None = None
+        self._request_id = ""
         self._began_s = time.perf_counter()
         self._received: Received | None = None
         self._running: asyncio.Future[Any] | None = None
@@ -168,6 +172,8 @@ class _Call:
         self._owner._metrics.begin()
         failure: LakelogError | None = None
         outcome = "OK"
+        self._request_id = find_request_id(context.invocation_metadata())
+        request_id.set(self._request_id)
         try:
             self._admitted = self._owner.admission.admit(self._method, self._caller, context)
             self._caller = self._admitted.caller
@@ -181,11 +187,13 @@ class _Call:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            # A caller that was refused can name the line of the log.
+            self._request_id = self._request_id or self._owner._ids.new_id()
             # The traceback holds the request.
             forget_frames(error)
         finally:
             self._end(outcome, failure, context)
-        fail(context, failure)
+        fail(context, failure, self._request_id)
         return None
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
@@ -279,7 +287,9 @@ class _Call:
         responses = behaviour(request, context)
         # The servicer lets go of the request when it needs it no more, and so must each frame here.
         del request
-        await self._owner.running.send_all(self._method, responses, context)
+        with self._owner.admission.keep(self._caller, context) as lost:
+            caller_lost.set(lost)
+            await self._owner.running.send_all(self._method, responses, context, lost)
 
     @property
     def _request(self) -> Message | None:
@@ -319,7 +329,11 @@ class _Call:
             outcome, fields["caller"] or to_address(context.peer())
         ):
             return
-        if isinstance(failure, PermissionDenied):
+        if self._is_mutation or failure is not None:
+            fields["request_id"] = self._request_id or self._owner._ids.new_id()
+        if failure is not None and failure.reason == CALLER_LOST:
+            log.warning("stream ended", peer=context.peer(), message=failure.message, **fields)
+        elif isinstance(failure, PermissionDenied):
             log.warning("refused", peer=context.peer(), message=failure.message, **fields)
         elif self._is_mutation:
             if self._request is not None:
@@ -333,6 +347,8 @@ class _Call:
 
     def _is_refusal(self, failure: LakelogError | None) -> bool:
         """Whether a call had no effect because of its caller. A read without a place has no line in any case."""
+        if failure is not None and failure.reason == CALLER_LOST:
+            return True
         if failure is not None and failure.reason == TOO_MANY_CALLS:
             return self._is_mutation
         return isinstance(failure, PermissionDenied)

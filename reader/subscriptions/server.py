@@ -20,7 +20,7 @@ from lakelog.serving.access import Access
 from lakelog.serving.edge.bounded_streams import BoundedStreams
 from lakelog.serving.edge.grpc_options import EDGE_OPTIONS
 from lakelog.serving.edge.probes import BoundedProbes
-from lakelog.serving.listening import ServerTls, listen
+from lakelog.serving.listening import TlsCredentials, listen
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -56,7 +56,7 @@ class ServerSettings:
 
     host: str
     port: int
-    tls: ServerTls | None
+    tls: TlsCredentials | None
     access: Access
     max_subscriptions: int
     caller_share: float
@@ -135,6 +135,10 @@ class ReaderServer:
     def subscription_count(self) -> int:
         """How many subscriptions are open; any thread may call this."""
         return len(self._servicer.pumps)
+
+    def use_access(self, access: Access) -> None:
+        """Authenticates callers so from now on; subscriptions end whose callers are recognized no more."""
+        self._servicer.use(access)
 
     async def start(self) -> None:
         """Listens and serves.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import grpc
 
-from lakelog.clock import Ids
+from lakelog.clock import Ids, SystemClock
 from lakelog.errors import (
     HistoryDiverged,
     InternalError,
@@ -26,10 +26,12 @@ from lakelog.reads.streams.open_stream import open_stream
 from lakelog.reads.streams.wire import from_proto_positions
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
-from lakelog.serving.access import Access
+from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.bounded_streams import checked
 from lakelog.serving.edge.failures import fail
+from lakelog.serving.edge.known_callers import KnownCallers, caller_lost
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
+from lakelog.serving.edge.request_ids import find_request_id
 from lakelog.serving.logging_setup import Logger
 
 from .metrics import SubscriptionMetrics
@@ -75,6 +77,7 @@ class ReaderServicer:
     ) -> None:
         self._catalog = catalog
         self._access = access
+        self._callers = KnownCallers(SystemClock())
         self._max_subscriptions = max_subscriptions
         self._max_of_caller = max(1, int(max_subscriptions * caller_share))
         self._holder = holder
@@ -99,22 +102,41 @@ class ReaderServicer:
         """Open subscriptions, and ended ones for which a thread still reads."""
         return self._open
 
+    def use(self, access: Access) -> None:
+        """Authenticates callers so from now on, also those of open subscriptions."""
+        self._access = access
+        self._callers.recheck()
+
+    def _recognize(self, context: Context) -> Caller:
+        return self._access.recognize(_authorization(context), _common_name(context))
+
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
         outcome, caller = "client", ""
         try:
-            caller = self._access.recognize(_authorization(context), _common_name(context)).name
-            await self._serve(context, self._acquire_slot(caller))
+            found = self._recognize(context)
+            caller = found.name
+            release = self._acquire_slot(caller)
+            with self._callers.keep(found, lambda: self._recognize(context)) as lost:
+                await self._serve(context, release, lost)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
+            request_id = find_request_id(context.invocation_metadata()) or self._ids.new_id()
             if self.refusals.admit(outcome, caller or to_address(context.peer())):
-                self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
+                self._log.info(
+                    "subscription ended",
+                    caller=caller or None,
+                    outcome=outcome,
+                    peer=context.peer(),
+                    message=failure.message,
+                    request_id=request_id,
+                )
             # The traceback holds the request.
             forget_frames(error)
-            fail(context, failure)
+            fail(context, failure, request_id)
         finally:
             self._metrics.ended.labels(outcome).inc()
 
@@ -151,7 +173,7 @@ class ReaderServicer:
         self._metrics.refused.inc()
         return ResourceExhausted(message, reason="TOO_MANY_SUBSCRIPTIONS", metadata={"limit": str(limit)})
 
-    async def _serve(self, context: Context, release: Callable[[], None]) -> None:
+    async def _serve(self, context: Context, release: Callable[[], None], lost: asyncio.Event) -> None:
         try:
             start = await _read_start(context)
         except BaseException:
@@ -168,7 +190,7 @@ class ReaderServicer:
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
-            await self._exchange(context, pump, window)
+            await self._exchange(context, pump, window, lost)
         finally:
             self.pumps.discard(pump)
             pump.close()
@@ -212,22 +234,25 @@ class ReaderServicer:
             )
         return info
 
-    async def _exchange(self, context: Context, pump: Pump, window: SendWindow) -> None:
-        """Sends messages until the client has enough, something fails, or the server ends.
+    async def _exchange(self, context: Context, pump: Pump, window: SendWindow, lost: asyncio.Event) -> None:
+        """Sends messages until the client has enough or is recognized no more, something fails, or the server ends.
 
-        SUBTLE: all three arrive through the queue of messages. A write that is cancelled under way would leave the call
-            without an end.
+        SUBTLE: all of these arrive through the queue of messages. A write that is cancelled under way would leave the
+            call without an end.
         """
         # One answer is on its way at a time: a client that reads none is not heard any further.
         answering = asyncio.Semaphore(1)
         listening = asyncio.ensure_future(self._listen(context, pump, window, answering))
-        ending = asyncio.ensure_future(self._end_when_drained(pump))
+        ends = [
+            asyncio.ensure_future(_end_when(self._draining, pump, _going_away)),
+            asyncio.ensure_future(_end_when(lost, pump, caller_lost)),
+        ]
         try:
             await self._emit(context, pump, answering)
         finally:
-            for task in (listening, ending):
+            for task in (listening, *ends):
                 task.cancel()
-            await asyncio.gather(listening, ending, return_exceptions=True)
+            await asyncio.gather(listening, *ends, return_exceptions=True)
 
     async def _listen(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
         try:
@@ -236,10 +261,6 @@ class ReaderServicer:
             pump.end(error)
         else:
             pump.end(ClientLeft())
-
-    async def _end_when_drained(self, pump: Pump) -> None:
-        await self._draining.wait()
-        pump.end(_going_away())
 
     async def _receive(self, context: Context, pump: Pump, window: SendWindow, answering: asyncio.Semaphore) -> None:
         """Handles the client's messages, until it sends no more."""
@@ -284,6 +305,11 @@ class ReaderServicer:
             f"The reader service failed by a defect of its own; please report it with id {error_id}.",
             metadata={"error_id": error_id},
         )
+
+
+async def _end_when(event: asyncio.Event, pump: Pump, error: Callable[[], LakelogError]) -> None:
+    await event.wait()
+    pump.end(error())
 
 
 def _going_away() -> Unavailable:

@@ -9,6 +9,7 @@ from typing import Final
 import grpc
 
 from lakelog.client.connection.target import TlsFiles, check_token, parse_target
+from lakelog.client.connection.tokens import Token, to_metadata
 
 _METHOD: Final = "/grpc.health.v1.Health/Check"
 _STATES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
@@ -36,7 +37,7 @@ class Health:
         return self.state == "SERVING"
 
 
-def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health:
+def check_health(target: str, tls: TlsFiles | None, token: Token | None) -> Health:
     """Sends one request with time for connecting, then some more for the latency. Blocks for at most 5 s.
 
     Raises:
@@ -44,7 +45,7 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
     """
     parsed = parse_target(target)
     check_token(token, parsed, tls=tls is not None)
-    metadata = (("authorization", f"Bearer {token}"),) if token else None
+    metadata = to_metadata(token or None)
     if tls is None:
         channel = grpc.insecure_channel(str(parsed))
     else:

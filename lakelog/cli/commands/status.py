@@ -73,7 +73,7 @@ def status(invocation: Invocation) -> ExitCode:
 
     The exit code is 5 if lakelog does not serve.
     """
-    health = check_health(invocation.target, invocation.tls, invocation.token)
+    health = check_health(invocation.target, invocation.tls, invocation.sign_in)
     record: dict[str, Any] = {
         "target": invocation.target,
         "serving": health.is_serving,

@@ -125,12 +125,23 @@ class Calls:
         connection = self._connection
 
         def attempt(left_s: float) -> Response:
+            metadata = connection.call_metadata
+            give_up_s = self._clock.monotonic_s() + left_s
+            try:
+                return send(left_s, metadata)
+            except LakelogError as error:
+                if not connection.may_sign_in_again(error, metadata):
+                    raise
+            # It was refused before its request was received, so this is no repetition.
+            return send(give_up_s - self._clock.monotonic_s(), connection.call_metadata)
+
+        def send(left_s: float, metadata: tuple[tuple[str, str], ...]) -> Response:
             give_up_s = self._clock.monotonic_s() + left_s
             session = connection.session(fresh=kind is CallKind.MUTATION, max_unavailable_s=left_s)
             # Reaching the server may have taken most of the time.
             timeout_s = max(min(deadline_s, give_up_s - self._clock.monotonic_s()), _SHORTEST_TRY_S)
             try:
-                response = rpc(session)(request, timeout=timeout_s, metadata=connection.call_metadata)
+                response = rpc(session)(request, timeout=timeout_s, metadata=metadata)
             except grpc.RpcError as error:
                 connection.failed(session)
                 raise from_rpc_error(

@@ -33,9 +33,11 @@ import grpc
 
 from lakelog.client.connection.channels import note_opened
 from lakelog.client.connection.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.client.connection.target import Target, TlsFiles, check_token
+from lakelog.client.connection.tokens import Token, is_outdated, to_metadata
 from lakelog.clock import Clock
-from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.rpc.services import Stubs
 from lakelog.rpc.unary import SERVICES
 
@@ -82,6 +84,8 @@ class Session:
     methods: Stubs
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
+    tls_state: object = None
+    """The state of the TLS files that the channel was made with."""
 
 
 class Connection:
@@ -90,7 +94,7 @@ class Connection:
     Args:
         target: Where it is.
         tls: Files for TLS; None: plaintext.
-        token: Sent with each call as `authorization: Bearer`; None: none.
+        token: Sent with each call as `authorization: Bearer`; a file is read again when it changes; None: none.
         deadlines: Of these, `connect_s` is used here.
         retries: The pauses between unanswered health checks.
         clock: Gives the time and makes the pauses.
@@ -106,7 +110,7 @@ class Connection:
         target: Target,
         *,
         tls: TlsFiles | None,
-        token: str | None,
+        token: Token | None,
         deadlines: Deadlines,
         retries: RetryPolicy,
         clock: Clock,
@@ -115,7 +119,7 @@ class Connection:
     ) -> None:
         check_token(token, target, tls=tls is not None)
         self.target: Final = target
-        self.call_metadata: Final = () if token is None else (("authorization", f"Bearer {token}"),)
+        self._token = token
         self._tls = tls
         self._connect_s = deadlines.connect_s
         self._retries = retries
@@ -128,6 +132,19 @@ class Connection:
         self._closed = False
         # Each process has its own lock: another thread may have held the parent's lock at the moment of the fork.
         self._locks: dict[int, threading.Lock] = {}
+
+    @property
+    def call_metadata(self) -> tuple[tuple[str, str], ...]:
+        """The headers that identify the caller, for one call.
+
+        Raises:
+            InvalidArgument: The token's file cannot be used.
+        """
+        return to_metadata(self._token)
+
+    def may_sign_in_again(self, error: LakelogError, metadata: tuple[tuple[str, str], ...]) -> bool:
+        """Whether a call was refused for a token that its file has replaced since. It had no effect."""
+        return error.reason == UNAUTHENTICATED and is_outdated(metadata, self._token)
 
     @property
     def is_known(self) -> bool:
@@ -199,15 +216,17 @@ class Connection:
         if self._session is not None:
             _LEFT_BY_FORK.append(self._session)
         note_opened()
+        # Before they are read: a file that is replaced meanwhile counts as changed.
+        tls_state = None if self._tls is None else self._tls.find_state()
         if self._tls is None:
             channel = grpc.insecure_channel(str(self.target), options=_OPTIONS)
         else:
             channel = grpc.secure_channel(str(self.target), self._tls.load_credentials(), options=_OPTIONS)
-        self._session = Session(os.getpid(), channel, Stubs(channel, SERVICES.values()))
+        self._session = Session(os.getpid(), channel, Stubs(channel, SERVICES.values()), tls_state=tls_state)
         return self._session
 
     def _replace(self, silent: Session) -> Session:
-        """A session in place of one whose channel does not answer; calls that are open on that one go on."""
+        """A session in place of one whose channel is of no use; calls that are open on that one go on."""
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             if self._closed:
                 raise self.closed_error()
@@ -237,7 +256,9 @@ class Connection:
                     if left_s <= _SHORTEST_PROBE_S:
                         raise self._unreachable(error.details() or code.name, wait_s) from None
                     self._clock.sleep(min(self._retries.backoff_s(tries, self._rng()), left_s - _SHORTEST_PROBE_S))
-                    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    # A channel keeps the certificates that it was made with, also for new connections.
+                    has_old_files = self._tls is not None and self._tls.find_state() != session.tls_state
+                    if code is grpc.StatusCode.DEADLINE_EXCEEDED or has_old_files:
                         session = self._replace(session)
                     continue
             except ValueError:

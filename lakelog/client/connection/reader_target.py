@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakelog.client.connection.target import Target, TlsFiles, check_token, parse_target
+from lakelog.client.connection.tokens import Token
 from lakelog.errors import InvalidArgument
 
 
@@ -15,12 +16,12 @@ class ReaderTarget:
     Args:
         targets: Where they are; any of them can be used. Empty: there is no service.
         tls: Files for TLS; None: plaintext.
-        token: Sent as `authorization: Bearer`; None: none.
+        token: Sent as `authorization: Bearer`; a file is read again when it changes; None: none.
     """
 
     targets: tuple[Target, ...]
     tls: TlsFiles | None = None
-    token: str | None = field(default=None, repr=False)
+    token: Token | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.targets))
@@ -44,7 +45,7 @@ class ReaderTarget:
         return parse_reader_targets(text, tls=self.tls, token=self.token) if text else None
 
 
-def parse_reader_targets(text: str, *, tls: TlsFiles | None, token: str | None) -> ReaderTarget:
+def parse_reader_targets(text: str, *, tls: TlsFiles | None, token: Token | None) -> ReaderTarget:
     """Reads `host:port`, or several of them with commas between. Pure.
 
     Raises:

@@ -47,6 +47,8 @@ from lakelog.rpc.messages import parse
 from lakelog.rpc.v1 import types_pb2
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
+REQUEST_ID: Final = "x-request-id"
+"""The header with the id of a call: its caller may set it, and a caller that was refused gets it."""
 DOMAIN: Final = "lakelog"
 UNAUTHENTICATED: Final = "UNAUTHENTICATED"
 """The reason of a PermissionDenied for callers that could not be recognized; it has its own status code."""
@@ -188,8 +190,18 @@ def from_rpc_error(
         except InvalidArgument:
             sent = None
         if sent is not None:
+            if isinstance(sent, PermissionDenied) and (request_id := _read_request_id(error)):
+                # By this an administrator finds the line of the refusal.
+                sent.metadata["request_id"] = request_id
             return sent
     return _from_transport(code, _sanitised(text), kind, method, target, deadline_s)
+
+
+def _read_request_id(error: grpc.RpcError) -> str:
+    if not isinstance(error, grpc.Call):
+        return ""
+    found = (value for key, value in error.trailing_metadata() or () if key == REQUEST_ID)
+    return next((value for value in found if isinstance(value, str)), "")
 
 
 def _read_call(error: grpc.RpcError) -> tuple[grpc.StatusCode, str, bytes | None]:

@@ -11,12 +11,12 @@ from typing import Final
 
 import grpc
 
+from lakelog.client.connection.tokens import TOKEN, Token
 from lakelog.errors import InvalidArgument
 from lakelog.privacy.redaction import blot_out_forms
 
 DEFAULT_PORT: Final = 7450
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,10 @@ class TlsFiles:
                 metadata={"field": "tls"},
             )
 
+    def find_state(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """What changes when a file is replaced; None for a file that cannot be found."""
+        return tuple([_find_state(path) for path in (self.ca, self.certificate, self.key) if path is not None])
+
     def load_credentials(self) -> grpc.ChannelCredentials:
         """Reads the files.
 
@@ -115,6 +119,14 @@ class TlsFiles:
             private_key=None if self.key is None else _read_pem(self.key, "key"),
             certificate_chain=None if self.certificate is None else _read_pem(self.certificate, "certificate"),
         )
+
+
+def _find_state(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
 def _read_pem(path: str | os.PathLike[str], field: str) -> bytes:
@@ -133,7 +145,7 @@ def _read_pem(path: str | os.PathLike[str], field: str) -> bytes:
     return pem
 
 
-def check_token(token: str | None, target: Target, *, tls: bool) -> None:
+def check_token(token: Token | None, target: Target, *, tls: bool) -> None:
     """Refuses a token that would not arrive, or that others could read on its way. Pure.
 
     Raises:
@@ -141,9 +153,10 @@ def check_token(token: str | None, target: Target, *, tls: bool) -> None:
     """
     if token is None:
         return
-    if not _TOKEN.fullmatch(token):
+    # A file is checked when it is read.
+    if isinstance(token, str) and not TOKEN.fullmatch(token):
         raise InvalidArgument(
-            "The token must have 1 to 4096 printable ASCII characters and no space (does it end with a line end?).",
+            "The token must have 1 to 8192 printable ASCII characters and no space (does it end with a line end?).",
             metadata={"field": "token"},
         )
     if not tls and not target.is_loopback:

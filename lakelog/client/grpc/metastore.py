@@ -17,6 +17,7 @@ from lakelog.client.connection.connection import Connection
 from lakelog.client.connection.plan_assembly import assemble_files
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.connection.target import TlsFiles, parse_target
+from lakelog.client.connection.tokens import Token
 from lakelog.client.grpc.jobs import GrpcJobs
 from lakelog.client.grpc.logs import GrpcLogs
 from lakelog.client.grpc.pipeline import GrpcCommitPipeline
@@ -48,7 +49,8 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
     Args:
         target: `host:port`.
         tls: PEM files for TLS; None: plaintext.
-        token: Identifies the caller; sent only over TLS or to a loopback address. Never shown.
+        token: Identifies the caller; sent only over TLS or to a loopback address. Never shown. A file is read again
+            when it changes.
         deadlines: The limits of single tries.
         retries: The limits and pauses of repeats, where these are safe.
         clock: Gives the time and makes the pauses.
@@ -64,7 +66,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         target: str,
         *,
         tls: TlsFiles | None = None,
-        token: str | None = None,
+        token: Token | None = None,
         deadlines: Deadlines | None = None,
         retries: RetryPolicy | None = None,
         clock: Clock | None = None,

@@ -51,6 +51,7 @@ class GrpcWatch:
         self._rng = rng
         self._closed = threading.Event()
         self._session: Session | None = None
+        self._metadata: tuple[tuple[str, str], ...] = ()
         self._call: grpc.Call | None = None
         self._lock = threading.Lock()
 
@@ -96,7 +97,8 @@ class GrpcWatch:
             complete=self._complete,
         )
         session = self._connection.session(fresh=False, max_unavailable_s=_CONNECT_S)
-        call = session.methods.Watch(request, metadata=self._connection.call_metadata)
+        self._metadata = self._connection.call_metadata
+        call = session.methods.Watch(request, metadata=self._metadata)
         with self._lock:
             self._session, self._call = session, call
         if self._closed.is_set():
@@ -107,6 +109,8 @@ class GrpcWatch:
         if isinstance(failure, ResourceExhausted):
             # Cut for slowness: reconnect only if something has arrived since the last time, else this would never end.
             return tries == 1
+        if self._connection.may_sign_in_again(failure, self._metadata):
+            return True
         # If no metastore has ever answered, the target is more likely wrong than the metastore away.
         return isinstance(failure, Unavailable) and self._connection.is_known and silent_s < self._policy.watch_total_s
 

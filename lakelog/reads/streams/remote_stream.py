@@ -27,8 +27,9 @@ import grpc
 from lakelog.client.connection.channels import note_opened
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.connection.retry import CLOSED, RetryPolicy
-from lakelog.client.connection.status import CallKind, from_rpc_error
+from lakelog.client.connection.status import UNAUTHENTICATED, CallKind, from_rpc_error
 from lakelog.client.connection.target import Target
+from lakelog.client.connection.tokens import is_outdated, to_metadata
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
 from lakelog.format.tables.table import TableInfo
@@ -291,6 +292,9 @@ class RemoteFollower:
             call.close()
             tries += 1
             self._next += 1
+            is_refused = opened.reason == UNAUTHENTICATED
+            if is_refused and is_outdated(call.metadata, self._reader.token):
+                continue
             if not isinstance(opened, Unavailable | ResourceExhausted):
                 raise opened
             seen_all = tries >= len(self._reader.targets)
@@ -311,12 +315,12 @@ class _Call:
 
     def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart) -> None:
         self._target = target
+        self.metadata: Final = to_metadata(reader.token)
         note_opened()
         if reader.tls is None:
             self._channel = grpc.insecure_channel(str(target), options=_CHANNEL_OPTIONS)
         else:
             self._channel = grpc.secure_channel(str(target), reader.tls.load_credentials(), options=_CHANNEL_OPTIONS)
-        metadata = () if reader.token is None else (("authorization", f"Bearer {reader.token}"),)
         self.decoder: Final = RowsDecoder()
         self._requests: queue.SimpleQueue[reader_pb2.SubscribeRequest | None] = queue.SimpleQueue()
         self._received: queue.SimpleQueue[reader_pb2.SubscribeResponse | LakelogError | None] = queue.SimpleQueue()
@@ -325,7 +329,7 @@ class _Call:
         self._failure: LakelogError | None = None
         self.send(reader_pb2.SubscribeRequest(start=start))
         methods = Stubs(self._channel, reader_pb2.DESCRIPTOR.services_by_name.values())
-        self._responses = methods.Subscribe(iter(self._requests.get, None), metadata=metadata)
+        self._responses = methods.Subscribe(iter(self._requests.get, None), metadata=self.metadata)
         self._thread = threading.Thread(target=self._receive, name="lakelog-reader", daemon=True)
         self._thread.start()
 

@@ -11,14 +11,18 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 
+from lakelog.clock import Clock, SystemClock
 from lakelog.errors import PermissionDenied
 from lakelog.serving.access import Access, Caller, Role
+from lakelog.serving.edge.known_callers import KnownCallers
 from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.shares import Shares
 from lakelog.serving.edge.turns import Turns
@@ -73,9 +77,10 @@ class Admission:
     Args:
         access: How callers are authenticated.
         limits: Bounds of calls.
+        clock: Gives the time; None: the system's.
     """
 
-    def __init__(self, access: Access, limits: CallLimits) -> None:
+    def __init__(self, access: Access, limits: CallLimits, clock: Clock | None = None) -> None:
         self.limits: Final = limits
         self.calls: Final = Shares(limits.of_calls())
         self.streams: Final = Shares(limits.of_streams())
@@ -85,9 +90,30 @@ class Admission:
         self.working: Final = Turns(limits.working)
         self.huge_plans: Final = Turns(1)
         self.arrivals: Final = Arrivals()
+        self.callers: Final = KnownCallers(clock or SystemClock())
         self._access = access
         self._probes = Shares(limits.of_probes())
         self._rates = limits.new_rates()
+
+    def use(self, access: Access) -> None:
+        """Authenticates callers so from now on, also those of open streams."""
+        self._access = access
+        self.callers.recheck()
+
+    @contextlib.contextmanager
+    def keep(self, caller: Caller | None, context: grpc.aio.ServicerContext[Any, Any]) -> Iterator[asyncio.Event]:
+        """While a stream of a caller is open; the event is set when the caller is recognized no more."""
+        if caller is None:
+            # Open to everyone.
+            yield asyncio.Event()
+            return
+        with self.callers.keep(caller, lambda: self._recognize(context)) as lost:
+            yield lost
+
+    def _recognize(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+        authorization = _authorization(context.invocation_metadata())
+        common_name = None if self._access.open or authorization is not None else _common_name(context)
+        return self._access.recognize(authorization, common_name)
 
     def expect(self, method: str, details: grpc.HandlerCallDetails) -> tuple[Arrival | None, Caller | None]:
         """Decides from the headers whether gRPC may receive the request by itself.
@@ -130,9 +156,7 @@ class Admission:
             return Admitted(None, connection, self._probes.take(None, connection))
         access = self._access
         if caller is None:
-            authorization = _authorization(context.invocation_metadata())
-            common_name = None if access.open or authorization is not None else _common_name(context)
-            caller = access.recognize(authorization, common_name)
+            caller = self._recognize(context)
             check_allowed(method, caller)
         caller_name.set(caller.name)
         admit(caller, identified=not access.open)

@@ -18,6 +18,7 @@ import grpc
 
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.serving.access import Role
+from lakelog.serving.edge.known_callers import caller_lost
 
 from ..access import NEEDED_ROLES
 from .call_limits import CallLimits
@@ -84,17 +85,20 @@ class Running:
         except TimeoutError as error:
             raise _timed_out(method, limit_s) from error
 
-    async def send_all(self, method: str, responses: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    async def send_all(
+        self, method: str, responses: Any, context: grpc.aio.ServicerContext[Any, Any], lost: asyncio.Event
+    ) -> None:
         """Sends the answers of a stream until it ends.
 
         Args:
             method: The full name.
             responses: What the handler has returned: an iterator, or something that writes by itself.
             context: gRPC's handle of the call.
+            lost: Set when the caller is recognized no more. A stream of commits looks at it by itself, as at a drain.
         """
         sending = _send(responses, context)
         if method in _ENDED_BY_DRAIN:
-            await self._until_drained(sending)
+            await self._until_drained(sending, lost)
         elif method in _UNLIMITED:
             await sending
         else:
@@ -105,18 +109,18 @@ class Running:
             except TimeoutError as error:
                 raise _timed_out(method, limit_s) from error
 
-    async def _until_drained(self, sending: Awaitable[None]) -> None:
+    async def _until_drained(self, sending: Awaitable[None], lost: asyncio.Event) -> None:
         task = asyncio.ensure_future(sending)
-        drained = asyncio.ensure_future(self._draining.wait())
+        ends = [asyncio.ensure_future(event.wait()) for event in (self._draining, lost)]
         try:
-            await asyncio.wait({task, drained}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise draining()
+                raise draining() if self._draining.is_set() else caller_lost()
             await task
         finally:
-            drained.cancel()
-            task.cancel()
-            await asyncio.gather(task, drained, return_exceptions=True)
+            for each in (task, *ends):
+                each.cancel()
+            await asyncio.gather(task, *ends, return_exceptions=True)
 
 
 def is_mutation(method: str) -> bool:

@@ -24,13 +24,14 @@ from lakelog.format.commit.request import CommitRequest
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.serving.edge.known_callers import caller_lost
 from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
-from ..audit import caller_name, describe_request, log
+from ..audit import caller_name, describe_request, log, request_id
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
 from ..edge.sliced_requests import SlicedRequest
@@ -49,6 +50,7 @@ class CommitStream:
         max_in_flight: How many are read ahead of the answers.
         turns: Those of a caller's commits, in all its streams: thousands at once would delay every other call.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
+        lost: Set when the caller is recognized no more, with the same effect.
         new_id: Generates ids of internal errors.
         refusals: Decides which refused commits have a log line.
     """
@@ -61,6 +63,7 @@ class CommitStream:
         max_in_flight: int,
         turns: Turns,
         draining: asyncio.Event,
+        lost: asyncio.Event,
         new_id: Callable[[], str],
         refusals: RefusalLines,
     ) -> None:
@@ -70,6 +73,7 @@ class CommitStream:
         self._turns = turns
         self._origin = origin.get()
         self._draining = draining
+        self._lost = lost
         self._new_id = new_id
         self._refusals = refusals
         self._is_receiving = False
@@ -80,34 +84,43 @@ class CommitStream:
         """Serves the stream until the client ends it.
 
         Raises:
-            Unavailable: The server ends; all commits that were read are answered.
+            Unavailable: The server ends, or the caller is recognized no more; all commits that were read are answered.
         """
         reading = asyncio.create_task(self._read(context), name="commit stream reader")
-        ending = asyncio.create_task(self._end_when_drained(reading), name="commit stream end")
+        ends = [
+            asyncio.create_task(self._end_when(event, reading), name="commit stream end")
+            for event in (self._draining, self._lost)
+        ]
         try:
             while (answer := await self._answers.get()) is not None:
                 await context.write(await asyncio.shield(answer))
             await asyncio.gather(reading, return_exceptions=True)
         finally:
             # The commits themselves continue: only the receiver of the answers is gone.
-            ending.cancel()
-            reading.cancel()
-            await asyncio.gather(ending, reading, return_exceptions=True)
+            for each in (*ends, reading):
+                each.cancel()
+            await asyncio.gather(*ends, reading, return_exceptions=True)
         if self._draining.is_set():
             raise draining()
+        if self._lost.is_set():
+            raise caller_lost()
         reading.result()
 
-    async def _end_when_drained(self, reading: asyncio.Task[None]) -> None:
-        await self._draining.wait()
+    async def _end_when(self, event: asyncio.Event, reading: asyncio.Task[None]) -> None:
+        await event.wait()
         # What has arrived is still committed: its answer tells the client that, and spares it a repetition.
         if self._is_receiving:
             reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         await self._answers.put(None)
 
+    @property
+    def _is_ending(self) -> bool:
+        return self._draining.is_set() or self._lost.is_set()
+
     async def _read(self, context: Context) -> None:
         try:
-            while not self._draining.is_set() and (arrived := await self._receive(context)) is not grpc.aio.EOF:
+            while not self._is_ending and (arrived := await self._receive(context)) is not grpc.aio.EOF:
                 # If these bytes are no message, or too many, nothing after them can be trusted.
                 received = await self._requests.finish(arrived)
                 # The bytes of a large commit are not needed any more.
@@ -180,6 +193,7 @@ class CommitStream:
                     caller=caller,
                     outcome=outcome,
                     duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
+                    request_id=request_id.get() or self._new_id(),
                     **refused,
                     **describe_request(_commit_of(received.message)),
                 )

@@ -23,7 +23,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...use_cases import UseCases
-from ..callers import principal
+from ..callers import caller_lost, principal
 from ..edge.requests import Requests, forget_request
 from ..edge.sliced_requests import SlicedRequest
 from .commit_stream import CommitStream
@@ -102,6 +102,7 @@ class SnapshotServicer(Servicer):
             self._max_in_flight,
             self._turns_of_streams,
             self._draining,
+            caller_lost.get(),
             self._new_id,
             self._refusals,
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from lakelog.rpc.services import Stubs
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.sdk.catalog import Catalog
 from tests.support.certificates import TestAuthority
+from tests.support.issuer import AUDIENCE, ISSUER, key_for, sign, to_jwk, to_jwks
 from tests.support.replicas import Replica
 
 from .rows import SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, take
@@ -26,9 +29,12 @@ from .rows import SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, t
 
 def test_tokens_are_asked_for(catalog: Catalog, database: str, start_replica: Start, tmp_path: Path) -> None:
     table = make_append(catalog, database)
-    tokens = tmp_path / "tokens"
+    tokens, keys = tmp_path / "tokens", tmp_path / "keys"
     tokens.write_text("ann reader 0123456789abcdef\n")
-    replica = start_replica("--token-file", str(tokens))
+    key = key_for("ES256")
+    keys.write_bytes(to_jwks(to_jwk(key)))
+    signed = ["--token-keys", str(keys), "--token-issuer", ISSUER, "--token-audience", AUDIENCE]
+    replica = start_replica("--token-file", str(tokens), *signed)
     with pytest.raises(PermissionDenied, match="The call has no token"):
         table.subscribe(reader=replica.target)
     target = str(catalog.metastore._connection.target)  # type: ignore[attr-defined]
@@ -38,6 +44,17 @@ def test_tokens_are_asked_for(catalog: Catalog, database: str, start_replica: St
     ):
         table.append(items(1))
         assert len(take(stream, 1)) == 1
+        with (
+            lakelog.connect(target, token=sign(key, now_s=time.time()), reader=replica.target) as account,
+            account.table(table.name).subscribe() as other,
+        ):
+            # Without a restart: her token goes, and that of the account stays.
+            tokens.write_text("bob reader fedcba9876543210\n")
+            replica.process.send_signal(signal.SIGHUP)
+            with pytest.raises(PermissionDenied, match="The token is not known here"):
+                stream.read(WAIT_S)
+            table.append(items(1))
+            assert len(take(other, 1)) == 1
 
 
 def test_tls_and_certificates(catalog: Catalog, database: str, start_replica: Start, tmp_path: Path) -> None:

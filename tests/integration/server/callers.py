@@ -18,7 +18,7 @@ TOKEN = {name: f"{name}-token-0123456789" for name in ("ann", "bob", "eve")}
 ACCESS = Access(
     tokens=parse_token_file(
         f"ann reader {TOKEN['ann']}\nbob writer {TOKEN['bob']}\neve reader {TOKEN['eve']}\n", "tokens"
-    )[0]
+    ).tokens
 )
 
 

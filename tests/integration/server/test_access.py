@@ -28,7 +28,9 @@ Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
 
 READER, WRITER, ADMIN = ("reader-token-0123456789", "writer-token-0123456789", "admin-token-0123456789")
-TOKENS, _ = parse_token_file(f"ann reader {READER}\n\n# comment\nbob writer {WRITER}\neve admin {ADMIN}\n", "tokens")
+TOKENS = parse_token_file(
+    f"ann reader {READER}\n\n# comment\nbob writer {WRITER}\neve admin {ADMIN}\n", "tokens"
+).tokens
 
 
 @pytest.fixture(scope="module")

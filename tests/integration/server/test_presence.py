@@ -216,7 +216,9 @@ def test_an_outage_of_the_metastore_harms_no_service_and_its_presence_comes_back
 def test_reports_need_the_role_of_services_and_the_list_that_of_readers(
     start_server: Callable[..., RunningServer], connect: Callable[..., GrpcMetastore]
 ) -> None:
-    tokens, _ = parse_token_file("ann reader reader-token-0123456789\nbob writer writer-token-0123456789\n", "tokens")
+    tokens = parse_token_file(
+        "ann reader reader-token-0123456789\nbob writer writer-token-0123456789\n", "tokens"
+    ).tokens
     entered: list[ServiceReport] = []
 
     class WithServices(ScriptedUseCases):

@@ -21,7 +21,7 @@ Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
 
 READER, ADMIN = "reader-token-0123456789", "admin-token-0123456789"
-TOKENS, _ = parse_token_file(f"ann reader {READER}\neve admin {ADMIN}\n", "tokens")
+TOKENS = parse_token_file(f"ann reader {READER}\neve admin {ADMIN}\n", "tokens").tokens
 COUNT = 400
 
 

@@ -47,7 +47,7 @@ def open_parties(database_url: str | None, *, identified: bool = True) -> Iterat
     def make_use_cases(store: Store) -> UseCases:
         return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make(), dropped_retention_ms=0)
 
-    tokens, _ = parse_token_file(_TOKEN_FILE, "tokens")
+    tokens = parse_token_file(_TOKEN_FILE, "tokens").tokens
     with ExitStack() as stack:
         access = Access(tokens=tokens) if identified else Access(open=True)
         target = stack.enter_context(serving(database_url, make_use_cases, access))

@@ -79,7 +79,7 @@ def test_a_token_file_closes_a_server_for_development(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("ann reader 0123456789abcdef")
     config = parse([*DEV, "--token-file", str(tmp_path / "tokens")])
     assert not config.access.open
-    assert [entry.caller.name for entry in config.access.tokens] == ["ann"]
+    assert [entry.caller.name for entry in config.access.load_token_file().tokens] == ["ann"]
 
 
 @pytest.mark.parametrize(

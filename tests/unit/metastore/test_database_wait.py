@@ -46,7 +46,7 @@ def test_each_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_end_of_the_wait_names_the_last_reason() -> None:
-    with pytest.raises(StartupFailure, match="does not answer within 0.02 s: down") as raised:
+    with pytest.raises(StartupFailure, match=r"does not answer within .* s: down") as raised:
         wait(Database(*["down"] * 10_000), 0.02)
     assert "\n" not in str(raised.value)
 

@@ -19,7 +19,7 @@ from lakelog.serving.edge.refusal_lines import BURST, RefusalLines
 from reader.subscriptions.metrics import SubscriptionMetrics
 from reader.subscriptions.servicer import ReaderServicer
 
-TOKENS, _ = parse_token_file("ann reader reader-token-0123456789\n", "tokens")
+TOKENS = parse_token_file("ann reader reader-token-0123456789\n", "tokens").tokens
 COUNT = 500
 
 
