@@ -20,6 +20,9 @@ _SHOWN_TABLES: Final = 8
 # properties and file lists are left out: they are large, and only some of them are harmless.
 _LOGGED_FIELDS: Final = (
     "database",
+    "table",
+    "principal",
+    "level",
     "name",
     "table_uuid",
     "writer",

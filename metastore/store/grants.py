@@ -26,6 +26,19 @@ class HeldGrant:
     level: GrantLevel
 
 
+@dataclass(frozen=True)
+class GrantScope:
+    """What a grant is on: a database, or one table.
+
+    Args:
+        database: The database; empty: it is on a table.
+        table_id: The table; 0: it is on a database.
+    """
+
+    database: str
+    table_id: int
+
+
 class GrantTransaction(Protocol):
     """Grants on databases and tables.
 
@@ -36,15 +49,15 @@ class GrantTransaction(Protocol):
         """All grants of a caller, also those on dropped tables, in any order."""
         ...
 
-    async def list_grants(self, database: str, table_id: int) -> list[Grant]:
-        """The grants on a table or, with 0, on a database itself, by caller."""
+    async def list_grants(self, scope: GrantScope, limit: int) -> list[Grant]:
+        """The first grants on a database or a live table, by caller."""
         ...
 
     async def list_grants_of(self, principal: str) -> list[Grant]:
         """The grants of a caller on databases and live tables, by database and table."""
         ...
 
-    async def count_grants(self, principal: str, database: str, table_id: int, limit: int) -> tuple[int, int]:
+    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
         """How many grants there are on a scope, and how many a caller has, each at most the limit.
 
         It is called after one was made. If two transactions count those of one caller, the second waits for the end of
@@ -52,21 +65,24 @@ class GrantTransaction(Protocol):
         """
         ...
 
-    async def put_grant(self, principal: str, database: str, table_id: int, level: GrantLevel, by: str) -> int:
-        """Makes a grant, or changes its level, on a locked scope; returns the time, in milliseconds since the epoch.
+    async def put_grant(self, principal: str, scope: GrantScope, level: GrantLevel, by: str) -> bool:
+        """Makes a grant, or changes its level, on a locked scope; returns whether it is new.
 
         A grant that has the level already stays as it is, with its time.
 
         Args:
             principal: The caller that gets it.
-            database: The database; of a table, the one that it is in.
-            table_id: The table; 0: the database.
+            scope: What it is on.
             level: The level.
             by: The caller that grants it; empty: the metastore identifies no callers.
         """
         ...
 
-    async def delete_grant(self, principal: str, database: str, table_id: int) -> bool:
+    async def find_grant(self, principal: str, scope: GrantScope) -> Grant | None:
+        """A grant on a database or a live table."""
+        ...
+
+    async def delete_grant(self, principal: str, scope: GrantScope) -> bool:
         """Removes a grant; False: there was none."""
         ...
 

@@ -191,7 +191,7 @@ class OfCaller:
     @property
     def fields(self) -> frozenset[str]:
         """The fields that it looks at."""
-        return frozenset({self.database, self.table})
+        return frozenset({self.principal, self.database, self.table})
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from .rules import (
     Anywhere,
     FullTableName,
     OfAttempt,
+    OfCaller,
     OfDropped,
     OfJob,
     OfLease,
@@ -153,6 +154,14 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "ListLogs": _reads(shown=ShownUuids("logs", "table_uuid")),
         "GetLog": _reads(_READ),
         "RestartLog": _administers(_OWN),
+    },
+    "GrantService": {
+        "Grant": _administers(ScopeName("database", "table", OWNER)),
+        "Revoke": _administers(ScopeName("database", "table", OWNER)),
+        # Without effect, but readers do not see what others may do.
+        "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", OWNER),)),
+        # For services that read for others.
+        "CheckAccess": _reads(),
     },
     "PresenceService": {
         # About the services themselves, and their work at all tables.
