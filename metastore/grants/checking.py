@@ -96,6 +96,14 @@ class GrantChecks:
         self._loading.clear()
         self._locations.clear()
 
+    def forget_caller(self, caller: str, needs: Collection[Need]) -> None:
+        """Forgets what is cached of one caller, and where the tables of some needs are."""
+        self._loading.pop(caller, None)
+        before = self._cached.pop(caller, None)
+        self._cached_grants -= 0 if before is None else _size(before)
+        for need in needs:
+            self._locations.pop(need.key, None)
+
     async def load(self, caller: str) -> HeldGrants:
         """The grants of a caller, at most `MAX_AGE_S` old. The same object as long as it is cached.
 
@@ -130,6 +138,16 @@ class GrantChecks:
         """Those tables, live or dropped, that a caller may read."""
         needs = [Need(NeedKind.TABLE, GrantLevel.READER, uuid) for uuid in dict.fromkeys(table_uuids)]
         return set(table_uuids) - {need.key for need in await self.find_lacking(held, needs)}
+
+    async def measure_tables(self, held: HeldGrants) -> dict[str, list[int]]:
+        """The sizes in bytes of the live tables on which a caller has a grant of its own, by database."""
+        tables = {each.table_uuid: each.database for each in held.grants if each.name}
+        sizes: dict[str, list[int]] = {}
+        if tables:
+            heads = await run_transaction(self._store, lambda tx: tx.find_heads(sorted(tables)))
+            for uuid, head in heads.items():
+                sizes.setdefault(tables[uuid], []).append(head.total_bytes)
+        return sizes
 
     def _is_fresh(self, loaded_at_s: float) -> bool:
         return self._clock.monotonic_s() - loaded_at_s < MAX_AGE_S

@@ -7,7 +7,6 @@ is still in its database as long as that was not dropped, too: a later database 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -109,8 +108,12 @@ class HeldGrants:
         """Whether the caller may read a live table of this name."""
         return database in self.databases or (database, name) in self.names
 
+    def may_see_in(self, database: str) -> bool:
+        """Whether the caller may read a database, or a live table in it."""
+        return database in self.databases or any(each.name and each.database == database for each in self.grants)
 
-def no_grant(caller: str, method: str, needs: Iterable[Need]) -> PermissionDenied:
+
+def no_grant(caller: str, method: str, lacking: Need, role: str) -> PermissionDenied:
     """The refusal of a caller whose grants do not suffice.
 
     It is one and the same whether or not the thing exists, and whatever lower level the caller has: it only says what
@@ -119,22 +122,22 @@ def no_grant(caller: str, method: str, needs: Iterable[Need]) -> PermissionDenie
     Args:
         caller: The name of the caller.
         method: The short name of the RPC.
-        needs: What the caller lacks; the first is named.
+        lacking: What the caller lacks.
+        role: The role that needs no grant for it.
     """
-    lacking = next(iter(needs))
     level = lacking.level.name.lower()
-    metadata = {"caller": caller, "needed": level, "method": method}
+    metadata = {"caller": caller, "needed": level, "role": role, "method": method}
     if lacking.kind is NeedKind.NEVER:
         return PermissionDenied(
-            f"{caller} may not do this by grants: {method} {lacking.shown}. Ask an admin, or an operator for a token "
-            "with a role that may.",
+            f"{caller} has not the role {role}, which {method} needs: it {lacking.shown}. Name tables on which {caller} "
+            "has a grant, or ask an operator for a token with that role.",
             reason=NO_GRANT,
             metadata=metadata,
         )
     return PermissionDenied(
-        f"{caller} has no right to {method} at {lacking.shown}: it needs the level {level} there. If it exists, its "
-        f"owner, the owner of its database or an admin can grant that: lakelog grant {level} <database or table> "
-        f"--to {caller}.",
+        f"{caller} has neither the role {role} nor a grant of {level} at {lacking.shown}, and {method} needs one of "
+        "them. If it exists, its owner, the owner of its database or an admin can grant it: "
+        f"lakelog grant {level} <database or table> --to {caller}.",
         reason=NO_GRANT,
         metadata=metadata | {"scope": lacking.shown},
     )

@@ -1,4 +1,4 @@
-"""Which role each RPC needs, and whether the role of a caller suffices. Denies by default.
+"""Which role each RPC needs, and whether a caller may call it at all. Denies by default.
 
 `privileges/table.py` has the privileges of every RPC; a test fails when one is missing there.
 """
@@ -18,19 +18,19 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {method: each.role for method, 
 
 
 def check_allowed(method: str, caller: Caller) -> None:
-    """Refuses what a caller's role does not allow.
+    """Refuses what neither a caller's role nor any grant allows; `privileges/authorization.py` checks grants.
 
     Args:
         method: The RPC's full name, `/package.Service/Method`.
         caller: The caller.
 
     Raises:
-        PermissionDenied: The role is too low, or the RPC is not listed in `NEEDED_ROLES`.
+        PermissionDenied: The role is too low and grants do not help, or the RPC is not listed in `NEEDED_ROLES`.
     """
     if method not in NEEDED_ROLES:
         raise PermissionDenied(f"{method} is open to no role.", metadata={"method": method})
     needed = NEEDED_ROLES[method]
-    if needed is not None and caller.role < needed:
+    if needed is not None and caller.role < needed and not PRIVILEGES[method].takes_grants:
         raise PermissionDenied(
             f"{caller.name} has the role {caller.role.name.lower()}, but {method.rpartition('/')[2]} needs "
             f"{needed.name.lower()}. Ask an operator for a token with that role.",

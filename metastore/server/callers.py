@@ -1,9 +1,10 @@
-"""The caller of the call that is being served, which servicers pass to the use cases."""
+"""The caller of the call that is being served, which servicers pass to the use cases, and the check of its messages."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from lakelog.serving.access import Caller, Role
 
@@ -11,6 +12,12 @@ from ..ownership import EVERYONE, Principal
 
 _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 """Without a default: a call that the interceptor did not admit fails, and has no effect."""
+
+CheckMessage: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Raises PermissionDenied if the caller may not do what a message says."""
+
+_check: Final[ContextVar[CheckMessage]] = ContextVar("check")
+"""Without a default, as above."""
 
 
 def admit(caller: Caller, *, identified: bool) -> None:
@@ -26,3 +33,13 @@ def admit(caller: Caller, *, identified: bool) -> None:
 def principal() -> Principal:
     """The caller of the present call."""
     return _principal.get()
+
+
+def note_check(check: CheckMessage) -> None:
+    """Notes how each message of the present call, which takes a stream of them, is checked."""
+    _check.set(check)
+
+
+def message_check() -> CheckMessage:
+    """The check of each message of the present call."""
+    return _check.get()

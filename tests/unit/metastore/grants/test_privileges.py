@@ -133,3 +133,15 @@ def test_control_a_rule_that_is_missing_is_found(method: str, unseen: str) -> No
     left = tuple(rule for rule in privilege.rules if unseen not in rule.fields)
     found = find_unseen(method, replace(privilege, rules=left))
     assert any(path == unseen or path.startswith(f"{unseen}.") for path in found)
+
+
+def test_a_commit_on_a_stream_needs_what_a_commit_needs() -> None:
+    commit, stream = (PRIVILEGES[f"/lakelog.rpc.v1.SnapshotService/{name}"] for name in ("Commit", "CommitStream"))
+    assert stream.fields == {f"commit.{field}" for field in commit.fields}
+    assert [replace(rule, field="") for rule in stream.rules] == [replace(rule, field="") for rule in commit.rules]
+
+
+def test_a_list_that_is_shown_in_part_is_all_of_the_answer() -> None:
+    for method, each in WITH_GRANTS.items():
+        if each.shown is not None:
+            assert [field.name for field in METHODS[method].output_type.fields] == [each.shown.items], method

@@ -101,11 +101,17 @@ def test_a_level_is_the_higher_one_of_database_and_table() -> None:
 
 
 def test_a_refusal_says_only_what_the_caller_sent() -> None:
-    error = no_grant("team", "Plan", [Need(NeedKind.NAME, READER, "shop", "orders")])
+    error = no_grant("team", "Plan", Need(NeedKind.NAME, READER, "shop", "orders"), "reader")
     assert error.reason == "NO_GRANT"
     assert "'shop.orders'" in error.message
     assert "lakelog grant reader" in error.message
-    assert error.metadata == {"caller": "team", "needed": "reader", "method": "Plan", "scope": "table 'shop.orders'"}
+    assert error.metadata == {
+        "caller": "team",
+        "needed": "reader",
+        "role": "reader",
+        "method": "Plan",
+        "scope": "table 'shop.orders'",
+    }
 
 
 @pytest.mark.parametrize("name", ["ann", "a.b@example.org", "system:serviceaccount:team-a:writer", "x" * 256])
