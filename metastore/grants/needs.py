@@ -129,8 +129,8 @@ def no_grant(caller: str, method: str, lacking: Need, role: str) -> PermissionDe
     metadata = {"caller": caller, "needed": level, "role": role, "method": method}
     if lacking.kind is NeedKind.NEVER:
         return PermissionDenied(
-            f"{caller} has not the role {role}, which {method} needs: it {lacking.shown}. Name tables on which {caller} "
-            "has a grant, or ask an operator for a token with that role.",
+            f"{caller} has not the role {role}, which {method} needs: it {lacking.shown}. Name tables on which "
+            f"{caller} has a grant, or ask an operator for a token with that role.",
             reason=NO_GRANT,
             metadata=metadata,
         )

@@ -1,7 +1,7 @@
 """A request for each RPC, about the table `shop.orders` of a world, about its database, or about what belongs to it.
 
-Each passes the check of privileges or not; whether it has an effect then does not matter, but it must leave the world as
-it is for the next caller.
+Each passes the check of privileges or not; whether it has an effect then does not matter, but it must leave the world
+as it is for the next caller.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ class World:
         dropped: A dropped table of `shop`.
         attempt_id: An open attempt of the table.
         job_id: A job of the table.
+        access: How the server knows its callers.
     """
 
     target: str
@@ -69,6 +70,7 @@ class World:
     dropped: TableInfo
     attempt_id: str
     job_id: int
+    access: Access
 
     def connect(self, name: str) -> GrpcMetastore:
         return GrpcMetastore(self.target, token=token_of(name))
@@ -90,13 +92,14 @@ def open_world(database_url: str | None = None, *, extra: dict[str, Role] | None
     lines = [f"{name} {role.name.lower()} {token_of(name)}\n" for name, role in callers.items()]
     tokens, _ = parse_token_file("".join(lines), "tokens")
     with ExitStack() as stack:
-        target = stack.enter_context(serving(database_url, make_use_cases, Access(tokens=tokens)))
+        access = Access(tokens=tokens)
+        target = stack.enter_context(serving(database_url, make_use_cases, access))
         root = GrpcMetastore(target, token=token_of("root"))
         stack.callback(root.close)
-        yield _fill(target, root)
+        yield _fill(target, root, access)
 
 
-def _fill(target: str, root: GrpcMetastore) -> World:
+def _fill(target: str, root: GrpcMetastore, access: Access) -> World:
     for database in ("shop", "other"):
         root.create_database(database)
     names = (("shop", "orders"), ("shop", "old"), ("shop", "spare"), ("other", "orders"))
@@ -117,7 +120,7 @@ def _fill(target: str, root: GrpcMetastore) -> World:
     root.request_jobs(table.table_uuid, COMPACT, ["/0"], {STRATEGY: FULL})
     (job,) = root.list_jobs([table.table_uuid])
     attempt_id = root.stage_attempt([table.table_uuid], "w").attempt_id
-    return World(target, root, table, other, spare, dropped, attempt_id, job.job_id)
+    return World(target, root, table, other, spare, dropped, attempt_id, job.job_id, access)
 
 
 def _make(root: GrpcMetastore, name: TableName) -> TableInfo:
