@@ -1,4 +1,4 @@
-"""A grant that is taken back ends what it allowed: here at once, at another metastore within seconds, also in streams."""
+"""A grant that is taken back ends what it allowed: here at once, elsewhere within seconds, also in open streams."""
 
 from __future__ import annotations
 
