@@ -61,7 +61,7 @@ class ServeConfig(_Config):
     metrics_port: int | None = port("metrics-port", f"{_PREFIX}_METRICS_PORT", METRICS_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
     access: Access = access_setting(
-        "Who may read, in the form of the metastore's token file; every role may.",
+        "Who may read, in the form of the metastore's token file; the role user reads what grants allow.",
         certificate_use="client certificates",
     )
     max_subscriptions: int = whole(
