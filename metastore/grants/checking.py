@@ -229,10 +229,10 @@ async def _find_tables(tx: Transaction, need: Need) -> list[str]:
                 database, _, table = name.partition(".")
                 return await _find_tables(tx, Need(NeedKind.NAME, need.level, database, table))
         case NeedKind.DROPPED:
-            if need.uuid:
-                return [need.uuid] if _UUID.fullmatch(need.uuid) else []
             if _NAME.fullmatch(need.key) and _NAME.fullmatch(need.table):
-                return [each.table_uuid for each in await tx.list_dropped(need.key, need.table, _MAX_DROPPED)]
+                uuids = [each.table_uuid for each in await tx.list_dropped(need.key, need.table, _MAX_DROPPED)]
+                # The uuid of another table would not do: errors name the dropped tables of this name.
+                return [uuid for uuid in uuids if need.uuid in ("", uuid)]
     return []
 
 

@@ -43,8 +43,8 @@ class Need:
         kind: What the key is.
         level: The level.
         key: The name, uuid or number, as the request gives it; of a table's name its database.
-        table: Of a table's name the table; of a dropped table its name, empty if `uuid` is known.
-        uuid: Of a dropped table its uuid, if the request has it.
+        table: Of the name of a table, dropped or not, the table.
+        uuid: Of a dropped table its uuid; empty: all of that name.
         into: Of a dropped table the database that it comes back into.
     """
 

@@ -80,7 +80,7 @@ def _read(rule: Rule, request: Message) -> Iterator[Need]:
         case OfLease(field, level):
             yield from (_of_lease(name, rule) for name in _texts(request, field))
         case OfDropped():
-            yield _of_dropped(rule, request)
+            yield from _of_dropped(rule, request)
         case Anywhere(level):
             yield Need(NeedKind.ANYWHERE, level)
         case OfCaller(_, database, table, level):
@@ -103,14 +103,16 @@ def _of_lease(name: str, rule: OfLease) -> Need:
     return Need(NeedKind.NEVER, rule.level, f"names the lease {name[:100]!r}, which belongs to no table")
 
 
-def _of_dropped(rule: OfDropped, request: Message) -> Need:
+def _of_dropped(rule: OfDropped, request: Message) -> Iterator[Need]:
     names = _values(request, rule.name)
     if not names:
-        return Need(NeedKind.NEVER, rule.level, "names no table")
+        yield Need(NeedKind.NEVER, rule.level, "names no table")
+        return
     (name,), (uuid,) = names, _texts(request, rule.table_uuid)
-    new = _values(request, rule.new_name)
-    into = new[0].database if new else name.database
-    return Need(NeedKind.DROPPED, rule.level, name.database, name.name, uuid, into)
+    new = next(iter(_values(request, rule.new_name)), name)
+    yield Need(NeedKind.DROPPED, rule.level, name.database, name.name, uuid, new.database)
+    if new != name:
+        yield Need(NeedKind.DATABASE, rule.level, new.database)
 
 
 def _texts(request: Message, path: str) -> list[str]:

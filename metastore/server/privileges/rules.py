@@ -123,6 +123,10 @@ class OfLease:
 
     `publisher/<uuid>` is about that table. `pipeline/<name>` has no table before the pipeline reports, so the level at
     any table suffices. Grants allow no other lease.
+
+    Args:
+        field: Where the name of the lease stands; one or several.
+        level: What the caller needs.
     """
 
     field: str
@@ -136,9 +140,10 @@ class OfLease:
 
 @dataclass(frozen=True)
 class OfDropped:
-    """A dropped table, by its uuid or, without one, by its name: then the level is needed at all dropped ones of it.
+    """A dropped table, by its name and uuid or, without a uuid, by its name: then at all dropped tables of that name.
 
-    A table that comes back into another database needs the level of an owner there, as a new one does.
+    A table that comes back into another database, or under another name, needs the level there as well, as a new one
+    does.
 
     Args:
         name: Where its name stands.

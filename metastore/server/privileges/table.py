@@ -77,12 +77,15 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "ReleaseWriter": _administers(),
         "GetWriterProgress": _reads(_READ),
         "Commit": _writes(
-            TableUuids("changes.table_uuid", WRITER), TableUuids("guards.table_uuid", READER, may_be_empty=True)
+            TableUuids("changes.table_uuid", WRITER),
+            TableUuids("guards.table_uuid", READER, may_be_empty=True),
+            OfLease("fences.lease", WRITER),
         ),
         # Each commit of the stream.
         "CommitStream": _writes(
             TableUuids("commit.changes.table_uuid", WRITER),
             TableUuids("commit.guards.table_uuid", READER, may_be_empty=True),
+            OfLease("commit.fences.lease", WRITER),
         ),
         "AttachChangelogs": _writes(_WRITE, OfJob("job_id", WRITER, may_be_empty=True)),
         "ListSnapshots": _reads(_READ),

@@ -121,10 +121,8 @@ CALLS: Mapping[str, Make] = {
     "ResetConsumer": _of_table(consumers_pb2.ResetConsumerRequest, consumer_id="none", snapshot_id=-1),
     "DeleteConsumer": _of_table(consumers_pb2.DeleteConsumerRequest, consumer_id="none"),
     "ListDroppedTables": _fixed(dropped_pb2.ListDroppedTablesRequest()),
-    # A table of the new name is there.
-    "RestoreTable": lambda world: dropped_pb2.RestoreTableRequest(
-        name=catalog_pb2.TableName(database="shop", name="old"), new_name=_name(world)
-    ),
+    # The test drops it again.
+    "RestoreTable": _fixed(dropped_pb2.RestoreTableRequest(name=catalog_pb2.TableName(database="shop", name="old"))),
     "BeginPurge": _of_job(dropped_pb2.BeginPurgeRequest, epoch=1),
     "PurgeRows": _of_job(dropped_pb2.PurgeRowsRequest, epoch=1),
     "FindUsedFiles": _of_table(table_files_pb2.FindUsedFilesRequest),

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 from google.protobuf.message import Message
 
-from lakelog.errors import LakelogError, PermissionDenied
+from lakelog.errors import AlreadyExists, LakelogError, PermissionDenied
 from lakelog.format.commit.request import CommitRequest, TableGuard
 from lakelog.format.tables.grant import NO_GRANT
 from lakelog.format.tables.table import TableInfo, TableName
@@ -174,6 +174,25 @@ def restore_into_other_database(world: World) -> tuple[str, Message]:
     return "RestoreTable", dropped_pb2.RestoreTableRequest(name=name, new_name=new_name)
 
 
+def restore_under_another_name(world: World) -> tuple[str, Message]:
+    """It would learn whether a table has that name."""
+    name, new_name = (catalog_pb2.TableName(database="shop", name=each) for each in ("old", "spare"))
+    return "RestoreTable", dropped_pb2.RestoreTableRequest(name=name, new_name=new_name)
+
+
+def restore_by_name_of_others(world: World) -> tuple[str, Message]:
+    """It names its own table by the uuid, and would learn the uuids of others that were dropped."""
+    name = catalog_pb2.TableName(database="other", name="old")
+    return "RestoreTable", dropped_pb2.RestoreTableRequest(name=name, table_uuid=world.dropped.table_uuid)
+
+
+def fence_by_a_lease_of_others(world: World) -> tuple[str, Message]:
+    """It would learn who holds it."""
+    request = to_proto_commit_request(_commit(world, world.table))
+    request.fences.add(lease=f"publisher/{world.other.table_uuid}", epoch=1)
+    return "Commit", request
+
+
 def restore_by_uuid_of_other_name(world: World) -> tuple[str, Message]:
     """It names a table of its own, and the uuid of another one."""
     name = catalog_pb2.TableName(database="shop", name="old")
@@ -220,6 +239,8 @@ ATTACKS = [
     expire_snapshots,
     restore_into_other_database,
     restore_by_uuid_of_other_name,
+    restore_by_name_of_others,
+    fence_by_a_lease_of_others,
     grant_elsewhere,
     list_grants_of_others,
     find_attempts,
@@ -240,6 +261,16 @@ def test_grants_count_only_for_what_they_are_on(
     assert snapshot_ids(world.root, world.table) == before
     monkeypatch.setattr(Authorizer, "authorization_of", lambda *_: None)
     assert refusal_of(callers[attacker], method, request) is None, "the control: without the check it is let through"
+
+
+def test_an_owner_of_a_table_alone_restores_it_under_its_own_name(world: World, callers: dict[str, RawCaller]) -> None:
+    method, request = restore_under_another_name(world)
+    assert refusal_of(callers[TABLE_OWNER], method, request) is not None
+    with pytest.raises(AlreadyExists):
+        callers[DATABASE_OWNER].call(method, request)
+    request.ClearField("new_name")
+    assert callers[TABLE_OWNER].call(method, request).table.name == "old"
+    world.root.drop_table(world.dropped.name)
 
 
 def test_what_the_same_callers_may_do(world: World, callers: dict[str, RawCaller]) -> None:

@@ -59,8 +59,8 @@ def try_call(world: World, caller: RawCaller, method: str) -> bool:
         return not is_refused(error)
     if method == "DropTable":
         world.root.restore_table(world.spare.name)
-    if method == "AbandonAttempt":
-        world.root.abandon_attempt(world.attempt_id)
+    if method == "RestoreTable":
+        world.root.drop_table(world.dropped.name)
     return True
 
 

@@ -12,13 +12,15 @@ import pytest
 
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.client.metastore.metastore import WatchPosition
-from lakelog.errors import PermissionDenied
+from lakelog.errors import LakelogError, PermissionDenied
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.tables.grant import NO_GRANT
 from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.table import TableName
+from metastore.grants.checking import GrantChecks
 from metastore.server.privileges.authorization import Authorization
 from metastore.snapshots.watching import WatchHub
-from tests.contract.grants.world import READER, STRANGER, WRITER, World, name_of, open_world, token_of
+from tests.contract.grants.world import OWNER, READER, STRANGER, WRITER, World, name_of, open_world, token_of
 from tests.support.metastore.making import append, make_change
 from tests.support.metastore.serving import serving
 
@@ -123,6 +125,27 @@ def test_commits_of_a_stream_keep_their_order_whatever_is_looked_up(world: World
     finally:
         pipeline.close()
     assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_what_does_not_exist_any_more_shows_no_names_of_others(
+    world: World, caller: GrpcMetastore, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    """The grant went with its database, and this metastore has not noticed yet."""
+    world.root.create_database("othre")
+    world.root.grant("othre", "", OWNER, NAME)
+    assert caller.list_tables("othre") == []
+    monkeypatch.setattr(GrantChecks, "forget", lambda _: None)
+    world.root.drop_database("othre")
+    if not checked:
+
+        async def check_again(_: Authorization) -> None:
+            """The control: the error of the use case is passed on."""
+
+        monkeypatch.setattr(Authorization, "check_again", check_again)
+    with pytest.raises(LakelogError) as caught:
+        caller.create_table(TableName("othre", "t"), world.table.schema.arrow)
+    assert (caught.value.reason == NO_GRANT, "other" in caught.value.message) == (checked, not checked)
 
 
 @pytest.mark.parametrize("announced", [True, False])

@@ -30,7 +30,9 @@ def table(uuid: str, level: GrantLevel) -> Need:
 def test_a_commit_writes_its_tables_and_reads_those_that_it_guards() -> None:
     changes = [snapshots_pb2.Change(table_uuid=A), snapshots_pb2.Change(table_uuid=B)]
     request = snapshots_pb2.CommitRequest(changes=changes, guards=[snapshots_pb2.TableGuard(table_uuid="c" * 32)])
-    wanted = [table(A, WRITER), table(B, WRITER), table("c" * 32, READER)]
+    request.fences.add(lease=f"publisher/{B}", epoch=1)
+    request.fences.add(lease="pipeline/p", epoch=1)
+    wanted = [table(A, WRITER), table(B, WRITER), table("c" * 32, READER), Need(NeedKind.ANYWHERE, WRITER)]
     assert needs_of("Commit", request) == wanted
     assert needs_of("CommitStream", snapshots_pb2.CommitStreamRequest(commit=request)) == wanted
 
@@ -74,7 +76,12 @@ def test_names_and_other_things_that_belong_to_tables() -> None:
     pipeline = jobs_pb2.AcquireLeaseRequest(name="pipeline/p")
     assert needs_of("AcquireLease", pipeline) == [Need(NeedKind.ANYWHERE, WRITER)]
     restored = dropped_pb2.RestoreTableRequest(name=name, new_name=catalog_pb2.TableName(database="other", name="x"))
-    assert needs_of("RestoreTable", restored) == [Need(NeedKind.DROPPED, OWNER, "shop", "orders", "", "other")]
+    assert needs_of("RestoreTable", restored) == [
+        Need(NeedKind.DROPPED, OWNER, "shop", "orders", "", "other"),
+        Need(NeedKind.DATABASE, OWNER, "other"),
+    ]
+    as_it_was = dropped_pb2.RestoreTableRequest(name=name, table_uuid=A)
+    assert needs_of("RestoreTable", as_it_was) == [Need(NeedKind.DROPPED, OWNER, "shop", "orders", A, "shop")]
     renew = publishing_pb2.RenewAttemptsRequest(attempt_ids=[A])
     assert needs_of("RenewAttempts", renew) == [Need(NeedKind.ANYWHERE, WRITER)]
 
