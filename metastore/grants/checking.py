@@ -104,6 +104,11 @@ class GrantChecks:
         for need in needs:
             self._locations.pop(need.key, None)
 
+    def known_level(self, caller: str) -> int:
+        """The highest level of a caller anywhere, if its grants are cached; else 0."""
+        cached = self._cached.get(caller)
+        return cached.held.highest if cached is not None and self._is_fresh(cached.loaded_at_s) else 0
+
     async def load(self, caller: str) -> HeldGrants:
         """The grants of a caller, at most `MAX_AGE_S` old. The same object as long as it is cached.
 

@@ -90,7 +90,7 @@ class HeldGrants:
         """The databases and names of the live tables on which there is a grant."""
         return frozenset((each.database, each.name) for each in self.grants if each.name)
 
-    @property
+    @cached_property
     def highest(self) -> int:
         """The highest level of all; 0: there is no grant."""
         return max((int(each.level) for each in self.grants), default=0)

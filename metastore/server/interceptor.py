@@ -98,7 +98,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         refusals: RefusalLines,
         draining: asyncio.Event,
     ) -> None:
-        self.admission: Final = Admission(access, limits)
+        self.admission: Final = Admission(access, limits, authorizer.is_writer)
         self.running: Final = Running(limits, draining)
         self._authorizer = authorizer
         self._requests = requests

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from lakelog.errors import NotFound, PermissionDenied
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
-from lakelog.serving.access import Caller
+from lakelog.serving.access import Caller, Role
 
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
@@ -41,6 +41,10 @@ class Authorizer:
 
     def __init__(self, checks: GrantChecks) -> None:
         self._checks = checks
+
+    def is_writer(self, caller: Caller) -> bool:
+        """Whether a caller writes by its role, or by a grant that was looked up a moment ago. Asks for nothing."""
+        return caller.role >= Role.WRITER or self._checks.known_level(caller.name) >= GrantLevel.WRITER
 
     def authorization_of(self, method: str, caller: Caller | None) -> Authorization | None:
         """What a call has to pass; None: the role of its caller suffices for everything, or it is open to all.

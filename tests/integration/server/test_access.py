@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
+import pyarrow as pa
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -14,13 +15,18 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from lakelog.client.connection.retry import Deadlines
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.grant import GrantLevel
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.methods import OF_METASTORE, list_methods
+from metastore.memory import MemoryStore
 from metastore.server.access import NEEDED_ROLES
+from metastore.use_cases import UseCases
 from tests.integration.server.running_server import RunningServer, failure_of
 from tests.support.certificates import TestAuthority
 
@@ -190,3 +196,28 @@ def test_token_files_that_cannot_be_used(text: str, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
         parse_token_file(text, "/etc/tokens")
     assert "secret" not in caught.value.message
+
+
+def test_grants_have_lines_in_the_audit(
+    start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Who granted what to whom where, and who was refused."""
+    server = start_server(UseCases(MemoryStore(SystemClock()), "file:///w"), access=Access(tokens=TOKENS))
+    reader, admin = (connect(server.target, token=token) for token in (READER, ADMIN))
+    admin.create_database("shop")
+    admin.create_table(TableName("shop", "orders"), pa.schema([("id", pa.int64())]))
+    admin.grant("shop", "orders", GrantLevel.WRITER, "team")
+    admin.revoke("shop", "orders", "team")
+    with pytest.raises(PermissionDenied):
+        reader.grant("shop", "", GrantLevel.OWNER, "ann")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    named = [each for each in lines if each.get("method") in ("Grant", "Revoke")]
+    shown = [
+        [each.get(key) for key in ("caller", "outcome", "database", "table", "principal", "granted")] for each in named
+    ]
+    assert shown == [
+        ["eve", "OK", "shop", "orders", "team", "writer"],
+        ["eve", "OK", "shop", "orders", "team", None],
+        ["ann", "NO_GRANT", None, None, None, None],
+    ]
+    assert "'shop'" in named[2]["message"]

@@ -101,6 +101,20 @@ def test_a_cached_grant_costs_no_query_until_it_is_too_old() -> None:
     run(story)
 
 
+def test_what_is_cached_is_known_without_a_query() -> None:
+    async def story(world: World) -> None:
+        await world.grant(WRITER)
+        assert world.checks.known_level("bob") == 0
+        assert await world.may(READER)
+        count = world.store.count
+        assert world.checks.known_level("bob") == WRITER
+        world.clock.at_s += MAX_AGE_S
+        assert world.checks.known_level("bob") == 0
+        assert world.store.count == count
+
+    run(story)
+
+
 def test_a_grant_on_the_database_costs_no_query_either_once_the_table_is_known() -> None:
     async def story(world: World) -> None:
         await world.grant(OWNER, table="")
