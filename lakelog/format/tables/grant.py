@@ -16,7 +16,7 @@ from typing import Final
 NO_GRANT: Final = "NO_GRANT"
 """The reason of the refusal for a caller whose right does not suffice; also if the table does not exist."""
 
-_CALLER: Final = re.compile(r"[A-Za-z0-9_.@:/-]{1,256}")
+_CALLER: Final = re.compile(r"[A-Za-z0-9_.@:|/+=~-]{1,256}")
 
 
 class GrantLevel(enum.IntEnum):
@@ -65,4 +65,4 @@ def find_caller_problem(name: str) -> str | None:
     """Says what is wrong with the name of a caller, and what to write instead; None: it is valid. Pure."""
     if _CALLER.fullmatch(name):
         return None
-    return "Give the name of a token or certificate: 1 to 256 of A-Z a-z 0-9 _ . @ : / -, as the metastore knows it."
+    return "Give the name of a token or certificate: 1 to 256 of A-Z a-z 0-9 _ . @ : | / + = ~ -."

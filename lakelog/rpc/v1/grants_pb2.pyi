@@ -106,7 +106,7 @@ class GrantRequest(_message.Message):
     level: Global___GrantLevel.ValueType
     """What the caller may do there from now on."""
     principal: _builtins.str
-    """The name of the caller: 1 to 256 of A-Z a-z 0-9 _ . @ : / -. It need not be known yet."""
+    """The name of the caller: 1 to 256 of A-Z a-z 0-9 _ . @ : | / + = ~ -. It need not be known yet."""
     def __init__(
         self,
         *,

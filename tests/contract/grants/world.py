@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from lakelog.rpc.messages import parse
 from lakelog.rpc.services import Stubs
 from lakelog.rpc.unary import SERVICES
 from lakelog.rpc.v1 import types_pb2
-from lakelog.serving.access import Access, Role, parse_token_file
+from lakelog.serving.access import Access, Caller, Role, TokenEntry
 from metastore.server.privileges.outcomes import CALLER_KINDS, CallerKind
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
@@ -89,10 +90,12 @@ def open_world(database_url: str | None = None, *, extra: dict[str, Role] | None
         return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make(), planners=())
 
     callers = {name_of(kind): kind.role for kind in KINDS} | {"root": Role.ADMIN} | (extra or {})
-    lines = [f"{name} {role.name.lower()} {token_of(name)}\n" for name, role in callers.items()]
-    tokens, _ = parse_token_file("".join(lines), "tokens")
+    tokens = [
+        TokenEntry(Caller(name, role), hashlib.sha256(token_of(name).encode()).digest())
+        for name, role in callers.items()
+    ]
     with ExitStack() as stack:
-        access = Access(tokens=tokens)
+        access = Access(tokens=tuple(tokens))
         target = stack.enter_context(serving(database_url, make_use_cases, access))
         root = GrpcMetastore(target, token=token_of("root"))
         stack.callback(root.close)

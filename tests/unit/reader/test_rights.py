@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from lakelog.errors import LakelogError, PermissionDenied, Unavailable
 from lakelog.rpc.messages import parse
 from lakelog.rpc.v1 import reader_pb2, types_pb2
 from lakelog.sdk.catalog import Catalog
-from lakelog.serving.access import Access, parse_token_file
+from lakelog.serving.access import Access, Caller, Role, TokenEntry
 from lakelog.storage.objects.stores import LocationStores
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
@@ -31,7 +32,10 @@ from reader.subscriptions.servicer import ReaderServicer
 
 WITHIN_S = 10.0
 ITEMS = pa.schema([pa.field("id", pa.int64())])
-TOKENS, _ = parse_token_file("ann user ann-token-0123456789\nroy reader roy-token-0123456789\n", "tokens")
+TOKENS = tuple(
+    TokenEntry(Caller(name, role), hashlib.sha256(f"{name}-token-0123456789".encode()).digest())
+    for name, role in (("ann", Role.USER), ("roy", Role.READER))
+)
 
 
 class HandClock(SystemClock):
