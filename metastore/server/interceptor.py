@@ -32,6 +32,7 @@ from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.client.connection.status import TOO_MANY_CALLS
 from lakelog.clock import Ids
 from lakelog.errors import (
+    AlreadyExists,
     InternalError,
     InvalidArgument,
     LakelogError,
@@ -285,6 +286,8 @@ class _Call:
             except NotFound:
                 await authorization.check_again()
                 raise
+            except AlreadyExists as error:
+                raise authorization.hide(error) from None
             response = await authorization.show(response)
         _check_size(response)
         return response

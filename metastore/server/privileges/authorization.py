@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from lakelog.errors import NotFound, PermissionDenied
+from lakelog.errors import AlreadyExists, NotFound, PermissionDenied
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 from lakelog.serving.access import Caller, Role
 
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
+from ...logs.topic_life import TOPIC_IN_USE
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
 from .rules import OfCaller, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
@@ -133,6 +134,19 @@ class Authorization:
         """
         self._checks.forget_caller(self._caller.name, self._needs)
         await self._check(await self._load())
+
+    def hide(self, error: AlreadyExists) -> AlreadyExists:
+        """What the caller may see of an error that says that something is taken: not by which table of others."""
+        table = error.metadata.get("table", "")
+        if error.reason == TOPIC_IN_USE and not self._held.may_see(*_split(table)):
+            topic = error.metadata["topic"]
+            return AlreadyExists(
+                f"The topic {topic} is the log of another table already. Give another 'kafka.topic', or leave it out.",
+                reason=error.reason,
+                metadata={"topic": topic},
+            )
+        metadata = {key: value for key, value in error.metadata.items() if key != "table_uuid"}
+        return AlreadyExists(error.message, reason=error.reason, metadata=metadata)
 
     async def send(self, responses: AsyncIterator[Message]) -> AsyncGenerator[Message]:
         """The answers of a stream, each only as long as the caller has the right.

@@ -28,7 +28,7 @@ from lakelog.rpc.v1 import (
     table_files_pb2,
 )
 from lakelog.serving.access import Role
-from metastore.server.privileges.authorization import Authorizer
+from metastore.server.privileges.authorization import Authorization, Authorizer
 from tests.contract.grants.calls import CALLS
 from tests.contract.grants.world import KINDS, OWNER, READER, STRANGER, RawCaller, World, name_of, open_world
 from tests.support.metastore.making import append, make_change, make_file, snapshot_ids
@@ -387,6 +387,22 @@ def test_a_table_of_a_database_that_is_gone_is_not_restored_by_its_owner(world: 
             world.root.create_database("short", if_not_exists=True)
         assert world.root.restore_table(TableName("short", "t")).table.name.name == "t"
     world.root.drop_database("short", cascade=True)
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_an_owner_does_not_learn_which_table_of_others_has_a_topic(
+    world: World, monkeypatch: pytest.MonkeyPatch, hides: bool
+) -> None:
+    options = {"log.system": "kafka", "bucket": "1", "kafka.topic": f"topic-{hides}"}
+    schema = world.table.schema.arrow
+    world.root.create_table(TableName("other", f"logged_{hides}"), schema, primary_key=["id"], options=options)
+    if not hides:
+        monkeypatch.setattr(Authorization, "hide", lambda _, error: error)
+    with closing(world.connect(DATABASE_OWNER)) as owner, pytest.raises(AlreadyExists) as caught:
+        owner.create_table(TableName("shop", "logged"), schema, primary_key=["id"], options=options)
+    assert caught.value.reason == "TOPIC_IN_USE"
+    shown = f"{caught.value.message} {caught.value.metadata}"
+    assert ("other.logged" in shown) is not hides, "the control shows it"
 
 
 def test_errors_of_later_checks_come_only_with_the_right(world: World, callers: dict[str, RawCaller]) -> None:
