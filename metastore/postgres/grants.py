@@ -69,7 +69,7 @@ class PostgresGrants(InSession, GrantTransaction):
 
     async def load_held_grants(self, principal: str) -> list[HeldGrant]:
         rows = await self._session.read(_HELD, (principal,))
-        return [HeldGrant(*names, level=GrantLevel(level)) for *names, level in rows]
+        return [HeldGrant(database, uuid, name, GrantLevel(level)) for database, uuid, name, level in rows]
 
     async def list_grants(self, scope: GrantScope, limit: int) -> list[Grant]:
         return [_grant(row) for row in await self._session.read(_LIST, (*_key(scope), limit))]

@@ -58,11 +58,12 @@ class Authorizer:
             PermissionDenied: No one may call it, or only callers that are known.
         """
         privilege = PRIVILEGES.get(method)
-        if privilege is not None and privilege.role is None:
+        needed = Role.ADMIN if privilege is None else privilege.role
+        if needed is None:
             return None
         if privilege is None or caller is None:
             raise PermissionDenied(f"{method} is open to no role.", metadata={"method": method})
-        if caller.role >= privilege.role:
+        if caller.role >= needed:
             return None
         return Authorization(self._checks, method, privilege, caller)
 
