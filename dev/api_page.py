@@ -26,6 +26,7 @@ from lakelog.reads.streams.batch import StreamBatch  # noqa: E402
 from lakelog.reads.streams.consumers import Consumers  # noqa: E402
 from lakelog.reads.streams.subscription import Subscription  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
+from lakelog.sdk.grants import Grants  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
@@ -40,6 +41,7 @@ _CLASSES: Final = (
     StreamBatch,
     Consumers,
     Tags,
+    Grants,
     Transaction,
     TransactionTable,
     CommitOptions,

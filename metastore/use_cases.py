@@ -13,6 +13,8 @@ from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
 from .commits.unused_writers import UnusedWriters
 from .commits.writers import Writers
+from .grants.checking import GrantChecks
+from .grants.grants import Grants
 from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
 from .jobs.dedicated import DedicatedPlanning
@@ -97,6 +99,9 @@ class UseCases:
         self.work = work = work or HeavyWork()
         partitions = PartitionRules(work.commits)
         self.watches = WatchHub(store, limits, metrics)
+        self.grant_checks = GrantChecks(store, clock, self.watches.announce)
+        self.watches.listeners.append(self.grant_checks.announced)
+        self.grants = Grants(store, self.grant_checks, self.grant_checks.changed)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
@@ -127,6 +132,7 @@ class UseCases:
             self.log_topics,
             self.due_work.touch,
             self._table_dropped,
+            self.grant_checks.changed,
             dropped_retention_ms,
         )
         self.dropped_tables = DroppedTables(store, self._table_restored)

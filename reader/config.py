@@ -63,7 +63,7 @@ class ServeConfig(_Config):
     health_port: int | None = port("health-port", f"{_PREFIX}_HEALTH_PORT", HEALTH_PORT_HELP)
     tls: ServerTls | None = tls_setting("Clients must show a certificate signed by one of these, PEM.")
     access: AccessSettings = access_setting(
-        "Who may read, in the form of the metastore's token file; every role may.",
+        "Who may read, in the form of the metastore's token file; the role user reads what grants allow.",
         certificate_use="client certificates",
     )
     max_subscriptions: int = whole(

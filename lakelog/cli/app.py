@@ -43,6 +43,9 @@ COMMANDS: Final = {
     "pipelines": "List ingestion pipelines and streams to sinks, or forget one.",
     "jobs": "List the jobs of compactors, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",
+    "grant": "Let a caller read, write or own a database or a table.",
+    "revoke": "Take a grant on a database or table back from a caller.",
+    "grants": "List the grants on a database or table, or those of a caller.",
     "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
 }
@@ -52,6 +55,7 @@ _FOLDERS: Final = {
     "up": "up",
     "table": "commands.tables",
     "files": "commands.tables",
+    **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
     **dict.fromkeys(("insert", "scan", "changes", "tail", "sql"), "commands.rows"),
 }
 """The modules of commands that are not in `commands`."""

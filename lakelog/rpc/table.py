@@ -1,15 +1,16 @@
-"""Databases, tables, their logs, and how far these are published, on the wire."""
+"""Databases, tables, grants on them, their logs, and how far these are published, on the wire."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
+from lakelog.format.tables.grant import Grant, GrantLevel
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
-from lakelog.rpc.translation import Translation
-from lakelog.rpc.v1 import catalog_pb2, logs_pb2, publishing_pb2, types_pb2
+from lakelog.rpc.translation import Translation, translate_enum
+from lakelog.rpc.v1 import catalog_pb2, grants_pb2, logs_pb2, publishing_pb2, types_pb2
 
 
 def to_proto_table(table: TableInfo) -> types_pb2.Table:
@@ -49,6 +50,18 @@ def from_proto_table(message: types_pb2.Table) -> TableInfo:
 TABLE_NAME: Final = Translation(TableName, catalog_pb2.TableName)
 to_proto_table_name, from_proto_table_name = TABLE_NAME.both
 to_proto_database, from_proto_database = Translation(DatabaseInfo, catalog_pb2.Database).both
+
+GRANT_LEVEL: Final = translate_enum(
+    {
+        GrantLevel.READER: grants_pb2.GRANT_LEVEL_READER,
+        GrantLevel.WRITER: grants_pb2.GRANT_LEVEL_WRITER,
+        GrantLevel.OWNER: grants_pb2.GRANT_LEVEL_OWNER,
+    },
+    "level",
+    "Use reader (1), writer (2) or owner (3)",
+    zero="is not given",
+)
+to_proto_grant, from_proto_grant = Translation(Grant, grants_pb2.Grant, fields={"level": GRANT_LEVEL}).both
 
 to_proto_log, from_proto_log = Translation(LogInfo, logs_pb2.LogInfo, fields={"name": TABLE_NAME.both}).both
 

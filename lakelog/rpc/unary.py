@@ -29,6 +29,7 @@ from lakelog.rpc.v1 import (
     consumers_pb2,
     dropped_pb2,
     due_work_pb2,
+    grants_pb2,
     jobs_pb2,
     logs_pb2,
     presence_pb2,
@@ -54,6 +55,7 @@ OF_METASTORE: Final[tuple[Any, ...]] = (
     logs_pb2,
     presence_pb2,
     publishing_pb2,
+    grants_pb2,
 )
 
 SERVICES: Final[Mapping[str, ServiceDescriptor]] = {
@@ -82,6 +84,7 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (due_work_pb2.PlanCompactionsResponse, Translation(PlannedTable, due_work_pb2.PlanCompactionsResponse).both),
         (consumers_pb2.Consumer, (retention.to_proto_consumer, retention.from_proto_consumer)),
         (consumers_pb2.ConsumerPosition, (retention.to_proto_position, retention.from_proto_position)),
+        (grants_pb2.Grant, (table.to_proto_grant, table.from_proto_grant)),
         (tags_pb2.Tag, (retention.to_proto_tag, retention.from_proto_tag)),
         (dropped_pb2.DroppedTable, (retention.to_proto_dropped, retention.from_proto_dropped)),
         (dropped_pb2.RestoreTableResponse, (retention.to_proto_restored, retention.from_proto_restored)),
@@ -114,6 +117,8 @@ _OF_FIELDS: Final[Mapping[FieldDescriptor, tuple[Translate, Translate]]] = {
         lambda epochs: {each.table_uuid: each.epoch for each in epochs},
     ),
     jobs_pb2.FailJobResponse.DESCRIPTOR.fields_by_name["state"]: (job.to_proto_job_state, job.from_proto_job_state),
+    grants_pb2.GrantRequest.DESCRIPTOR.fields_by_name["level"]: table.GRANT_LEVEL,
+    grants_pb2.CheckAccessRequest.DESCRIPTOR.fields_by_name["level"]: table.GRANT_LEVEL,
 }
 """Fields whose translation does not follow from their types."""
 

@@ -13,6 +13,7 @@ from lakelog.clock import Clock
 from lakelog.context import make_context
 from lakelog.log.opening import LogOpener, open_table_log
 from lakelog.sdk.catalog_tables import CatalogTables
+from lakelog.sdk.grants import Grants
 from lakelog.storage.objects.stores import Stores
 from lakelog.writes.write_state import WriteState
 
@@ -51,6 +52,11 @@ class Catalog(CatalogTables):
             metastore, stores, clock=clock, rng=rng, cache_folder=cache_folder, reader=reader, open_log=open_log
         )
         super().__init__(context, WriteState(context, writer_epochs))
+
+    @property
+    def grants(self) -> Grants:
+        """What other callers may do with databases and tables."""
+        return Grants(self.metastore)
 
     def sql(self, statement: str, *, database: str | None = None, params: Parameters | None = None) -> SqlResult:
         """Runs one SQL statement; `lakelog.sql.SqlSession` runs several, with a current database that USE changes.

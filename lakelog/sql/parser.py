@@ -14,6 +14,7 @@ from lakelog.format.filter.syntax import Syntax
 from lakelog.sql.call_syntax import parse_call
 from lakelog.sql.create_table import parse_create_table, take_options
 from lakelog.sql.dialect import read_options
+from lakelog.sql.grant_syntax import parse_grant, parse_revoke, parse_show_grants
 from lakelog.sql.statements import (
     AlterOptions,
     CreateDatabase,
@@ -35,7 +36,8 @@ from lakelog.sql.word_reader import WordReader
 
 _SUPPORTED: Final = (
     "CREATE DATABASE, DROP DATABASE, SHOW DATABASES, SHOW TABLES, USE, CREATE TABLE, DROP TABLE, ALTER TABLE ... SET, "
-    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, EXPLAIN, CALL and SELECT"
+    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, EXPLAIN, CALL, "
+    "GRANT, REVOKE, SHOW GRANTS and SELECT"
 )
 _OTHER_WAYS: Final = {
     "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
@@ -116,8 +118,13 @@ def _parse_show(reader: WordReader) -> Statement:
         name = reader.take_name()
         reader.expect_end("SHOW CREATE TABLE")
         return ShowCreateTable(name)
+    if reader.accept("GRANTS"):
+        return parse_show_grants(reader)
     if not reader.accept("TABLES"):
-        reader.fail(f"There are SHOW DATABASES, SHOW TABLES and SHOW CREATE TABLE.{_SHOWN.get(reader.peek().word, '')}")
+        reader.fail(
+            "There are SHOW DATABASES, SHOW TABLES, SHOW CREATE TABLE and SHOW GRANTS."
+            f"{_SHOWN.get(reader.peek().word, '')}"
+        )
     database = None
     if reader.accept("IN") or reader.accept("FROM"):
         database = reader.take_identifier("a database")
@@ -248,5 +255,7 @@ _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
     "DESC": _parse_describe,
     "INSERT": _parse_insert,
     "CALL": parse_call,
+    "GRANT": parse_grant,
+    "REVOKE": parse_revoke,
     "EXPLAIN": _parse_explain,
 }

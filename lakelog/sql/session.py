@@ -16,6 +16,7 @@ from lakelog.format.filter.parameters import bind_parameters
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.declared.reads_and_writes import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
+from lakelog.sdk.grants import Grants
 from lakelog.sdk.html_table import to_html
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
@@ -33,10 +34,14 @@ from lakelog.sql.statements import (
     DropDatabase,
     DropTable,
     Explain,
+    GrantTo,
     Insert,
+    Name,
     Query,
+    RevokeFrom,
     ShowCreateTable,
     ShowDatabases,
+    ShowGrants,
     ShowTables,
     Statement,
     UseDatabase,
@@ -162,12 +167,26 @@ class SqlSession(NamedTables):
                 return _list_like("table", names, statement.pattern)
             case ShowDatabases():
                 return _list_like("database", self.catalog.databases(), statement.pattern)
+            case GrantTo() | RevokeFrom() | ShowGrants():
+                return self._run_on_grants(statement)
             case Explain():
                 from lakelog.sql.query.explain import explain
 
                 return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
+
+    def _run_on_grants(self, statement: GrantTo | RevokeFrom | ShowGrants) -> SqlResult:
+        grants = Grants(self.catalog.metastore)
+        named = statement.scope
+        scope = self.full_name(named) if isinstance(named, Name) else named
+        if isinstance(statement, ShowGrants) or scope is None:
+            return SqlResult(rows=grants.list(scope, to=statement.caller))
+        if isinstance(statement, GrantTo):
+            grants.grant(statement.level, scope, statement.caller)
+            return SqlResult(f"{statement.caller} is {statement.level} of {scope} now.")
+        grants.revoke(scope, statement.caller)
+        return SqlResult(f"{statement.caller} has no grant on {scope} any more.")
 
     def _run_on_database(self, statement: CreateDatabase | DropDatabase | UseDatabase) -> SqlResult:
         name = statement.name

@@ -140,6 +140,42 @@ class ShowCreateTable:
 
 
 @dataclass(frozen=True)
+class GrantTo:
+    """GRANT.
+
+    Args:
+        level: `reader`, `writer` or `owner`.
+        scope: A table or, as a text, a database.
+        caller: The caller that gets it.
+    """
+
+    level: str
+    scope: Name | str
+    caller: str
+
+
+@dataclass(frozen=True)
+class RevokeFrom:
+    """REVOKE; the scope as in `GrantTo`."""
+
+    scope: Name | str
+    caller: str
+
+
+@dataclass(frozen=True)
+class ShowGrants:
+    """SHOW GRANTS.
+
+    Args:
+        scope: As in `GrantTo`; None: all that the caller has.
+        caller: Only its grants; None without a scope: those of the calling one.
+    """
+
+    scope: Name | str | None = None
+    caller: str | None = None
+
+
+@dataclass(frozen=True)
 class Values:
     """The rows of VALUES as they were written; their types come from the table (`values.to_rows`)."""
 
@@ -222,6 +258,9 @@ Statement = (
     | AlterOptions
     | DescribeTable
     | ShowCreateTable
+    | GrantTo
+    | RevokeFrom
+    | ShowGrants
     | Insert
     | Explain
     | Call

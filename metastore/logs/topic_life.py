@@ -23,6 +23,9 @@ ABANDONED_MS: Final = 600_000
 _NO_SNAPSHOT: Final = "0" * 32
 """The uuid of the state before a table's first snapshot, and of a snapshot that is no longer retained."""
 
+TOPIC_IN_USE: Final = "TOPIC_IN_USE"
+"""The reason of the error for a topic that is the log of another table."""
+
 _ONE_TABLE: Final = "and a log holds the changes of one table"
 
 _FIXED: Final = "A table's 'kafka.topic' cannot change."
@@ -122,7 +125,7 @@ async def check_restorable(tx: Transaction, topic: LogTopic, table: TableName) -
 
 def _in_use(message: str, topic: LogTopic, user: TableName) -> AlreadyExists:
     metadata = {"topic": topic.topic, "table": str(user) if user.name else ""}
-    return AlreadyExists(message, reason="TOPIC_IN_USE", metadata=metadata)
+    return AlreadyExists(message, reason=TOPIC_IN_USE, metadata=metadata)
 
 
 async def follow_log(tx: Transaction, topic: LogTopic) -> None:

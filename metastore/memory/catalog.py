@@ -10,6 +10,7 @@ from lakelog.format.commit.facts import TableHead
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
+from ..store.grants import GrantScope
 from ..store.limits import MAX_INT64
 from ..store.records import NewTable, TableRecord
 from ..store.transaction import CatalogTransaction
@@ -49,6 +50,11 @@ class MemoryCatalog(CatalogTransaction):
 
     async def delete_database(self, name: str) -> None:
         self._journal.pop(self._state.databases, name)
+        for key in [each for each in self._state.grants if each[1] == GrantScope(name, 0)]:
+            self._journal.pop(self._state.grants, key)
+        for table in self._state.tables:
+            if table.new.name.database == name and table.dropped_at_ms is not None:
+                self._journal.set(table, "database_gone", True)
 
     async def insert_table(self, table: NewTable) -> TableRecord:
         table_id = len(self._state.tables) + 1

@@ -50,6 +50,7 @@ class MemoryDropped(MemoryJobs, DroppedTransaction):
     async def restore_table(self, table_id: int, name: TableName) -> None:
         table = self._table(table_id)
         self._journal.set(table, "dropped_at_ms", None)
+        self._journal.set(table, "database_gone", False)
         self._journal.set(table, "new", replace(table.new, name=name))
         self._journal.set(table, "head", replace(table.head, name=str(name)))
         self._delete_jobs(table_id)
@@ -73,7 +74,10 @@ class MemoryDropped(MemoryJobs, DroppedTransaction):
         owned = [key for key in self._state.consumers if key[0] == table_id][:limit]
         for consumer in owned:
             self._journal.pop(self._state.consumers, consumer)
-        return len(owned)
+        granted = [key for key in self._state.grants if key[1].table_id == table_id][:limit]
+        for grant in granted:
+            self._journal.pop(self._state.grants, grant)
+        return len(owned) + len(granted)
 
     async def forget_table(self, table_id: int) -> None:
         """Deletes the last records of a purged table: its place stays, because tables are found by it."""

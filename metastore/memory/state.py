@@ -14,10 +14,12 @@ from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.retention.consumer import Consumer
 from lakelog.format.retention.expiry import SnapshotLease
 from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.grant import GrantLevel
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.types.schema import TableSchema
 
 from ..store.due import Backlog
+from ..store.grants import GrantScope
 from ..store.logs import LogTopic
 from ..store.publishing import Published
 from ..store.records import NewChunk, NewTable
@@ -62,6 +64,7 @@ class StoredTable:
     dropped_at_ms: int | None = None
     kept_until_ms: int = 0
     purged: bool = False
+    database_gone: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
@@ -122,6 +125,15 @@ class StoredJob:
 
 
 @dataclass(frozen=True)
+class StoredGrant:
+    """A grant, without its caller and its scope."""
+
+    level: GrantLevel
+    granted_by: str
+    granted_at_ms: int
+
+
+@dataclass(frozen=True)
 class StoredTopic:
     """A generation of a log, and when it was recorded."""
 
@@ -148,6 +160,7 @@ class State:
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     consumer_owners: dict[tuple[int, str], str] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
+    grants: dict[tuple[str, GrantScope], StoredGrant] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)

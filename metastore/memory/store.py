@@ -18,6 +18,7 @@ from .commits.commits import MemoryCommits
 from .commits.snapshots import MemorySnapshots
 from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
+from .grants import MemoryGrants
 from .jobs.deletion_vectors import MemoryDeletionVectors
 from .jobs.due import MemoryDue
 from .jobs.services import MemoryServices
@@ -43,6 +44,7 @@ class MemoryTransaction(
     MemoryDue,
     MemoryDeletionVectors,
     MemoryTags,
+    MemoryGrants,
     MemoryRetention,
     MemoryTableFiles,
     MemoryLogs,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from lakelog.format.retention.tag import Tag
 from lakelog.format.tables.snapshot import Snapshot
 
-from ..store.tags import TagTransaction
+from ..store.retention import TagTransaction
 from .catalog import MemoryCatalog
 
 
 class MemoryTags(MemoryCatalog, TagTransaction):
-    """See `metastore.store.tags.TagTransaction`."""
+    """See `metastore.store.retention.TagTransaction`."""
 
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
         return self._state.tags.get((table_id, name))

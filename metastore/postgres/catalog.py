@@ -55,6 +55,13 @@ LEFT JOIN table_head h ON h.table_id = t.table_id
 GROUP BY d.name, d.comment ORDER BY d.name
 """
 
+_DELETE_DATABASE: Final = "DELETE FROM database WHERE name = %s"
+
+_DELETE_GRANTS: Final = "DELETE FROM access_grant WHERE table_id = 0 AND database = %s"
+
+# A later database of this name has no claim on the tables that were dropped in this one.
+_ORPHAN: Final = "UPDATE catalog_table SET database_gone = true WHERE database = %s AND dropped_at_ms IS NOT NULL"
+
 _INSERT_TABLE: Final = f"""
 INSERT INTO catalog_table (table_uuid, database, name, location, options, comment, created_at_ms)
 VALUES (%s, %s, %s, %s, %s::jsonb, %s, {NOW_MS})
@@ -111,7 +118,7 @@ class PostgresCatalog(InSession, CatalogTransaction):
         return [DatabaseInfo(*row) for row in await self._session.read(_LIST_DATABASES)]
 
     async def delete_database(self, name: str) -> None:
-        await self._session.write("DELETE FROM database WHERE name = %s", (name,))
+        await self._session.write_all([Statement(sql, (name,)) for sql in (_DELETE_DATABASE, _DELETE_GRANTS, _ORPHAN)])
 
     async def insert_table(self, table: NewTable) -> TableRecord:
         schema = table.schema

@@ -47,7 +47,8 @@ _FIND: Final = f"{_SELECT} AND table_uuid = %s"
 _LOCK: Final = f"{_FIND} FOR UPDATE"
 
 _SHOW: Final = """
-UPDATE catalog_table SET dropped_at_ms = NULL, kept_until_ms = NULL, database = %s, name = %s WHERE table_id = %s
+UPDATE catalog_table SET dropped_at_ms = NULL, kept_until_ms = NULL, database_gone = NULL, database = %s, name = %s
+WHERE table_id = %s
 """
 
 _SHOW_HEAD: Final = """

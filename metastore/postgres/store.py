@@ -37,6 +37,7 @@ from .connection.session import Session
 from .connection.silence import SILENCE_S, answered_within
 from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
+from .grants import PostgresGrants
 from .jobs.deletion_vectors import PostgresDeletionVectors
 from .jobs.due import PostgresDue
 from .jobs.full_counts import PostgresFullCounts
@@ -72,6 +73,7 @@ class PostgresTransaction(
     PostgresConsumers,
     PostgresDue,
     PostgresTags,
+    PostgresGrants,
     PostgresRestoring,
     PostgresDropped,
     PostgresRetention,

@@ -7,7 +7,7 @@ from typing import Final
 from lakelog.format.retention.tag import Tag
 from lakelog.format.tables.snapshot import Snapshot
 
-from ..store.tags import TagTransaction
+from ..store.retention import TagTransaction
 from .catalog import NOW_MS
 from .connection.session import InSession
 
@@ -31,7 +31,7 @@ _DELETE: Final = "DELETE FROM tag WHERE table_id = %s AND name = %s"
 
 
 class PostgresTags(InSession, TagTransaction):
-    """See `metastore.store.tags.TagTransaction`."""
+    """See `metastore.store.retention.TagTransaction`."""
 
     async def find_tag(self, table_id: int, name: str) -> Tag | None:
         return await self._session.find(_FIND, (table_id, name), lambda row: Tag(*row))

@@ -10,7 +10,8 @@ import structlog
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
+from lakelog.format.tables.grant import GrantLevel
+from lakelog.rpc.v1 import grants_pb2, jobs_pb2, snapshots_pb2
 
 from .edge.sliced_requests import SlicedRequest
 
@@ -20,6 +21,8 @@ _SHOWN_TABLES: Final = 8
 # properties and file lists are left out: they are large, and only some of them are harmless.
 _LOGGED_FIELDS: Final = (
     "database",
+    "table",
+    "principal",
     "name",
     "table_uuid",
     "writer",
@@ -32,6 +35,8 @@ _LOGGED_FIELDS: Final = (
 )
 # How fields with files are called in the log, if not by their names.
 _LOGGED_COUNTS: Final = {"add_files": "added_files", "files": "changelog_files"}
+_GRANTED: Final[dict[int, str]] = {int(level): level.name.lower() for level in GrantLevel}
+"""The levels of grants, whose numbers are those on the wire."""
 
 log: Final = structlog.get_logger()
 
@@ -79,6 +84,9 @@ def _describe(request: Message) -> dict[str, Any]:
     elif isinstance(request, snapshots_pb2.AttachChangelogsRequest):
         fields["snapshots"] = [each.snapshot_id for each in (*request.changelogs[:1], *request.changelogs[1:][-1:])]
         fields["changelog_files"] = sum([len(each.files) for each in request.changelogs])
+    elif isinstance(request, grants_pb2.GrantRequest):
+        # Not by the field's name: the line has a level of its own.
+        fields["granted"] = _GRANTED.get(request.level, request.level)
     elif isinstance(request, jobs_pb2.ReportPipelineRequest):
         fields["name"] = request.pipeline.name[:_SHOWN_CHARACTERS]
         fields["state"] = request.pipeline.state[:_SHOWN_CHARACTERS]

@@ -1,10 +1,11 @@
-"""The caller of the call that is being served, which servicers pass to the use cases."""
+"""The caller of the call that is being served, which servicers pass to the use cases, and the check of its messages."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from lakelog.serving.access import Caller, Role
 
@@ -15,6 +16,12 @@ _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 
 caller_lost: Final[ContextVar[asyncio.Event]] = ContextVar("caller_lost")
 """Set when the caller of the present stream is recognized no more."""
+
+CheckMessage: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Raises PermissionDenied if the caller may not do what a message says."""
+
+_check: Final[ContextVar[CheckMessage]] = ContextVar("check")
+"""Without a default, as above."""
 
 
 def admit(caller: Caller, *, identified: bool) -> None:
@@ -30,3 +37,13 @@ def admit(caller: Caller, *, identified: bool) -> None:
 def principal() -> Principal:
     """The caller of the present call."""
     return _principal.get()
+
+
+def note_check(check: CheckMessage) -> None:
+    """Notes how each message of the present call, which takes a stream of them, is checked."""
+    _check.set(check)
+
+
+def message_check() -> CheckMessage:
+    """The check of each message of the present call."""
+    return _check.get()

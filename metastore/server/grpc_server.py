@@ -28,6 +28,7 @@ from .edge.request_limits import request_bounds
 from .edge.requests import Requests
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor
+from .privileges.authorization import Authorizer
 from .rpc_metrics import RpcMetrics
 from .servicers.catalog import CatalogServicer
 from .servicers.jobs import JobServicer
@@ -113,7 +114,14 @@ class MetastoreServer:
         self._requests = Requests(request_bounds(settings.request_limits), settings.large_request_bytes)
         self._refusals = RefusalLines(log)
         self._interceptor = CallInterceptor(
-            settings.access, settings.limits, self._requests, metrics, ids, self._refusals, self._draining
+            settings.access,
+            settings.limits,
+            Authorizer(use_cases.grant_checks),
+            self._requests,
+            metrics,
+            ids,
+            self._refusals,
+            self._draining,
         )
         options = (
             *_OPTIONS,

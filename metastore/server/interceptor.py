@@ -7,7 +7,8 @@ of commits a second.
 
 Invariants:
 
-1. A call that is refused never reaches a servicer.
+1. A call that is refused never reaches a servicer. A call of a caller whose role does not suffice reaches it only after
+   the check of its grants; a servicer that takes a stream gets the check of each message with it.
 2. What `edge/admission.py` and `edge/running.py` promise holds for every call.
 
 SUBTLE: gRPC receives the one request of a call before it calls the handler: up to 64 MiB for each of any number of
@@ -31,9 +32,11 @@ from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.client.connection.status import TOO_MANY_CALLS
 from lakelog.clock import Ids
 from lakelog.errors import (
+    AlreadyExists,
     InternalError,
     InvalidArgument,
     LakelogError,
+    NotFound,
     OutcomeUnknown,
     PermissionDenied,
     ResourceExhausted,
@@ -47,7 +50,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.edge.request_ids import find_request_id
 
 from .audit import describe_request, log, request_id
-from .callers import caller_lost
+from .callers import caller_lost, note_check
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -61,6 +64,7 @@ from .edge.arrivals import Arrival
 from .edge.call_limits import CallLimits
 from .edge.requests import Received, Requests, note_received
 from .edge.running import Running, is_mutation
+from .privileges.authorization import Authorization, Authorizer
 from .rpc_metrics import RpcMetrics
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -78,6 +82,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     Args:
         access: How callers are authenticated.
         limits: Bounds of calls.
+        authorizer: Judges calls of callers whose role does not suffice, by their grants.
         requests: Reads the requests.
         metrics: Counts each call.
         ids: Generates ids of internal errors, by which a caller's report is found in the log.
@@ -89,14 +94,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self,
         access: Access,
         limits: CallLimits,
+        authorizer: Authorizer,
         requests: Requests,
         metrics: RpcMetrics,
         ids: Ids,
         refusals: RefusalLines,
         draining: asyncio.Event,
     ) -> None:
-        self.admission: Final = Admission(access, limits)
+        self.admission: Final = Admission(access, limits, authorizer.is_writer)
         self.running: Final = Running(limits, draining)
+        self._authorizer = authorizer
         self._requests = requests
         self._metrics = metrics
         self._ids = ids
@@ -138,6 +145,7 @@ class _Call:
         self._caller: Caller | None = None
         self._admitted: Admitted | None = None
         self._request_id = ""
+        self._authorization: Authorization | None = None
         self._began_s = time.perf_counter()
         self._received: Received | None = None
         self._running: asyncio.Future[Any] | None = None
@@ -177,6 +185,7 @@ class _Call:
         try:
             self._admitted = self._owner.admission.admit(self._method, self._caller, context)
             self._caller = self._admitted.caller
+            self._authorization = self._owner._authorizer.authorization_of(self._method, self._caller)
             return await work(arriving, context)
         except grpc.aio.AbortError:
             outcome = "ABORTED"
@@ -230,6 +239,8 @@ class _Call:
         return await requests.read(self._method, data, parse)
 
     async def _receive_and_answer(self, _: Any, context: Context) -> None:
+        if self._authorization is not None:
+            await self._authorization.check_any()
         self._received = await self._receive(context)
         note_received(self._received)
         if self._handler.unary_unary is None:
@@ -272,19 +283,44 @@ class _Call:
             ) from error
 
     async def _answer(self, request: Message, context: Context) -> Any:
+        authorization = self._authorization
+        if authorization is None:
+            response = await self._answer_allowed(request, context)
+        else:
+            await authorization.check(request)
+            try:
+                response = await self._answer_allowed(request, context)
+            except NotFound:
+                await authorization.check_again()
+                raise
+            except AlreadyExists as error:
+                raise authorization.hide(error) from None
+            response = await authorization.show(response)
+        _check_size(response)
+        return response
+
+    async def _answer_allowed(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.
         behaviour: Any = self._handler.unary_unary
         is_large = self._received is not None and self._received.is_large
         answering, self._running = self._owner.running.start(
             self._method, behaviour(request, context), is_large=is_large
         )
-        response = await answering
-        _check_size(response)
-        return response
+        return await answering
 
     async def _send_all(self, request: Any, context: Context) -> None:
         behaviour: Any = self._handler.unary_stream or self._handler.stream_stream
+        authorization = self._authorization
+        if self._handler.stream_stream is not None:
+            # Its servicer checks each message: only it reads them.
+            if authorization is not None:
+                await authorization.check_any()
+            note_check(_allow if authorization is None else authorization.check)
+        elif authorization is not None:
+            await authorization.check(request)
         responses = behaviour(request, context)
+        if authorization is not None and self._handler.unary_stream is not None:
+            responses = authorization.send(responses)
         # The servicer lets go of the request when it needs it no more, and so must each frame here.
         del request
         with self._owner.admission.keep(self._caller, context) as lost:
@@ -372,6 +408,10 @@ class _Call:
             return self._caller.name
         # Only the refusal knows a caller that was authenticated and refused before anything was read.
         return None if failure is None else failure.metadata.get("caller")
+
+
+async def _allow(_message: Any) -> None:
+    """The check of messages of callers whose role suffices."""
 
 
 def _check_size(response: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a store does for expiry: a part of `metastore.store.transaction`."""
+"""What a store does for expiry and tags: parts of `metastore.store.transaction`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakelog.format.retention.expiry import SnapshotLease
+from lakelog.format.retention.tag import Tag
+from lakelog.format.tables.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -119,4 +121,28 @@ class RetentionTransaction(Protocol):
 
     async def forget_expired(self, table_id: int, paths: Sequence[str]) -> None:
         """Takes deleted files out of the queue."""
+        ...
+
+
+class TagTransaction(Protocol):
+    """Tags: names of snapshots."""
+
+    async def find_tag(self, table_id: int, name: str) -> Tag | None:
+        """A tag of a table."""
+        ...
+
+    async def has_tag(self, table_id: int, snapshot_id: int) -> bool:
+        """Whether a snapshot has a tag."""
+        ...
+
+    async def list_tags(self, table_id: int) -> list[Tag]:
+        """A table's tags by name."""
+        ...
+
+    async def insert_tag(self, table_id: int, name: str, snapshot: Snapshot) -> Tag:
+        """Gives a snapshot a free name. The table's head is locked."""
+        ...
+
+    async def delete_tag(self, table_id: int, name: str) -> None:
+        """Removes a tag. The table's head is locked."""
         ...

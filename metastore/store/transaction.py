@@ -36,13 +36,13 @@ from .baseline import BaselineTransaction
 from .deletion_vectors import DeletionVectorTransaction
 from .dropped import DroppedTransaction
 from .due import DueTransaction
+from .grants import GrantTransaction
 from .jobs import JobTransaction, PresenceTransaction, WorkTransaction
 from .logs import LogTransaction
 from .publishing import PublishTransaction
 from .records import Attachment, FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
-from .retention import RetentionTransaction
+from .retention import RetentionTransaction, TagTransaction
 from .table_files import TableFilesTransaction
-from .tags import TagTransaction
 
 T = TypeVar("T")
 
@@ -355,6 +355,7 @@ class Transaction(
     DueTransaction,
     DeletionVectorTransaction,
     TagTransaction,
+    GrantTransaction,
     BaselineTransaction,
     LogTransaction,
     PublishTransaction,

@@ -47,6 +47,7 @@ class Catalog:
         logs: Makes the topics of tables that have a log.
         altered: Called with the uuid of each table whose options were altered.
         dropped: Called with uuid and name of each dropped table.
+        database_dropped: Called when a database was dropped, and its grants with it.
         dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
     """
 
@@ -58,6 +59,7 @@ class Catalog:
         logs: LogTopics,
         altered: Callable[[str], None],
         dropped: Callable[[str, str], None],
+        database_dropped: Callable[[], None],
         dropped_retention_ms: int,
     ) -> None:
         self._store = store
@@ -66,6 +68,7 @@ class Catalog:
         self._logs = logs
         self._altered = altered
         self._dropped = dropped
+        self._database_dropped = database_dropped
         self._dropped_retention_ms = dropped_retention_ms
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
@@ -90,7 +93,7 @@ class Catalog:
             if not await tx.lock_database(name):
                 if if_exists:
                     return None
-                raise await _database_not_found(tx, name)
+                raise await database_not_found(tx, name)
             tables = await tx.list_tables(name)
             if tables and not cascade:
                 holds = f"the table '{tables[0]}'"
@@ -114,6 +117,8 @@ class Catalog:
         dropped = await run_transaction(self._store, drop)
         for head in dropped or ():
             self._dropped(head.table_uuid, head.name)
+        if dropped is not None:
+            self._database_dropped()
         return dropped is not None
 
     async def create_table(
@@ -146,7 +151,7 @@ class Catalog:
 
         async def find(tx: Transaction) -> TableRecord | None:
             if not await tx.lock_database(name.database):
-                raise await _database_not_found(tx, name.database)
+                raise await database_not_found(tx, name.database)
             found = await tx.find_table(name)
             if found is not None and not if_not_exists:
                 raise AlreadyExists(
@@ -196,7 +201,7 @@ class Catalog:
         async def find(tx: Transaction) -> TableRecord:
             found = await tx.find_table(name)
             if found is None:
-                raise await _table_not_found(tx, name)
+                raise await table_not_found(tx, name)
             return found
 
         return (await run_transaction(self._store, find)).info
@@ -216,7 +221,7 @@ class Catalog:
         async def list_names(tx: Transaction) -> list[str]:
             names = await tx.list_tables(database)
             if not names and database not in [found.name for found in await tx.list_databases()]:
-                raise await _database_not_found(tx, database)
+                raise await database_not_found(tx, database)
             return names
 
         return await run_transaction(self._store, list_names)
@@ -269,7 +274,7 @@ class Catalog:
             if not heads:
                 if if_exists:
                     return None
-                raise await _table_not_found(tx, name)
+                raise await table_not_found(tx, name)
             for table_uuid, head in heads.items():
                 await leave_log(tx, table_uuid)
                 await tx.drop_table(head.table_id, self._dropped_retention_ms)
@@ -342,7 +347,8 @@ def _check_table_name(name: TableName) -> None:
     check_name("table", name.name)
 
 
-async def _database_not_found(tx: Transaction, name: str) -> NotFound:
+async def database_not_found(tx: Transaction, name: str) -> NotFound:
+    """The error for an unknown database; it names those that are called nearly the same."""
     known = [found.name for found in await tx.list_databases()]
     return NotFound(
         f"Database '{name}' does not exist. {_nearest(name, known, 'There is no database yet; create one first.')}",
@@ -351,10 +357,11 @@ async def _database_not_found(tx: Transaction, name: str) -> NotFound:
     )
 
 
-async def _table_not_found(tx: Transaction, name: TableName) -> NotFound:
+async def table_not_found(tx: Transaction, name: TableName) -> NotFound:
+    """The error for an unknown table; it names those that are called nearly the same."""
     known = await tx.list_tables(name.database)
     if not known and name.database not in [found.name for found in await tx.list_databases()]:
-        return await _database_not_found(tx, name.database)
+        return await database_not_found(tx, name.database)
     nearest = _nearest(name.name, known, f"Database '{name.database}' has no tables.")
     return NotFound(
         f"Table '{name}' does not exist. {nearest}{await describe_dropped(tx, name)}",

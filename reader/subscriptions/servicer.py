@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import grpc
 
-from lakelog.clock import Ids, SystemClock
+from lakelog.clock import Clock, Ids, SystemClock
 from lakelog.errors import (
     HistoryDiverged,
     InternalError,
@@ -37,6 +37,7 @@ from lakelog.serving.logging_setup import Logger
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump
 from .requests import Start, to_start
+from .rights import ReadRight, Rights
 from .send_window import SendWindow
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -50,7 +51,8 @@ class ReaderServicer:
 
     Args:
         catalog: The catalog with the tables.
-        access: How callers are authenticated; any role may read.
+        access: How callers are authenticated. Any role from `reader` on may read everything; the role `user` may read
+            what the grants of the metastore allow.
         max_subscriptions: Subscriptions at once.
         caller_share: The part of them, from 0 to 1, that one caller can have, if the server identifies callers.
         holder: This server's name, in lists of consumers.
@@ -58,6 +60,7 @@ class ReaderServicer:
         log: The service's log.
         ids: Generates ids of internal errors.
         draining: Set when the server ends.
+        clock: Measures the age of what is known of grants.
         linger_s: How long a client may take after the end of its stream to have its last position stored.
     """
 
@@ -73,11 +76,13 @@ class ReaderServicer:
         log: Logger,
         ids: Ids,
         draining: asyncio.Event,
+        clock: Clock | None = None,
         linger_s: float = 30.0,
     ) -> None:
         self._catalog = catalog
         self._access = access
         self._callers = KnownCallers(SystemClock())
+        self._rights = Rights(catalog, clock or SystemClock())
         self._max_subscriptions = max_subscriptions
         self._max_of_caller = max(1, int(max_subscriptions * caller_share))
         self._holder = holder
@@ -118,7 +123,7 @@ class ReaderServicer:
             caller = found.name
             release = self._acquire_slot(caller)
             with self._callers.keep(found, lambda: self._recognize(context)) as lost:
-                await self._serve(context, release, lost)
+                await self._serve(context, release, lost, self._rights.of(found))
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -173,7 +178,9 @@ class ReaderServicer:
         self._metrics.refused.inc()
         return ResourceExhausted(message, reason="TOO_MANY_SUBSCRIPTIONS", metadata={"limit": str(limit)})
 
-    async def _serve(self, context: Context, release: Callable[[], None], lost: asyncio.Event) -> None:
+    async def _serve(
+        self, context: Context, release: Callable[[], None], lost: asyncio.Event, right: ReadRight | None
+    ) -> None:
         try:
             start = await _read_start(context)
         except BaseException:
@@ -184,13 +191,13 @@ class ReaderServicer:
             return
         window = SendWindow(start.max_bytes, start.max_messages)
         pump = Pump(window, self._metrics, asyncio.get_running_loop())
-        beginning = asyncio.get_running_loop().run_in_executor(self._threads, self._begin, pump, start)
+        beginning = asyncio.get_running_loop().run_in_executor(self._threads, self._begin, pump, start, right)
         try:
             # Cancelling a call does not end the thread.
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
-            await self._exchange(context, pump, window, lost)
+            await self._exchange(context, pump, window, lost, right)
         finally:
             self.pumps.discard(pump)
             pump.close()
@@ -205,8 +212,8 @@ class ReaderServicer:
             await pump.ended.wait()
         release()
 
-    def _begin(self, pump: Pump, start: Start) -> None:
-        tables = [self._find_table(str(name), uuid) for name, uuid in start.tables]
+    def _begin(self, pump: Pump, start: Start, right: ReadRight | None) -> None:
+        tables = self._find_tables(start, right)
         for table, point in zip(tables, start.points, strict=False):
             if point.table_uuid != table.table_uuid:
                 raise HistoryDiverged(
@@ -224,6 +231,18 @@ class ReaderServicer:
         )
         pump.start(stream, [str(table.name) for table in tables])
 
+    def _find_tables(self, start: Start, right: ReadRight | None) -> list[TableInfo]:
+        if right is None:
+            return [self._find_table(str(name), uuid) for name, uuid in start.tables]
+        tables: dict[str, TableInfo | None] = {}
+        for name, uuid in start.tables:
+            try:
+                tables[str(name)] = self._find_table(str(name), uuid)
+            except NotFound:
+                # That it does not exist is for those that may read it.
+                tables[str(name)] = None
+        return right.check(tables)
+
     def _find_table(self, name: str, uuid: str) -> TableInfo:
         info = self._catalog.table(name).info
         if uuid and info.table_uuid != uuid:
@@ -234,7 +253,9 @@ class ReaderServicer:
             )
         return info
 
-    async def _exchange(self, context: Context, pump: Pump, window: SendWindow, lost: asyncio.Event) -> None:
+    async def _exchange(
+        self, context: Context, pump: Pump, window: SendWindow, lost: asyncio.Event, right: ReadRight | None
+    ) -> None:
         """Sends messages until the client has enough or is recognized no more, something fails, or the server ends.
 
         SUBTLE: all of these arrive through the queue of messages. A write that is cancelled under way would leave the
@@ -248,7 +269,7 @@ class ReaderServicer:
             asyncio.ensure_future(_end_when(lost, pump, caller_lost)),
         ]
         try:
-            await self._emit(context, pump, answering)
+            await self._emit(context, pump, answering, right)
         finally:
             for task in (listening, *ends):
                 task.cancel()
@@ -280,7 +301,7 @@ class ReaderServicer:
                         metadata={"field": "request"},
                     )
 
-    async def _emit(self, context: Context, pump: Pump, answering: asyncio.Semaphore) -> None:
+    async def _emit(self, context: Context, pump: Pump, answering: asyncio.Semaphore, right: ReadRight | None) -> None:
         while True:
             item = await pump.outgoing.get()
             if isinstance(item, ClientLeft):
@@ -291,6 +312,8 @@ class ReaderServicer:
                 # The client may still have positions to store; after this it comes back for that.
                 item = reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded())
                 asyncio.get_running_loop().call_later(self._linger_s, pump.end, ClientLeft())
+            if right is not None and not right.is_fresh:
+                await asyncio.get_running_loop().run_in_executor(self._threads, right.check_still)
             await context.write(item)
             pump.sent(item)
             if item.HasField("kept"):

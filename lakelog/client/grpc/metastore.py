@@ -98,6 +98,15 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         tls = "TLS" if self._parameters[1] is not None else "plaintext"
         return f"GrpcMetastore({str(self._connection.target)!r}, {tls})"
 
+    # Grants
+
+    # Repeated: idempotent.
+    grant = mutation()
+    # Not repeated after an unknown outcome: a repeat would find no grant.
+    revoke = mutation(repeat_unknown=False)
+    list_grants = read()
+    check_access = read()
+
     # Databases and tables
 
     # A repeat destroys nothing. A name that is taken then may be our own doing, so it proves nothing.

@@ -16,6 +16,7 @@ from lakelog.client.metastore.catalog import Catalog
 from lakelog.client.metastore.consumers import Consumers
 from lakelog.client.metastore.dropped import DroppedTables
 from lakelog.client.metastore.due_work import DueWork
+from lakelog.client.metastore.grants import Grants
 from lakelog.client.metastore.jobs import Jobs
 from lakelog.client.metastore.logs import Logs
 from lakelog.client.metastore.presence import Presence
@@ -110,7 +111,7 @@ class CommitPipeline(Protocol):
 
 
 class Metastore(
-    Catalog, Jobs, DueWork, Consumers, Tags, DroppedTables, Retention, TableFiles, Logs, Presence, Protocol
+    Catalog, Jobs, DueWork, Consumers, Tags, DroppedTables, Retention, TableFiles, Logs, Presence, Grants, Protocol
 ):
     """All that the metastore does."""
 

@@ -6,14 +6,14 @@ from typing import Final
 
 from . import tables
 from .baseline_tables import full_count
+from .grant_tables import access_grant
 from .log_tables import log_topic
 from .publish_tables import publish_state
 from .retention_tables import tag
 from .service_tables import service
 
 # It does not matter which table of another module is named: importing the module declares all of its tables.
-assert {each.metadata for each in (tag, full_count, log_topic, publish_state, service)} == {tables.metadata}, (
-    "the tables belong to one database"
-)
+_DECLARED: Final = (access_grant, tag, full_count, log_topic, publish_state, service)
+assert {each.metadata for each in _DECLARED} == {tables.metadata}, "the tables belong to one database"
 
 metadata: Final = tables.metadata

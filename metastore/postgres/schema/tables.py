@@ -56,6 +56,8 @@ catalog_table = Table(
     Column("kept_until_ms", BigInteger),
     # Set: its files are being deleted, and it can no longer be restored.
     Column("purged_at_ms", BigInteger),
+    # Whether the database of a dropped table was dropped, too; NULL: it was not.
+    Column("database_gone", Boolean),
     Index("catalog_table_uuid", "table_uuid", unique=True),
     Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
     Index(

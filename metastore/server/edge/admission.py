@@ -77,10 +77,14 @@ class Admission:
     Args:
         access: How callers are authenticated.
         limits: Bounds of calls.
+        is_writer: Whether a caller is known to write: its commits may use what is reserved for commits.
         clock: Gives the time; None: the system's.
     """
 
-    def __init__(self, access: Access, limits: CallLimits, clock: Clock | None = None) -> None:
+    def __init__(
+        self, access: Access, limits: CallLimits, is_writer: Callable[[Caller], bool], clock: Clock | None = None
+    ) -> None:
+        self._is_writer = is_writer
         self.limits: Final = limits
         self.calls: Final = Shares(limits.of_calls())
         self.streams: Final = Shares(limits.of_streams())
@@ -165,7 +169,7 @@ class Admission:
         of = name or connection
         origin.set(of)
         shares = self.streams if method in LONG else self.calls
-        is_commit = method in COMMITTING and caller.role >= Role.WRITER
+        is_commit = method in COMMITTING and self._is_writer(caller)
         self._rates.take(of, is_commit=is_commit)
         return Admitted(caller, of, shares.take(name, connection, is_commit=is_commit))
 

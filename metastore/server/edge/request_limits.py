@@ -23,6 +23,7 @@ from lakelog.format.retention.table_files import MAX_FILES_A_CALL
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.methods import OF_METASTORE, list_methods
 
+from ...grants.grants import MAX_CHECKED
 from ...logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
 from ...logs.validation import MAX_LOG_PARTITIONS
 from ...retention.expiry import MAX_EXPIRED
@@ -138,6 +139,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "SnapshotOffsets.offsets": _MAX_NUMBERS,
         "FindAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
         "RenewAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
+        "CheckAccessRequest.table_uuids": MAX_CHECKED,
     }
 
 

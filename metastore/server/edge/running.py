@@ -17,10 +17,9 @@ from typing import Any, Final
 import grpc
 
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
-from lakelog.serving.access import Role
 from lakelog.serving.edge.known_callers import caller_lost
 
-from ..access import NEEDED_ROLES
+from ..privileges.table import PRIVILEGES
 from .call_limits import CallLimits
 
 # A stream of commits or snapshots has no end; a plan of millions of files takes its time.
@@ -125,8 +124,8 @@ class Running:
 
 def is_mutation(method: str) -> bool:
     """Whether a method has an effect. Pure."""
-    needed = NEEDED_ROLES.get(method, Role.ADMIN)
-    return needed is not None and needed > Role.READER
+    privilege = PRIVILEGES.get(method)
+    return privilege is None or privilege.has_effect
 
 
 def draining() -> Unavailable:

@@ -32,6 +32,7 @@ from lakelog.serving.edge.turns import Turns
 from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log, request_id
+from ..callers import CheckMessage
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
 from ..edge.sliced_requests import SlicedRequest
@@ -47,6 +48,7 @@ class CommitStream:
         gate: Where to commit.
         requests: Reads and translates large commits.
         by: The caller.
+        check: Refuses commits that the caller has no right to.
         max_in_flight: How many are read ahead of the answers.
         turns: Those of a caller's commits, in all its streams: thousands at once would delay every other call.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
@@ -60,6 +62,7 @@ class CommitStream:
         gate: CommitGate,
         requests: Requests,
         by: Principal,
+        check: CheckMessage,
         max_in_flight: int,
         turns: Turns,
         draining: asyncio.Event,
@@ -70,6 +73,7 @@ class CommitStream:
         self._gate = gate
         self._requests = requests
         self._by = by
+        self._check = check
         self._turns = turns
         self._origin = origin.get()
         self._draining = draining
@@ -150,8 +154,12 @@ class CommitStream:
             raise
 
     async def _translate(self, received: Received) -> CommitRequest | Exception:
-        """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on."""
+        """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on.
+
+        SUBTLE: the reader checks the right to each commit, so that no later one overtakes it meanwhile.
+        """
         try:
+            await self._check(received.message)
             if isinstance(received.message, SlicedRequest):
                 return await self._requests.translate(received.message, from_proto_commit_request)
             if not received.message.HasField("commit"):

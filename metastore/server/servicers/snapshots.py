@@ -23,7 +23,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...use_cases import UseCases
-from ..callers import caller_lost, principal
+from ..callers import caller_lost, message_check, principal
 from ..edge.requests import Requests, forget_request
 from ..edge.sliced_requests import SlicedRequest
 from .commit_stream import CommitStream
@@ -99,6 +99,7 @@ class SnapshotServicer(Servicer):
             self._use_cases.gate,
             self._requests,
             principal(),
+            message_check(),
             self._max_in_flight,
             self._turns_of_streams,
             self._draining,

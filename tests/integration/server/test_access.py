@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
+import pyarrow as pa
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -14,13 +15,18 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from lakelog.client.connection.retry import Deadlines
 from lakelog.client.connection.target import TlsFiles
 from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
+from lakelog.format.tables.grant import GrantLevel
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.tables.table import TableName
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.methods import OF_METASTORE, list_methods
+from metastore.memory import MemoryStore
 from metastore.server.access import NEEDED_ROLES
+from metastore.use_cases import UseCases
 from tests.integration.server.running_server import RunningServer, failure_of
 from tests.support.certificates import TestAuthority
 
@@ -57,7 +63,7 @@ def test_roles(start_server: Start, connect: Connect, capfd: pytest.CaptureFixtu
     target = start_server(access=Access(tokens=TOKENS)).target
     reader, writer, admin = (connect(target, token=token) for token in (READER, WRITER, ADMIN))
     assert reader.list_databases() == []
-    with pytest.raises(PermissionDenied, match=r"ann has the role reader, but StageAttempt needs writer") as caught:
+    with pytest.raises(PermissionDenied, match="ann has neither the role writer nor a grant of writer") as caught:
         reader.stage_attempt(["a" * 32], "w")
     assert caught.value.metadata["needed"] == "writer"
     assert writer.stage_attempt(["a" * 32], "w").attempt_id
@@ -101,7 +107,7 @@ def test_a_refused_pipeline_fails_with_the_reason(start_server: Start, connect: 
     target = start_server(access=Access(tokens=TOKENS)).target
     pipeline = connect(target, token=READER).open_commit_pipeline()
     # The refusal may be here before the commit is, which then is not even sent; either way it is told.
-    with pytest.raises((PermissionDenied, Unavailable), match="needs writer"):
+    with pytest.raises((PermissionDenied, Unavailable), match="neither the role writer"):
         pipeline.submit(CommitRequest("w", 1, (Change("a" * 32, SnapshotKind.APPEND, 0, 1),))).result(5)
     pipeline.close()
 
@@ -160,7 +166,7 @@ def test_mutual_tls(start_server: Start, connect: Connect, authority: TestAuthor
     with pytest.raises(PermissionDenied, match="certificate of nobody is valid but no role"):
         with_certificate(no_one).list_databases()
     # A token comes before the certificate: people behind a proxy's certificate keep their own roles.
-    with pytest.raises(PermissionDenied, match="ann has the role reader"):
+    with pytest.raises(PermissionDenied, match="ann has neither the role writer"):
         with_certificate(flights, token=READER).register_writer("w")
     with pytest.raises(Unavailable):
         with_certificate().list_databases()
@@ -192,3 +198,28 @@ def test_token_files_that_cannot_be_used(text: str, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
         parse_token_file(text, "/etc/tokens")
     assert "secret" not in caught.value.message
+
+
+def test_grants_have_lines_in_the_audit(
+    start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Who granted what to whom where, and who was refused."""
+    server = start_server(UseCases(MemoryStore(SystemClock()), "file:///w"), access=Access(tokens=TOKENS))
+    reader, admin = (connect(server.target, token=token) for token in (READER, ADMIN))
+    admin.create_database("shop")
+    admin.create_table(TableName("shop", "orders"), pa.schema([("id", pa.int64())]))
+    admin.grant("shop", "orders", GrantLevel.WRITER, "team")
+    admin.revoke("shop", "orders", "team")
+    with pytest.raises(PermissionDenied):
+        reader.grant("shop", "", GrantLevel.OWNER, "ann")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    named = [each for each in lines if each.get("method") in ("Grant", "Revoke")]
+    shown = [
+        [each.get(key) for key in ("caller", "outcome", "database", "table", "principal", "granted")] for each in named
+    ]
+    assert shown == [
+        ["eve", "OK", "shop", "orders", "team", "writer"],
+        ["eve", "OK", "shop", "orders", "team", None],
+        ["ann", "NO_GRANT", None, None, None, None],
+    ]
+    assert "'shop'" in named[2]["message"]

@@ -75,9 +75,9 @@ def made(job: ModuleType) -> Cluster:
 
 def check_fits(secrets: dict[str, dict[str, str]]) -> None:
     """What pods take from different Secrets belongs together."""
-    tokens, certificates = parse_token_file(secrets["caller-tokens"]["tokens"], "tokens")
-    assert certificates == {}
-    known = {entry.caller.name: entry.digest for entry in tokens}
+    listed = parse_token_file(secrets["caller-tokens"]["tokens"], "tokens")
+    assert listed.certificates == {}
+    known = {entry.caller.name: entry.digest for entry in listed.tokens}
     for name, digest in known.items():
         assert hashlib.sha256(secrets[f"{name}-token"]["token"].encode()).digest() == digest
     assert secrets["postgres-password"]["password"] in secrets["metastore-database"]["url"]
@@ -94,8 +94,8 @@ def test_it_makes_every_secret_that_the_manifests_name(made: Cluster) -> None:
 
 
 def test_callers_have_the_least_role_that_they_need(made: Cluster) -> None:
-    tokens, _ = parse_token_file(made.secrets["caller-tokens"]["tokens"], "tokens")
-    roles = {entry.caller.name: entry.caller.role for entry in tokens}
+    listed = parse_token_file(made.secrets["caller-tokens"]["tokens"], "tokens")
+    roles = {entry.caller.name: entry.caller.role for entry in listed.tokens}
     writers = dict.fromkeys(("writer", "publisher", "compactor", "streams"), Role.WRITER)
     assert roles == {"admin": Role.ADMIN, "reader": Role.READER, **writers}
 

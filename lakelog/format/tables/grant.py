@@ -1,0 +1,68 @@
+"""Grants: what a caller may do with one database or table, beyond what its role allows everywhere.
+
+    reader < writer < owner        each level may do all that the ones below it may
+    database  >  its tables        a grant on a database counts for each table in it, also for later ones
+
+A caller's right at a table is the highest of three: its role, its grant on the database, its grant on the table.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import Final
+
+NO_GRANT: Final = "NO_GRANT"
+"""The reason of the refusal for a caller whose right does not suffice; also if the table does not exist."""
+
+_CALLER: Final = re.compile(r"[A-Za-z0-9_.@:|/+=~-]{1,256}")
+
+
+class GrantLevel(enum.IntEnum):
+    """What a grant allows."""
+
+    READER = 1
+    """Read rows, plans, snapshots and options, and watch."""
+    WRITER = 2
+    """Change rows: write, commit, tag, compact, do jobs."""
+    OWNER = 3
+    """Alter, drop and restore it, and grant on it; in a database also create tables."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A level that a caller has on a database, or on one table.
+
+    Args:
+        principal: The name of the caller, as its token or certificate says it.
+        database: The database.
+        table: The table's name; empty: the database with all its tables.
+        level: What the caller may do there.
+        granted_by: The caller that granted it; empty: the metastore identified no callers then.
+        granted_at_ms: When the level was granted, in milliseconds since the epoch by the database's clock.
+    """
+
+    principal: str
+    database: str
+    table: str
+    level: GrantLevel
+    granted_by: str
+    granted_at_ms: int
+
+    @property
+    def scope(self) -> str:
+        """The database or table, as people write it."""
+        return name_scope(self.database, self.table)
+
+
+def name_scope(database: str, table: str) -> str:
+    """A database or a table, as people write it: `shop`, `shop.orders`. Pure."""
+    return f"{database}.{table}" if table else database
+
+
+def find_caller_problem(name: str) -> str | None:
+    """Says what is wrong with the name of a caller, and what to write instead; None: it is valid. Pure."""
+    if _CALLER.fullmatch(name):
+        return None
+    return "Give the name of a token or certificate: 1 to 256 of A-Z a-z 0-9 _ . @ : | / + = ~ -."

@@ -1,0 +1,1 @@
+"""Grants of callers on databases and tables: granted, listed, cached, and checked."""
