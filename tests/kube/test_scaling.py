@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dev.kube.lab import Cluster
-from tests.kube.conftest import wait_until_ready
+from tests.support.clusters import wait_until_ready
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(600)]
 

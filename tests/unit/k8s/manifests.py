@@ -23,7 +23,7 @@ OVERLAYS = sorted(folder.name for folder in (K8S / "overlays").iterdir())
 COMPONENTS = sorted(folder.name for folder in (K8S / "components").iterdir())
 VARIANTS = (
     *OVERLAYS,
-    *(f"production+{name}" for name in COMPONENTS if name not in ("network-policies", "cert-manager")),
+    *(f"production+{name}" for name in COMPONENTS if name not in ("network-policies", "certificates")),
     "local+spark-executors",
 )
 """What people may apply: each overlay, and one with each component that it does not have already."""
