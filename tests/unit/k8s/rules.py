@@ -234,6 +234,22 @@ def _missing(objects: Sequence[Object], kind: str, name: str, keys: Sequence[str
     yield from (f"the {kind} {name} has no key {key}" for key in keys if key not in known)
 
 
+def find_rollout_problems(objects: Sequence[Object]) -> Iterator[str]:
+    """A pod that waits for a volume of another node cannot be waited for; all others are ready before old ones end."""
+    with_volume = {
+        show(owner)
+        for owner, template in templates(objects)
+        if any("persistentVolumeClaim" in volume for volume in template["spec"].get("volumes", ()))
+    }
+    for each in of_kind(objects, "Deployment"):
+        rolling = each["spec"].get("strategy", {}).get("rollingUpdate", {"maxSurge": "25%", "maxUnavailable": "25%"})
+        if show(each) in with_volume:
+            if rolling != {"maxSurge": 0, "maxUnavailable": 1}:
+                yield f"{show(each)}: a rollout could wait for its volume for ever"
+        elif rolling != {"maxSurge": 1, "maxUnavailable": 0} and each["metadata"]["name"] != "shell":
+            yield f"{show(each)}: a rollout takes a pod away before another one is ready"
+
+
 def find_expansion_problems(objects: Sequence[Object]) -> Iterator[str]:
     """Kubernetes puts in the values of variables that are known, before or in a ConfigMap; others stay as they are."""
     for owner, template in templates(objects):

@@ -16,6 +16,7 @@ from tests.unit.k8s.rules import (
     find_probe_problems,
     find_reference_problems,
     find_right_problems,
+    find_rollout_problems,
     find_scaler_problems,
     find_selector_problems,
 )
@@ -30,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     find_expansion_problems,
     find_scaler_problems,
     find_right_problems,
+    find_rollout_problems,
 )
 
 
@@ -38,9 +40,13 @@ def test_every_rule_holds(variant: str) -> None:
     assert [problem for rule in RULES for problem in rule(build(variant))] == []
 
 
+def named(objects: Sequence[Object], name: str) -> Any:
+    """A Deployment."""
+    return next(each for each in of_kind(objects, "Deployment") if each["metadata"]["name"] == name)
+
+
 def metastore(objects: Sequence[Object]) -> Any:
-    """The metastore's Deployment."""
-    return next(each for each in of_kind(objects, "Deployment") if each["metadata"]["name"] == "metastore")
+    return named(objects, "metastore")
 
 
 def pod(objects: Sequence[Object]) -> Any:
@@ -86,6 +92,8 @@ CHANGES: list[tuple[str, Callable[[Sequence[Object]], object], str]] = [
     ("local", lambda o: main(o)["volumeMounts"].pop(), "nothing uses the volume"),
     ("local", lambda o: main(o)["volumeMounts"][0].update(name="x"), "there is no volume x"),
     ("local", lambda o: main(o)["env"].append({"name": "X", "value": "$(Y)"}), "names Y, which is not known there"),
+    ("local", lambda o: metastore(o)["spec"].pop("strategy"), "takes a pod away before another one is ready"),
+    ("local", lambda o: named(o, "writer")["spec"].pop("strategy"), "could wait for its volume for ever"),
     ("local", lambda o: main(o)["command"].append("--x=$(Y)"), "its command names Y"),
     ("local", lambda o: pod(o).update(serviceAccountName="x"), "there is no account x"),
     ("local", lambda o: first(o, "PersistentVolumeClaim")["metadata"].update(name="x"), "there is no claim"),
