@@ -54,7 +54,8 @@ def failure(*arguments: str, **variables: str) -> str:
     assert ended.returncode == 2, ended
     assert "Traceback" not in ended.stderr
     assert "sekret" not in ended.stderr + ended.stdout
-    (line,) = ended.stderr.splitlines()
+    *waits, line = ended.stderr.splitlines()
+    assert all("waiting for the database" in each for each in waits)
     assert line.startswith(("metastore: ", "lakelog metastore"))
     return line
 
