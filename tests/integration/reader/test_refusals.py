@@ -30,7 +30,7 @@ from .rows import SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, t
 def test_tokens_are_asked_for(catalog: Catalog, database: str, start_replica: Start, tmp_path: Path) -> None:
     table = make_append(catalog, database)
     tokens, keys = tmp_path / "tokens", tmp_path / "keys"
-    tokens.write_text("ann reader 0123456789abcdef\n")
+    tokens.write_text("ann reader 0123456789abcdef\nann reader signed\n")
     key = key_for("ES256")
     keys.write_bytes(to_jwks(to_jwk(key)))
     signed = ["--token-keys", str(keys), "--token-issuer", ISSUER, "--token-audience", AUDIENCE]
@@ -49,7 +49,7 @@ def test_tokens_are_asked_for(catalog: Catalog, database: str, start_replica: St
             account.table(table.name).subscribe() as other,
         ):
             # Without a restart: her token goes, and that of the account stays.
-            tokens.write_text("bob reader fedcba9876543210\n")
+            tokens.write_text("bob reader fedcba9876543210\nann reader signed\n")
             replica.process.send_signal(signal.SIGHUP)
             with pytest.raises(PermissionDenied, match="The token is not known here"):
                 stream.read(WAIT_S)
