@@ -67,7 +67,7 @@ def test_roles_of_signed_callers(start: Start, connect: Connect, tmp_path: Path)
     with pytest.raises(PermissionDenied, match="signed:system:serviceaccount:team-a:importer has the role writer"):
         account.create_database("x")
     assert connect(target, token=token_for(KEY, role="admin")).create_database("x")
-    with pytest.raises(PermissionDenied, match="signed:ann has (the role user|neither the role writer)"):
+    with pytest.raises(PermissionDenied, match=r"signed:ann has (the role user|neither the role writer)"):
         connect(target, token=token_for(KEY, role=None)).register_writer("w")
 
 
