@@ -141,11 +141,18 @@ def test_what_looks_like_a_secret_is_blotted_out_without_being_known(text: str, 
     ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
-    remember_secrets(
-        {"LAKELOG_TOKEN": "short", "LAKELOG_SECRETS_DIR": "/run/secrets/all", "LAKELOG_TOKEN_FILE": "/x/tokens"}
-    )
+    shown = {
+        "LAKELOG_SECRETS_DIR": "/run/secrets/all",
+        "LAKELOG_TOKEN_FILE": "/x/tokens",
+        "LAKELOG_SERVER_TOKEN_KEYS": "https://i.test/keys",
+        "LAKELOG_SERVER_TOKEN_ISSUER": "https://i.test/",
+        "LAKELOG_SERVER_TOKEN_AUDIENCE": "an-audience",
+        "LAKELOG_SERVER_TOKEN_ROLE_CLAIM": "lakelog_role",
+        "LAKELOG_SERVER_TOKEN_KEYS_CA": "/x/ca.pem",
+    }
+    remember_secrets({"LAKELOG_TOKEN": "short", **shown})
     assert blot_out(text) == text
-    assert blot_out("/run/secrets/all and /x/tokens") == "/run/secrets/all and /x/tokens"
+    assert blot_out(" and ".join(shown.values())) == " and ".join(shown.values())
 
 
 def test_a_secret_of_the_folder_is_blotted_out_once_it_was_used(tmp_path: Path) -> None:
