@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from .binaries import build
+from .demo import run_demo
 from .lab import Cluster, why_not
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_LOCAL: Final = "k8s/overlays/local"
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +34,10 @@ def main(arguments: list[str]) -> int:
     tests.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="for pytest")
     up = verbs.add_parser("up", help="runs a cluster with an overlay until Ctrl-C")
     up.add_argument("--nodes", type=int, default=2, help="how many nodes; default 2")
-    up.add_argument("--overlay", default="k8s/overlays/local", help="what to apply; default k8s/overlays/local")
+    up.add_argument("--overlay", default=_LOCAL, help=f"what to apply; default {_LOCAL}")
+    verbs.add_parser(
+        "demo", help="sends records through a cluster with k8s/overlays/local while parts of it are killed"
+    )
     verbs.add_parser("help", help="shows this")
     chosen = parser.parse_args(arguments)
     if chosen.verb == "help":
@@ -40,7 +47,7 @@ def main(arguments: list[str]) -> int:
         print(f"kube: its tests are left out: {why_not()}", file=sys.stderr)
         return 0
     try:
-        build(lambda line: print(f"kube: {line}", file=sys.stderr, flush=True))
+        build(_say)
     except RuntimeError as error:
         print(f"kube: {error}", file=sys.stderr)
         return 1
@@ -51,7 +58,9 @@ def main(arguments: list[str]) -> int:
     if chosen.verb == "build":
         return 0
     if chosen.verb == "up":
-        return _run_up(chosen.nodes, chosen.overlay)
+        return _run_cluster(chosen.nodes, chosen.overlay, _show)
+    if chosen.verb == "demo":
+        return _run_cluster(2, _LOCAL, lambda cluster: print(f"kube: the table has {run_demo(cluster, _say)} rows"))
     return _run_tests(chosen.arguments if chosen.verb else [])
 
 
@@ -61,20 +70,31 @@ def _run_tests(arguments: list[str]) -> int:
     return subprocess.run(command, cwd=_ROOT, env={**os.environ, "LAKELOG_KUBE": "1"}, check=False).returncode
 
 
-def _run_up(nodes: int, overlay: str) -> int:
+def _run_cluster(nodes: int, overlay: str, use: Callable[[Cluster], None]) -> int:
     with tempfile.TemporaryDirectory(prefix="ll-kube-", ignore_cleanup_errors=True) as folder:
         try:
             with Cluster(Path(folder), nodes) as cluster:
                 cluster.kubectl("apply", "-k", overlay)
-                kubectl = cluster.enter(["kubectl", f"--kubeconfig={folder}/control-plane/kubeconfig"])
-                print(f"kube: {nodes} nodes, {overlay} applied. In another terminal:\n  alias k='{' '.join(kubectl)}'")
-                print("  k get pods -n lakelog\nCtrl-C ends it.", flush=True)
-                cluster.wait()
+                _say(f"{nodes} nodes, {overlay} applied")
+                use(cluster)
         except KeyboardInterrupt:
             return 0
         except RuntimeError as error:
             print(f"kube: {error}", file=sys.stderr)
-    return 1
+            return 1
+    return 0
+
+
+def _show(cluster: Cluster) -> None:
+    """Says how to reach the cluster, and waits for its end."""
+    configuration = f"--kubeconfig={cluster.folder}/control-plane/kubeconfig"
+    kubectl = cluster.enter([str(Path(sys.executable).parent / "kubectl"), configuration])
+    _say(f"in another terminal:\n  alias k='{' '.join(kubectl)}'\n  k get pods -n lakelog\nCtrl-C ends it.")
+    cluster.wait()
+
+
+def _say(line: str) -> None:
+    print(f"kube: {line}", flush=True)
 
 
 if __name__ == "__main__":
