@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
+from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.serving.signed_tokens.fetching import fetch_keys
-from lakelog.serving.signed_tokens.keys import parse_keys
+from lakelog.serving.signed_tokens.keys import TokenKey, parse_keys
 from lakelog.serving.signed_tokens.rules import KeySource
 from lakelog.serving.signed_tokens.signed_tokens import SignedTokens
 
@@ -67,7 +67,7 @@ class FetchedKeys:
         self._due_at_s = now_s + RETRY_S
         try:
             data = fetch_keys(self._source)
-            keys = parse_keys(data, str(self._source))
+            keys = self._parse(data)
         except LakelogError as error:
             if error.message == self._problem:
                 return None
@@ -80,6 +80,13 @@ class FetchedKeys:
         self._problem = None
         self._seen = digest
         return lambda: self._tokens.use_keys(keys)
+
+    def _parse(self, data: bytes) -> tuple[TokenKey, ...]:
+        try:
+            return parse_keys(data, str(self._source))
+        except InvalidArgument as error:
+            # Not the configuration of this server: a proxy, for instance, sends a page of its own for a while.
+            raise Unavailable(error.message, reason="TOKEN_KEYS", metadata=error.metadata) from error
 
     def load(self) -> None:
         """Takes the present keys into use.

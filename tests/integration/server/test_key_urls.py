@@ -125,6 +125,9 @@ def test_at_the_start_keys_must_be_there_unless_there_is_another_way_in(
     web.status = 500
     with pytest.raises(Unavailable, match="answers with status 500"):
         LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
+    web.status, web.document = 200, b"<html>"
+    with pytest.raises(Unavailable, match="neither JSON"):
+        LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
     tokens = tmp_path / "tokens"
     tokens.write_text("ann admin ann-token-0123456789\n")
     server = start(AccessSettings(signed=signed_by(source), token_file=tokens))
@@ -132,7 +135,7 @@ def test_at_the_start_keys_must_be_there_unless_there_is_another_way_in(
     assert outcome_of(connect(server.target, token="ann-token-0123456789").list_databases) == "OK"
     with pytest.raises(LakelogError, match="has not reached their issuer's keys yet"):
         signed.list_databases()
-    web.status = 200
+    web.document = ONE
     wait_until(lambda: outcome_of(signed.list_databases) == "OK")
 
 

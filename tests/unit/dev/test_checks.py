@@ -124,6 +124,8 @@ def test_static_types(tree: Path) -> None:
         ("lakelog/client/channel.py", "import lakelog.storage"),
         ("lakelog/client/channel.py", "import pyspark"),
         ("lakelog/client/channel.py", "import sqlalchemy"),
+        ("lakelog/client/channel.py", "import jwt"),
+        ("metastore/__init__.py", "import cryptography"),
         ("lakelog/client/channel.py", "import lakelog.embedded"),
         ("lakelog/storage/__init__.py", "import confluent_kafka"),
         ("lakelog/client/channel.py", "import metastore"),
@@ -230,6 +232,9 @@ def write_rooms(tree: Path) -> None:
     write(tree, "lakelog/serving/streams/leased_stream.py", "import pyspark\n")
     write(tree, "lakelog/serving/__init__.py", "")
     write(tree, "lakelog/serving/streams/__init__.py", "")
+    for room, body in (("signed_tokens", "import cryptography\nimport jwt\n"), ("rotation", "import cryptography\n")):
+        write(tree, f"lakelog/serving/{room}/__init__.py", "")
+        write(tree, f"lakelog/serving/{room}/keys.py", body)
     write(tree, "lakelog/__init__.py", "")
     write(tree, "metastore/__init__.py", "import lakelog.format.commit.request\nimport sqlalchemy\n")
     write(tree, "writer/__init__.py", "import lakelog.client.channel\nimport pyspark\n")
