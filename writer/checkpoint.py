@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,6 +79,10 @@ class Checkpoint:
     def last_done(self) -> int:
         """The last batch that Spark has recorded as done; -1: none."""
         return _last_number(self.spark_folder / "commits")
+
+    def forget_spark(self) -> None:
+        """Removes what Spark has recorded: the query begins again with batch 0."""
+        shutil.rmtree(self.spark_folder, ignore_errors=True)
 
     def read_totals(self) -> Totals:
         """The totals up to the last recorded batch.

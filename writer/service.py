@@ -27,6 +27,9 @@ from .progress import Progress
 from .source import Source
 from .source_progress import PlannedBatch
 
+_SHORTEST_POLL_S: Final = 0.1
+"""How often a source without its first batch is looked at, at most."""
+
 _POLLING_DELAY: Final = "spark.sql.streaming.pollingDelay"
 """How long Spark waits after a poll that found nothing."""
 
@@ -121,7 +124,8 @@ class Service:
         def step() -> None:
             self._check(writer)
             self._progress.running()
-            self._stream(spark, writer)
+            if self._await_first_batch(writer):
+                self._stream(spark, writer)
 
         self._leased.repeat(step)
 
@@ -132,6 +136,29 @@ class Service:
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier
         writer.source.refresh(last + 1, self._log)
+
+    def _await_first_batch(self, writer: BatchWriter) -> bool:
+        """Waits until the first batch is planned; False: the pipeline ends, or takes only what was there (nothing).
+
+        Spark begins a new query with a batch, and counts it, even if its source has nothing; later it does not. A batch
+        of Spark is to be one of ours, so a query begins when there is something.
+        """
+        checkpoint = writer.checkpoint
+        if checkpoint.last_done() >= 0:
+            return True
+        if checkpoint.last_begun() >= 0 and writer.source.read_batch(0) is None:
+            # Of an earlier version, which let Spark begin with nothing.
+            checkpoint.forget_spark()
+        while not writer.source.plan_first():
+            if self._pipeline.interval_s is None:
+                return False
+            self._leased.note_well()
+            self._events.wake.wait(max(self._pipeline.interval_s, _SHORTEST_POLL_S))
+            self._events.wake.clear()
+            if self._events.is_ending:
+                return False
+            self._lease.check()
+        return True
 
     def _stream(self, spark: SparkSession, writer: BatchWriter) -> None:
         """Runs batches until the source is empty (`available_now`), a failure, or the end."""

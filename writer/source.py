@@ -32,6 +32,14 @@ class Source(Protocol):
         """Checks, before Spark begins, whether the next batch can still be read as it was planned."""
         ...
 
+    def plan_first(self) -> bool:
+        """Plans the first batch, outside of Spark, if anything waits. Returns whether it is planned.
+
+        Raises:
+            LakelogError: What waits could not be found out.
+        """
+        ...
+
     def reader(self, batch_id: int) -> ReadTasks:
         """How the input of a batch becomes rows."""
         ...

@@ -14,7 +14,7 @@ from ..records.tasks import ReadTask, file_reader
 from ..source import ReadTasks
 from .batch_log import BatchFiles, BatchLog
 from .listing import FoundFile
-from .stream import SOURCE_NAME, register_source, source_options
+from .stream import SOURCE_NAME, FilesStreamReader, register_source, source_options
 
 
 class FilesSource:
@@ -51,6 +51,9 @@ class FilesSource:
                 "files of the next batch changed; they are read as they are now", batch_id=batch_id, paths=changed[:20]
             )
             self._log.plan_again(BatchFiles(batch_id, tuple(now), batch.taken_before, batch.listed))
+
+    def plan_first(self) -> bool:
+        return FilesStreamReader(dict(self.spark_source(1)[1])).plan_next(0) > 0
 
     def reader(self, batch_id: int) -> ReadTasks:
         return file_reader(self._task(batch_id))

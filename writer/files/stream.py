@@ -101,12 +101,13 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = start["batches"]
             if self._pause.is_due(first):
                 return start
-            end = self._plan_next(first)
+            end = self.plan_next(first)
             if end > first and (planned := self._log.read(first)) is not None:
                 self._pause.note(end, planned.after.lag)
             return {"batches": end}
 
-    def _plan_next(self, batch_id: int) -> int:
+    def plan_next(self, batch_id: int) -> int:
+        """Plans a batch, if there are files that no batch took, and returns how many batches are planned then."""
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case any process saw its log.
         if self._log.read(batch_id) is not None:
             return batch_id + 1

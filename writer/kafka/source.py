@@ -7,13 +7,14 @@ from contextlib import closing
 
 from pyspark.sql import SparkSession
 
+from lakelog.errors import LakelogError
 from lakelog.serving.logging_setup import Logger
 
 from ..pipeline.kafka_spec import KafkaSource
 from ..progress import Progress
 from ..source import ReadTasks
 from .offset_log import BatchOffsets, OffsetLog
-from .stream import SOURCE_NAME, register_source, source_options
+from .stream import SOURCE_NAME, KafkaStreamReader, register_source, source_options
 from .tasks import KafkaReadTask, range_reader
 from .topic import Topic, check_id
 
@@ -31,6 +32,7 @@ class TopicSource:
         self._source = source
         self._log = offset_log
         self._task = task
+        self._planner: KafkaStreamReader | None = None
 
     def read_batch(self, batch_id: int) -> BatchOffsets | None:
         return self._log.read(batch_id)
@@ -46,6 +48,20 @@ class TopicSource:
         for start in self._log.read_start() or ():
             with closing(Topic(self._source, start.topic)) as topic:
                 check_id(start.topic, start.topic_id, topic.find_id())
+
+    def plan_first(self) -> bool:
+        # The same one at each call: it keeps its connections.
+        planner = self._planner = self._planner or KafkaStreamReader(dict(self.spark_source(1)[1]))
+        is_planned = False
+        try:
+            is_planned = planner.plan_next(0) > 0
+        except LakelogError:
+            self._planner = None
+            planner.stop()
+            raise
+        if is_planned:
+            planner.stop()
+        return is_planned
 
     def reader(self, batch_id: int) -> ReadTasks:
         return range_reader(self._task(batch_id))

@@ -188,6 +188,10 @@ class LeasedStream(Generic[E]):
             self._events.wake.clear()
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
+    def note_well(self) -> None:
+        """Notes that all is well, if without a batch: a later failure then has the whole time before it."""
+        self._went_well_s = self._clock.monotonic_s()
+
     def drive(
         self,
         start: Callable[[WriteBatch], StreamingQuery],
@@ -224,9 +228,9 @@ class LeasedStream(Generic[E]):
             while query.isActive and not self._events.is_ending:
                 self._events.wake.wait(POLL_EVERY_S)
                 on_poll(query)
-                # A long time without work is no failure: a later failure then has the whole time before it.
+                # A long time without work is no failure.
                 if query.status["message"].startswith(_WAITS):
-                    self._went_well_s = self._clock.monotonic_s()
+                    self.note_well()
         finally:
             if self._events.stopping.is_set() and query.isActive:
                 hush_engine()
