@@ -64,7 +64,8 @@ def wait_for_reason(cluster: Cluster, words: str) -> str:
             for state in ("state", "lastState")
         ]
         events = cluster.get("events", "-n", "lakelog", "--field-selector", "type=Warning")["items"]
-        said += [each["message"] for each in events if each["involvedObject"]["name"].startswith("broken-")]
+        names = {pod["metadata"]["name"] for pod in pods}
+        said += [each["message"] for each in events if each["involvedObject"]["name"] in names]
         for line in said:
             if words in line:
                 return line
@@ -88,8 +89,8 @@ def test_a_database_that_a_newer_version_has_migrated(cluster: Cluster) -> None:
         cluster.execute("postgres-0", "postgres", command)
 
     run_sql("lakelog", "CREATE DATABASE newer")
-    run_sql("newer", "CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
-    run_sql("newer", "INSERT INTO alembic_version VALUES ('9999_of_another_time')")
+    run_sql("newer", "CREATE TABLE lakelog_schema_version (version_num varchar(32) PRIMARY KEY)")
+    run_sql("newer", "INSERT INTO lakelog_schema_version VALUES ('9999_of_another_time')")
     (secret,) = [
         each
         for each in cluster.get("secrets", "-n", "lakelog")["items"]

@@ -215,6 +215,7 @@ class ContainerRun:
         for probe in self._probes:
             probe.end()
         ended: Object = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "finishedAt": now()}
+        ended |= {"startedAt": self.state.get("running", {}).get("startedAt", now())}
         ended |= {"containerID": self.container_id, "message": self._last_words() if code else ""}
         if policy == "Never" or (policy == "OnFailure" and code == 0):
             self.state = {"terminated": ended}

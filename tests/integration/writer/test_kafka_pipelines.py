@@ -54,14 +54,6 @@ def test_changes_of_debezium_become_a_table(
         )
         return service.run()
 
-    send("c", None, tea)
-    send("r", None, pot)
-    send("u", tea, cup)
-    send("?", None, None)
-    send("d", pot, None)
-    # A batch of its own, in which no row is.
-    producer.produce(topic, None, partition=0)
-    producer.flush(30)
     file = tmp_path / "p.yaml"
     file.write_text(
         f"name: {name}\ntable: lab.{name}\nmode: upsert\ntrigger: {{available_now: true}}\ncheckpoint: ./state\n"
@@ -73,6 +65,16 @@ def test_changes_of_debezium_become_a_table(
     assert isinstance(parsed, Config)
     config: Config = parsed
     pipeline = read_pipeline(file)
+    # Nothing is there yet.
+    assert run() is ExitStatus.FINE
+    send("c", None, tea)
+    send("r", None, pot)
+    send("u", tea, cup)
+    send("?", None, None)
+    send("d", pot, None)
+    # A batch of its own, in which no row is.
+    producer.produce(topic, None, partition=0)
+    producer.flush(30)
     assert run() is ExitStatus.FINE
     assert table.scan().to_arrow().to_pylist() == [cup]
     changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes().to_arrow().to_pylist()]
