@@ -41,7 +41,7 @@ def run_demo(cluster: Cluster, report: Callable[[str], None]) -> int:
     cluster.kubectl("rollout", "status", "deployment/writer", "-n", "lakelog", "--timeout=300s", timeout_s=310)
     report(f"installed: all services run {time.monotonic() - began_s:.0f} s after they were asked for")
     _send_round(cluster, 0, report)
-    report("two metastores from now on, and the first one is killed")
+    report("two metastores from now on, and both are killed")
     cluster.kubectl("scale", "deployment/metastore", "-n", "lakelog", "--replicas=2")
     cluster.kubectl("rollout", "status", "deployment/metastore", "-n", "lakelog", "--timeout=120s")
     cluster.signal_pods(f"{_COMPONENT}=metastore", signal.SIGKILL)
@@ -61,9 +61,15 @@ def _send_round(cluster: Cluster, number: int, report: Callable[[str], None]) ->
     command = ["python", "-c", _PRODUCE, str(number * _ROUND), str(_ROUND)]
     cluster.execute(_find_pod(cluster, "writer"), "writer", command)
     wanted = (number + 1) * _ROUND
-    while (found := _count(cluster)) < wanted:
+    found, problem = 0, ""
+    while found < wanted:
         if time.monotonic() > began_s + _WAIT_S:
-            raise RuntimeError(f"{found} of {wanted} rows are in demo.events after {_WAIT_S:g} s")
+            raise RuntimeError(f"{found} of {wanted} rows are in demo.events after {_WAIT_S:g} s. {problem}")
+        try:
+            found = _count(cluster)
+        except RuntimeError as error:
+            # For instance while a metastore starts.
+            problem = str(error)
         time.sleep(1)
     report(
         f"{_ROUND} records went from Kafka through the pipeline: demo.events has {found} rows, after "
@@ -74,14 +80,8 @@ def _send_round(cluster: Cluster, number: int, report: Callable[[str], None]) ->
 
 def _count(cluster: Cluster) -> int:
     statement = "SELECT count(*) AS n FROM demo.events"
-    shell = _find_pod(cluster, "shell")
-    try:
-        answer = cluster.execute(shell, "shell", ["lakelog", "sql", "--output", "json", statement])
-    except RuntimeError:
-        # For instance while a metastore starts.
-        return -1
-    (row,) = json.loads(answer)
-    return int(row["n"])
+    command = ["lakelog", "sql", "--output", "json", "-e", statement]
+    return int(json.loads(cluster.execute(_find_pod(cluster, "shell"), "shell", command))["n"])
 
 
 def _find_pod(cluster: Cluster, component: str) -> str:
