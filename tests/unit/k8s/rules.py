@@ -29,12 +29,12 @@ SECRETS: dict[str, Sequence[str]] = {
     "compactor-token": ("token",),
     "reader-token": ("token",),
     "streams-token": ("token",),
+    "admin-token": ("token",),
     "kafka-secrets": (),
 }
 """The Secrets that operators give, with their keys; docs/kubernetes.md lists them."""
 
 LOCAL_SECRETS: dict[str, Sequence[str]] = {
-    "admin-token": ("token",),
     "postgres-password": ("password",),
     "certificate-authority": ("ca.crt", "ca.key"),
 }

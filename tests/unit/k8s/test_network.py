@@ -150,4 +150,5 @@ def test_the_api_is_reached_where_its_own_port_is_another_one() -> None:
     policies = of_kind(build("local+spark-executors"), "NetworkPolicy")
     found = {each["metadata"]["name"]: each["spec"] for each in policies if each["metadata"]["name"].endswith("to-api")}
     ports = {name: [port["port"] for port in spec["egress"][0]["ports"]] for name, spec in found.items()}
-    assert ports == dict.fromkeys(("to-api", "spark-to-api"), [443, 6443, 8443, 16443])
+    known = [443, 6443, 8443, 16443]
+    assert ports == {"to-api": known, "spark-to-api": known}
