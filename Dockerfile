@@ -44,7 +44,8 @@ RUN "$UV" pip install --constraints requirements.lock -r images/reader.txt \
  && python images/sbom.py lakelog/reader 0.1.0 /opt/venv/sbom.json
 
 FROM packages AS spark-packages
-RUN "$UV" pip install --constraints requirements.lock -r images/spark.txt \
+# PySpark is a source distribution: what builds it comes from the lock too.
+RUN "$UV" pip install --constraints requirements.lock --build-constraints requirements.lock -r images/spark.txt \
  && python images/sbom.py lakelog/spark 0.1.0 /opt/venv/sbom.json
 
 FROM packages AS cli-packages
@@ -66,7 +67,9 @@ COPY metastore/ metastore/
 COPY writer/ writer/
 COPY compactor/ compactor/
 COPY reader/ reader/
-RUN python -m compileall -q --invalidation-mode unchecked-hash .
+# Folders of a checkout may be closed to other users.
+RUN python -m compileall -q --invalidation-mode unchecked-hash . \
+ && chmod -R a+rX .
 
 # ---- images
 FROM python AS metastore
@@ -117,7 +120,7 @@ FROM with-spark AS spark
 COPY --from=code /opt/lakelog/writer writer
 COPY --from=code /opt/lakelog/compactor compactor
 COPY --from=code /opt/lakelog/reader reader
-COPY k8s/images/executor.sh /opt/executor.sh
+COPY --chmod=755 k8s/images/executor.sh /opt/executor.sh
 USER 10001:10001
 ENTRYPOINT ["/opt/executor.sh"]
 CMD ["python", "-m", "reader", "--help"]

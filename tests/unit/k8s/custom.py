@@ -12,6 +12,12 @@ anything: Final = object()
 """Fields that the operator passes on as they are."""
 
 _RESOURCES: Final = {"requests": {"*": str}, "limits": {"*": str}}
+_SECURITY_CONTEXT: Final = {
+    "runAsNonRoot": bool,
+    "allowPrivilegeEscalation": bool,
+    "capabilities": {"drop": [str]},
+    "seccompProfile": {"type": str},
+}
 _BEHAVIOR: Final = {
     "scaleDown": {
         "stabilizationWindowSeconds": int,
@@ -32,19 +38,33 @@ SPECS: Final[dict[tuple[str, str], Any]] = {
     },
     ("kafka.strimzi.io/v1", "Kafka"): {
         "kafka": {
-            "version": str,
-            "metadataVersion": str,
             "listeners": [{"name": str, "port": int, "type": str, "tls": bool, "authentication": {"type": str}}],
             "authorization": {"type": str},
             "config": {"*": anything},
         },
-        "entityOperator": {"userOperator": {}},
+        "entityOperator": {
+            "userOperator": {},
+            "template": {"userOperatorContainer": {"securityContext": _SECURITY_CONTEXT}},
+        },
     },
     ("kafka.strimzi.io/v1", "KafkaNodePool"): {
         "replicas": int,
         "roles": [str],
         "storage": {"type": str, "volumes": [{"id": int, "type": str, "size": str, "kraftMetadata": str}]},
         "resources": _RESOURCES,
+        "template": {
+            "pod": {
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": int,
+                        "topologyKey": str,
+                        "whenUnsatisfiable": str,
+                        "labelSelector": {"matchLabels": {"*": str}},
+                    }
+                ]
+            },
+            "kafkaContainer": {"securityContext": _SECURITY_CONTEXT},
+        },
     },
     ("kafka.strimzi.io/v1", "KafkaUser"): {
         "authentication": {"type": str},

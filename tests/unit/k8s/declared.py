@@ -14,6 +14,7 @@ from compactor.metrics import Metrics as CompactorMetrics
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.log.secrets import SECRETS_FOLDER_VARIABLE
 from lakelog.privacy.umask import UMASK_VARIABLE
+from lakelog.serving.rotation.metrics import RotationMetrics
 from metastore.config import MigrateConfig, ServeConfig
 from metastore.metrics import PrometheusMetrics
 from metastore.server.rpc_metrics import RpcMetrics
@@ -97,6 +98,7 @@ def samples() -> dict[str, frozenset[str]]:
     PrometheusMetrics(registry)
     RpcMetrics(registry)
     SubscriptionMetrics(registry)
+    RotationMetrics(registry).show_certificate(lambda: 0.0)
     others = (CompactorMetrics(), WriterMetrics("p", "files"), WriterMetrics("p", "records"), PublisherMetrics())
     registries = [registry, StreamMetrics().registry, *(each.registry for each in others)]
     found: dict[str, frozenset[str]] = {}

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,13 +35,18 @@ def build(variant: str) -> tuple[Object, ...]:
     overlay, _, component = variant.partition("+")
     if not component:
         return _kustomize(K8S / "overlays" / overlay)
+    # As an operator does it: one line more in the overlay.
+    return build_changed(overlay, lambda _, settings: settings["components"].append(f"../../components/{component}"))
+
+
+def build_changed(overlay: str, change: Callable[[Path, Object], object]) -> tuple[Object, ...]:
+    """The objects of a copy of an overlay after a change, which gets its folder and its kustomization."""
     with tempfile.TemporaryDirectory() as name:
-        # As an operator does it: one line more in the overlay.
         tree = Path(name).resolve() / "k8s"
         shutil.copytree(K8S, tree)
         file = tree / "overlays" / overlay / "kustomization.yaml"
         settings = yaml.safe_load(file.read_text())
-        settings["components"].append(f"../../components/{component}")
+        change(file.parent, settings)
         file.write_text(yaml.safe_dump(settings))
         return _kustomize(file.parent)
 

@@ -29,12 +29,12 @@ SECRETS: dict[str, Sequence[str]] = {
     "compactor-token": ("token",),
     "reader-token": ("token",),
     "streams-token": ("token",),
+    "admin-token": ("token",),
     "kafka-secrets": (),
 }
 """The Secrets that operators give, with their keys; docs/kubernetes.md lists them."""
 
 LOCAL_SECRETS: dict[str, Sequence[str]] = {
-    "admin-token": ("token",),
     "postgres-password": ("password",),
     "certificate-authority": ("ca.crt", "ca.key"),
 }
@@ -51,6 +51,9 @@ ALL_SECRETS = {**SECRETS, **LOCAL_SECRETS, **OPERATOR_SECRETS}
 
 GRACE_S = {"metastore": 20.0 + 5.0 + 4.0, "publisher": 30.0 + 4.0, "reader": 5.0 + 4.0}
 """How long a service takes at most to end in order, where it has a bound: its grace, and the last report."""
+
+_WITH_COPIES = (["compactor", "run"], ["reader", "serve"], ["reader", "run"], ["writer", "run"])
+"""The services that make local copies of data files."""
 
 WITH_API = {"credentials", "writer", "compactor", "reader-streams"}
 """Components whose pods may speak with the API of Kubernetes: the last three with Spark's executors only."""
@@ -272,6 +275,25 @@ def find_expansion_problems(objects: Sequence[Object]) -> Iterator[str]:
                 for name in re.findall(r"\$\((\w+)\)", word):
                     if name not in known:
                         yield f"{show(owner)}: its command names {name}, which is not known"
+
+
+def find_copy_problems(objects: Sequence[Object]) -> Iterator[str]:
+    """Local copies are in a folder of their own below a volume: any user may write to the mount point itself."""
+    for owner, template in templates(objects):
+        volumes = {volume["name"]: volume for volume in template["spec"].get("volumes", ())}
+        for container in containers(template):
+            executor = container["name"] == "executor"
+            if not executor and container.get("command", [])[2:4] not in _WITH_COPIES:
+                continue
+            folder = own_variables(objects, container, ALL_SECRETS).get("LAKELOG_CACHE_DIR")
+            if folder is None:
+                yield f"{show(owner)}: its local copies are in the folder for temporary files"
+                continue
+            mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in container.get("volumeMounts", ())}
+            if folder in mounted:
+                yield f"{show(owner)}: its local copies are at the mount point {folder}, which others may write to"
+            elif "emptyDir" not in mounted.get(folder.rpartition("/")[0], {}):
+                yield f"{show(owner)}: its local copies, {folder}, are in no volume of the pod"
 
 
 def find_scaler_problems(objects: Sequence[Object]) -> Iterator[str]:

@@ -218,3 +218,15 @@ def test_the_list_of_an_image_names_each_package_once_and_is_always_the_same() -
     assert document["bomFormat"] == "CycloneDX"
     other = sbom.describe("lakelog/x", "1", packages[:1])
     assert other["serialNumber"] != document["serialNumber"]
+
+
+def test_what_builds_a_source_distribution_comes_from_the_lock_too() -> None:
+    with_pyspark = [line for line in DOCKERFILE.splitlines() if "-r images/spark.txt" in line]
+    assert len(with_pyspark) == 1
+    assert "--build-constraints requirements.lock" in with_pyspark[0]
+    assert re.search(r"^setuptools==", (ROOT / "requirements.lock").read_text(), re.M)
+
+
+def test_users_without_rights_can_read_and_run_what_is_copied() -> None:
+    assert "chmod -R a+rX ." in DOCKERFILE.partition(" AS code\n")[2].partition("\nFROM ")[0]
+    assert re.search(r"^COPY --chmod=755 \S+ /opt/executor\.sh$", DOCKERFILE, re.M)

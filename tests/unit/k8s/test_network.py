@@ -78,7 +78,8 @@ def reachable(objects: Sequence[Object], component: str, port: int) -> set[str]:
         (
             "log",
             9092,
-            {"metastore", "writer", "publisher", "reader", "reader-streams", "shell", "lakelog.io/client=true"},
+            # Batches are read on executors.
+            {*SERVICES, "metastore", "executor", "shell", "lakelog.io/client=true"} - {"compactor"},
         ),
         ("log", 9093, set()),
         ("warehouse", 8333, {"metastore", *SERVICES, "shell", "executor", "lakelog.io/client=true"}),
@@ -113,3 +114,41 @@ def test_all_pods_are_under_the_rule_that_refuses_all() -> None:
 def test_only_jobs_that_need_it_reach_the_api() -> None:
     local = [each for each in of_kind(build("local"), "NetworkPolicy") if "api" in each["metadata"]["name"]]
     assert [each["spec"]["podSelector"]["matchExpressions"][0]["values"] for each in local] == [["credentials"]]
+
+
+CNPG_POD = {"app.kubernetes.io/name": "postgresql", "app.kubernetes.io/component": "database", "cnpg.io/cluster": "x"}
+"""Some labels that the operator of Postgres gives to its own pods."""
+
+
+def policies_of(objects: Sequence[Object], found: Mapping[str, str]) -> list[str]:
+    """The names of the policies that select a pod, or let it in."""
+    return [
+        each["metadata"]["name"]
+        for each in of_kind(objects, "NetworkPolicy")
+        for selector in (each["spec"]["podSelector"], *_peers(each))
+        if selects(selector, found)
+    ]
+
+
+def _peers(policy: Object) -> list[Object]:
+    rules = policy["spec"].get("ingress", ())
+    return [peer["podSelector"] for rule in rules for peer in rule["from"] if "podSelector" in peer]
+
+
+def test_pods_of_operators_are_under_no_rule_of_lakelog() -> None:
+    objects = copy.deepcopy(build("production+cloudnativepg"))
+    assert policies_of(objects, CNPG_POD) == []
+    (cluster,) = of_kind(objects, "Cluster")
+    assert "app.kubernetes.io/part-of" not in labels(cluster), "the operator may hand it on to its pods"
+    # Control: with the component alone, the policy for the local overlay's Postgres selects them.
+    (database,) = [each for each in of_kind(objects, "NetworkPolicy") if each["metadata"]["name"] == "database"]
+    del database["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/part-of"]
+    assert policies_of(objects, CNPG_POD) == ["database"]
+
+
+def test_the_api_is_reached_where_its_own_port_is_another_one() -> None:
+    policies = of_kind(build("local+spark-executors"), "NetworkPolicy")
+    found = {each["metadata"]["name"]: each["spec"] for each in policies if each["metadata"]["name"].endswith("to-api")}
+    ports = {name: [port["port"] for port in spec["egress"][0]["ports"]] for name, spec in found.items()}
+    known = [443, 6443, 8443, 16443]
+    assert ports == {"to-api": known, "spark-to-api": known}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
+from lakelog.errors import PermissionDenied
+from lakelog.storage.lookup.copy_cache import find_cache_folder
 from tests.unit.k8s.manifests import K8S, VARIANTS, Object, build, containers, labels, of_kind, show, templates
 from tests.unit.k8s.rules import (
+    find_copy_problems,
     find_expansion_problems,
     find_pod_problems,
     find_probe_problems,
@@ -32,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     find_scaler_problems,
     find_right_problems,
     find_rollout_problems,
+    find_copy_problems,
 )
 
 
@@ -59,6 +64,15 @@ def main(objects: Sequence[Object]) -> Any:
 
 def first(objects: Sequence[Object], kind: str) -> Any:
     return of_kind(objects, kind)[0]
+
+
+def settings(objects: Sequence[Object], name: str) -> Any:
+    """The data of a ConfigMap, whose name ends in a hash."""
+    return next(each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"].startswith(name))["data"]
+
+
+def set_cache(objects: Sequence[Object], service: str, folder: str) -> None:
+    settings(objects, f"{service}-settings")["LAKELOG_CACHE_DIR"] = folder
 
 
 CHANGES: list[tuple[str, Callable[[Sequence[Object]], object], str]] = [
@@ -100,6 +114,9 @@ CHANGES: list[tuple[str, Callable[[Sequence[Object]], object], str]] = [
     ("local", lambda o: first(o, "RoleBinding")["roleRef"].update(name="x"), "there is no role x"),
     ("local", lambda o: first(o, "Role")["rules"][1].pop("resourceNames"), "may read all Secrets"),
     ("local", lambda o: first(o, "Role")["rules"][0].update(verbs=["*"]), "may do everything"),
+    ("local", lambda o: set_cache(o, "compactor", "/var/cache/lakelog"), "at the mount point /var/cache/lakelog"),
+    ("local", lambda o: set_cache(o, "reader", "/opt/copies"), "are in no volume of the pod"),
+    ("local", lambda o: settings(o, "writer-settings").pop("LAKELOG_CACHE_DIR"), "in the folder for temporary files"),
     ("production+hpa", lambda o: metastore(o)["spec"].update(replicas=1), "would undo what it decides"),
     ("production+keda", lambda o: metastore(o)["metadata"].update(name="x"), "no Deployment metastore"),
 ]
@@ -150,10 +167,26 @@ def test_a_container_that_ends_says_why_in_the_status_of_its_pod(variant: str) -
 
 
 def test_executors_keep_the_rules_of_the_namespace() -> None:
-
     template = yaml.safe_load((K8S / "components" / "spark-executors" / "executor.yaml").read_text())
     # Spark adds image, memory and processors.
     container = template["spec"]["containers"][0]
     container |= {"image": "x:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}}
     executor = {"kind": "Deployment", "metadata": {"name": "executor"}, "spec": {"template": template}}
     assert list(find_pod_problems([executor])) == []
+    assert list(find_copy_problems([executor])) == []
+    for each in container["env"]:
+        each["value"] = "/var/cache/lakelog"
+    assert len(list(find_copy_problems([executor]))) == 1
+
+
+def test_a_folder_below_one_that_all_may_write_to_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    # As the kubelet makes an emptyDir: with the group of the pod, which folders in it get too.
+    volume.chmod(0o2777)
+    copies = find_cache_folder(str(volume / "copies"))
+    assert copies.parent == volume / "copies"
+    assert copies.parent.stat().st_mode & 0o777 == 0o700
+    # Control: the volume itself is refused.
+    with pytest.raises(PermissionDenied, match="may be written to by others"):
+        find_cache_folder(str(volume))

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+import yaml
 
 from compactor.config import parse_config
-from tests.unit.k8s.manifests import Object, build, labels, of_kind, own_variables, templates
+from tests.unit.k8s.manifests import K8S, Object, build, labels, of_kind, own_variables, templates
 from tests.unit.k8s.rules import ALL_SECRETS
 
 NEEDED = {
@@ -92,3 +93,37 @@ def test_settings_are_ones_that_the_services_take(variant: str) -> None:
 def read_conf(text: str) -> Mapping[str, str]:
     """Spark's settings as a service reads them."""
     return parse_config(["run"], {"LAKELOG_TARGET": "a:1", "LAKELOG_SPARK_CONF": text}).spark_conf
+
+
+def secret_files(volumes: Sequence[Object]) -> dict[str, list[str]]:
+    """The Secrets of the volume `secrets`, with the files that are named."""
+    (volume,) = [each for each in volumes if each["name"] == "secrets"]
+    sources = [source["secret"] for source in volume["projected"]["sources"]]
+    return {source["name"]: [item["path"] for item in source.get("items", ())] for source in sources}
+
+
+def test_executors_have_the_secrets_that_their_driver_has() -> None:
+    template = yaml.safe_load((K8S / "components" / "spark-executors" / "executor.yaml").read_text())
+    executor = secret_files(template["spec"]["volumes"])
+    (volume,) = [each for each in template["spec"]["volumes"] if each["name"] == "secrets"]
+    assert all(source["secret"]["optional"] for source in volume["projected"]["sources"])
+    for component, spec in drivers(build("production+strimzi")).items():
+        assert secret_files(spec["volumes"]) == executor, component
+        assert "kafka-secrets" in executor
+
+
+def test_containers_of_strimzi_keep_the_rules_of_the_namespace() -> None:
+    objects = build("production+strimzi")
+    (pool,) = of_kind(objects, "KafkaNodePool")
+    (kafka,) = of_kind(objects, "Kafka")
+    contexts = [
+        pool["spec"]["template"]["kafkaContainer"]["securityContext"],
+        kafka["spec"]["entityOperator"]["template"]["userOperatorContainer"]["securityContext"],
+    ]
+    restricted = {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert contexts == [restricted, restricted]

@@ -1,8 +1,9 @@
 """Makes the Secrets of a lakelog in one namespace: passwords, tokens, and certificates for TLS. Runs as a Job.
 
 A Secret that exists stays as it is, so a second run changes nothing, and one after a crash goes on: first come the
-Secrets that others follow from, and these are read again. To change a Secret, delete it, apply again and restart its
-pods.
+Secrets that others follow from, and these are read again. Do not delete a single Secret to change it: a token must
+also be in `caller-tokens`, Postgres keeps the password of its first start, and a new authority signs no certificate
+that exists. docs/kubernetes.md says how to change each.
 """
 
 from __future__ import annotations
