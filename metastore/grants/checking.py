@@ -46,6 +46,7 @@ _MAX_DROPPED: Final = 1000
 
 _UUID: Final = re.compile(r"[0-9a-f]{32}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_PIPELINE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _MAX_JOB: Final = 2**62
 
 
@@ -193,10 +194,19 @@ class GrantChecks:
 
     async def _find_lacking(self, tx: Transaction, held: HeldGrants, needs: Sequence[Need]) -> list[Need]:
         tables: dict[Need, list[str]] = {}
+        lacking_of_all = set()
         for need in needs:
+            if need.kind is NeedKind.PIPELINE_NAME and await _is_free(tx, need.key):
+                if held.highest < need.level:
+                    lacking_of_all.add(need)
+                continue
             tables[need] = await _find_tables(tx, need)
         databases = await self._find_databases(tx, {uuid for uuids in tables.values() for uuid in uuids})
-        return [need for need in needs if not _is_met(held, need, tables[need], databases)]
+        return [
+            need
+            for need in needs
+            if need in lacking_of_all or (need in tables and not _is_met(held, need, tables[need], databases))
+        ]
 
     async def _find_databases(self, tx: Transaction, table_uuids: Collection[str]) -> dict[str, str]:
         if not table_uuids:
@@ -210,6 +220,15 @@ class GrantChecks:
             while len(self._locations) > _MAX_LOCATIONS:
                 self._locations.popitem(last=False)
         return found
+
+
+async def _is_free(tx: Transaction, pipeline: str) -> bool:
+    return await _find_table_of_pipeline(tx, pipeline) is None
+
+
+async def _find_table_of_pipeline(tx: Transaction, name: str) -> str | None:
+    """The name of the table for which a pipeline has reported; None: none of this name has."""
+    return await tx.find_pipeline_table(name) if _PIPELINE.fullmatch(name) else None
 
 
 async def _find_tables(tx: Transaction, need: Need) -> list[str]:
@@ -228,9 +247,9 @@ async def _find_tables(tx: Transaction, need: Need) -> list[str]:
         case NeedKind.ATTEMPT:
             if _UUID.fullmatch(need.key):
                 return list(await tx.find_attempt_tables(need.key) or ())
-        case NeedKind.PIPELINE:
-            names = [each.table for each in await tx.list_pipelines() if each.name == need.key]
-            for name in names:
+        case NeedKind.PIPELINE | NeedKind.PIPELINE_NAME:
+            name = await _find_table_of_pipeline(tx, need.key)
+            if name is not None:
                 database, _, table = name.partition(".")
                 return await _find_tables(tx, Need(NeedKind.NAME, need.level, database, table))
         case NeedKind.DROPPED:

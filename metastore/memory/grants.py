@@ -67,6 +67,10 @@ class MemoryGrants(MemoryCatalog, GrantTransaction):
         wanted = TableName(database, name)
         return next((table.new.table_uuid for table in self._live() if table.new.name == wanted), None)
 
+    async def find_pipeline_table(self, name: str) -> str | None:
+        found = self._state.pipelines.get(name)
+        return None if found is None else found.table
+
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:
         found = self._state.attempts.get(attempt_id)
         return None if found is None else found.table_uuids

@@ -61,6 +61,8 @@ SELECT replace(table_uuid::text, '-', '') FROM catalog_table
 WHERE database = %s AND name = %s AND dropped_at_ms IS NULL
 """
 
+_PIPELINE_TABLE: Final = "SELECT table_name FROM pipeline WHERE name = %s"
+
 _ATTEMPT_TABLES: Final = "SELECT replace(table_uuids::text, '-', '')::text[] FROM attempt WHERE attempt_id = %s"
 
 
@@ -103,6 +105,9 @@ class PostgresGrants(InSession, GrantTransaction):
 
     async def find_table_uuid(self, database: str, name: str) -> str | None:
         return await self._session.find(_UUID_OF, (database, name), lambda row: str(row[0]))
+
+    async def find_pipeline_table(self, name: str) -> str | None:
+        return await self._session.find(_PIPELINE_TABLE, (name,), lambda row: str(row[0]))
 
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:
         return await self._session.find(_ATTEMPT_TABLES, (attempt_id,), lambda row: tuple(row[0]))

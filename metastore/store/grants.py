@@ -97,6 +97,10 @@ class GrantTransaction(Protocol):
         """The uuid of a live table, by its name."""
         ...
 
+    async def find_pipeline_table(self, name: str) -> str | None:
+        """The full name of the table for which a pipeline has reported, live or not; None: none of this name has."""
+        ...
+
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:
         """The uuids of an attempt's tables, without locking it; None: there is no such attempt."""
         ...

@@ -23,6 +23,7 @@ from .rules import (
     OfJob,
     OfLease,
     OfPipeline,
+    OfPipelineName,
     Privilege,
     Rule,
     ScopeName,
@@ -77,6 +78,8 @@ def _read(rule: Rule, request: Message) -> Iterator[Need]:
             yield from (Need(NeedKind.ATTEMPT, level, each) for each in _texts(request, field))
         case OfPipeline(field, level):
             yield from (Need(NeedKind.PIPELINE, level, each) for each in _texts(request, field))
+        case OfPipelineName(field, level):
+            yield from (Need(NeedKind.PIPELINE_NAME, level, each) for each in _texts(request, field))
         case OfLease(field, level):
             yield from (_of_lease(name, rule) for name in _texts(request, field))
         case OfDropped():
@@ -99,7 +102,7 @@ def _of_lease(name: str, rule: OfLease) -> Need:
     if name.startswith(_PUBLISHER):
         return Need(NeedKind.TABLE, rule.level, name.removeprefix(_PUBLISHER))
     if name.startswith(_PIPELINE):
-        return Need(NeedKind.ANYWHERE, rule.level)
+        return Need(NeedKind.PIPELINE_NAME, rule.level, name.removeprefix(_PIPELINE))
     return Need(NeedKind.NEVER, rule.level, f"names the lease {name[:100]!r}, which belongs to no table")
 
 

@@ -118,11 +118,24 @@ class OfPipeline:
 
 
 @dataclass(frozen=True)
+class OfPipelineName:
+    """As `OfPipeline`; of a name that no pipeline has reported under, the level at any table suffices."""
+
+    field: str
+    level: GrantLevel
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The field that it looks at."""
+        return frozenset({self.field})
+
+
+@dataclass(frozen=True)
 class OfLease:
     """A lease, by its name.
 
-    `publisher/<uuid>` is about that table. `pipeline/<name>` has no table before the pipeline reports, so the level at
-    any table suffices. Grants allow no other lease.
+    `publisher/<uuid>` is about that table, and `pipeline/<name>` about the one that the pipeline reports for. It has
+    none before it reports: then the level at any table suffices. Grants allow no other lease.
 
     Args:
         field: Where the name of the lease stands; one or several.
@@ -245,7 +258,17 @@ class ShownDatabases:
 
 
 Rule = (
-    TableUuids | ScopeName | FullTableName | OfJob | OfAttempt | OfPipeline | OfLease | OfDropped | Anywhere | OfCaller
+    TableUuids
+    | ScopeName
+    | FullTableName
+    | OfJob
+    | OfAttempt
+    | OfPipeline
+    | OfPipelineName
+    | OfLease
+    | OfDropped
+    | Anywhere
+    | OfCaller
 )
 Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases
 

@@ -23,6 +23,7 @@ from .rules import (
     OfJob,
     OfLease,
     OfPipeline,
+    OfPipelineName,
     Privilege,
     Rule,
     ScopeName,
@@ -97,7 +98,7 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "AcquireLease": _writes(_LEASE),
         "RenewLease": _writes(_LEASE),
         "ReleaseLease": _writes(_LEASE),
-        "ReportPipeline": _writes(FullTableName("pipeline.table", WRITER)),
+        "ReportPipeline": _writes(FullTableName("pipeline.table", WRITER), OfPipelineName("pipeline.name", WRITER)),
         "ListPipelines": _reads(shown=ShownNames("pipelines", "table")),
         "ForgetPipeline": _administers(OfPipeline("name", OWNER)),
         # Without a table it takes jobs of all tables.
