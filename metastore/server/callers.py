@@ -24,6 +24,13 @@ _check: Final[ContextVar[CheckMessage]] = ContextVar("check")
 """Without a default, as above."""
 
 
+Recheck: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises PermissionDenied if the caller has lost the right to the present call."""
+
+_recheck: Final[ContextVar[Recheck]] = ContextVar("recheck")
+"""Without a default, as above."""
+
+
 def admit(caller: Caller, *, identified: bool) -> None:
     """Notes the caller of the present call.
 
@@ -42,6 +49,16 @@ def principal() -> Principal:
 def note_check(check: CheckMessage) -> None:
     """Notes how each message of the present call, which takes a stream of them, is checked."""
     _check.set(check)
+
+
+def note_recheck(check: Recheck) -> None:
+    """Notes how a call that waits checks again whether its caller still has the right."""
+    _recheck.set(check)
+
+
+def recheck() -> Recheck:
+    """The check of the right to the present call, for one that waits."""
+    return _recheck.get()
 
 
 def message_check() -> CheckMessage:

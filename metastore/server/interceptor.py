@@ -50,7 +50,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.edge.request_ids import find_request_id
 
 from .audit import describe_request, log, request_id
-from .callers import caller_lost, note_check
+from .callers import caller_lost, note_check, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -284,6 +284,7 @@ class _Call:
 
     async def _answer(self, request: Message, context: Context) -> Any:
         authorization = self._authorization
+        note_recheck(_allow_still if authorization is None else authorization.check_still)
         if authorization is None:
             response = await self._answer_allowed(request, context)
         else:
@@ -412,6 +413,10 @@ class _Call:
 
 async def _allow(_message: Any) -> None:
     """The check of messages of callers whose role suffices."""
+
+
+async def _allow_still() -> None:
+    """The check of waiting calls of callers whose role suffices."""
 
 
 def _check_size(response: Message) -> None:

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
@@ -14,6 +15,7 @@ from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.client.metastore.metastore import WatchPosition
 from lakelog.errors import LakelogError, PermissionDenied
 from lakelog.format.commit.request import CommitRequest
+from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY
 from lakelog.format.tables.grant import NO_GRANT
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.table import TableName
@@ -114,6 +116,34 @@ def test_an_open_stream_of_commits_refuses_the_next_one(world: World, caller: Gr
         assert pipeline.submit(commit(world)).result(20).results, "the stream itself goes on"
     finally:
         pipeline.close()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_call_that_waits_for_a_job_gets_none(
+    world: World, caller: GrpcMetastore, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    world.root.grant("shop", "spare", WRITER, NAME)
+    tried = threading.Event()
+    check_still = Authorization.check_still
+
+    async def check(self: Authorization) -> None:
+        tried.set()
+        if checked:
+            await check_still(self)
+
+    monkeypatch.setattr(Authorization, "check_still", check)
+    tables = [world.spare.table_uuid]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(caller.lease_job, [COMPACT], tables, "h", duration_ms=60_000, wait_ms=20_000)
+        assert tried.wait(20)
+        world.root.revoke("shop", "spare", NAME)
+        world.root.request_jobs(world.spare.table_uuid, COMPACT, ["/0"], {STRATEGY: FULL})
+        if checked:
+            with pytest.raises(PermissionDenied) as caught:
+                waiting.result(30)
+            assert caught.value.reason == NO_GRANT
+        else:
+            assert waiting.result(30) is not None, "the control: a job of a table that it may no longer write"
 
 
 def test_commits_of_a_stream_keep_their_order_whatever_is_looked_up(world: World, caller: GrpcMetastore) -> None:
