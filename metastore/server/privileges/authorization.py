@@ -185,7 +185,8 @@ class Authorization:
                 kept = [name for name in items if held.may_see(self._database, name)]
             case ShownDatabases():
                 sizes = await self._checks.measure_tables(held)
-                kept = [_show_database(item, held, sizes) for item in items if item.name in held.databases | sizes]
+                seen = held.databases.keys() | sizes.keys()
+                kept = [_show_database(item, held, sizes) for item in items if item.name in seen]
         answer = type(response)()
         getattr(answer, shown.items).extend(kept)
         return answer
