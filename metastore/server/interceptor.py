@@ -289,6 +289,9 @@ class _Call:
             response = await self._answer_allowed(request, context)
         else:
             await authorization.check(request)
+            if authorization.sees_nothing:
+                # Anyone who is known may ask for lists: without a grant that costs no query of all that there is.
+                return authorization.answer_nothing()
             try:
                 response = await self._answer_allowed(request, context)
             except NotFound:

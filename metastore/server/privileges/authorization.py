@@ -16,6 +16,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from lakelog.errors import AlreadyExists, NotFound, PermissionDenied
 from lakelog.format.tables.grant import GrantLevel
@@ -25,10 +26,17 @@ from lakelog.serving.access import Caller, Role
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
 from ...logs.topic_life import TOPIC_IN_USE
+from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
 from .rules import OfCaller, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
 from .table import PRIVILEGES
+
+_ANSWERS: Final = {
+    f"/{method.containing_service.full_name}/{method.name}": GetMessageClass(method.output_type)
+    for method in served_methods()
+}
+"""The type of the answer of each RPC."""
 
 _COMMIT: Final = snapshots_pb2.CommitRequest.DESCRIPTOR
 
@@ -80,6 +88,7 @@ class Authorization:
 
     def __init__(self, checks: GrantChecks, method: str, privilege: Privilege, caller: Caller) -> None:
         self._checks = checks
+        self._full_method = method
         self._method = method.rpartition("/")[2]
         self._privilege = privilege
         self._caller = caller
@@ -114,6 +123,15 @@ class Authorization:
         shown = self._privilege.shown
         self._database = str(getattr(message, shown.database)) if isinstance(shown, ShownTables) else ""
         await self._check(await self._load())
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether the caller has no grant, and the answer is a list of which it sees only what it has grants on."""
+        return self._privilege.shown is not None and not self._held.grants
+
+    def answer_nothing(self) -> Message:
+        """The answer to a caller that sees nothing."""
+        return _ANSWERS[self._full_method]()
 
     async def check_still(self) -> None:
         """Checks the last request again, if the grants of the caller may have changed since.
