@@ -17,8 +17,11 @@ _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 caller_lost: Final[ContextVar[asyncio.Event]] = ContextVar("caller_lost")
 """Set when the caller of the present stream is recognized no more."""
 
-CheckMessage: TypeAlias = Callable[[Any], Awaitable[None]]
-"""Raises PermissionDenied if the caller may not do what a message says."""
+ShowError: TypeAlias = Callable[[Exception], Awaitable[Exception]]
+"""What the caller may see of an error."""
+
+CheckMessage: TypeAlias = Callable[[Any], Awaitable[ShowError]]
+"""Raises PermissionDenied if the caller may not do what a message says; returns what it may see of its error."""
 
 _check: Final[ContextVar[CheckMessage]] = ContextVar("check")
 """Without a default, as above."""

@@ -50,7 +50,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.edge.request_ids import find_request_id
 
 from .audit import describe_request, log, request_id
-from .callers import caller_lost, note_check, note_recheck
+from .callers import ShowError, caller_lost, note_check, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -294,11 +294,8 @@ class _Call:
                 return authorization.answer_nothing()
             try:
                 response = await self._answer_allowed(request, context)
-            except NotFound:
-                await authorization.check_again()
-                raise
-            except AlreadyExists as error:
-                raise authorization.hide(error) from None
+            except (NotFound, AlreadyExists) as error:
+                raise await authorization.show_error(error) from None
             response = await authorization.show(response)
         _check_size(response)
         return response
@@ -319,7 +316,7 @@ class _Call:
             # Its servicer checks each message: only it reads them.
             if authorization is not None:
                 await authorization.check_any()
-            note_check(_allow if authorization is None else authorization.check)
+            note_check(_allow if authorization is None else authorization.check_message)
         elif authorization is not None:
             await authorization.check(request)
         responses = behaviour(request, context)
@@ -414,8 +411,13 @@ class _Call:
         return None if failure is None else failure.metadata.get("caller")
 
 
-async def _allow(_message: Any) -> None:
+async def _allow(_message: Any) -> ShowError:
     """The check of messages of callers whose role suffices."""
+    return _show_whole
+
+
+async def _show_whole(error: Exception) -> Exception:
+    return error
 
 
 async def _allow_still() -> None:

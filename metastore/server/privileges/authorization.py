@@ -18,7 +18,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lakelog.errors import AlreadyExists, NotFound, PermissionDenied
+from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 from lakelog.serving.access import Caller, Role
@@ -26,6 +26,7 @@ from lakelog.serving.access import Caller, Role
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
 from ...logs.topic_life import TOPIC_IN_USE
+from ..callers import ShowError
 from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
@@ -123,6 +124,27 @@ class Authorization:
         shown = self._privilege.shown
         self._database = str(getattr(message, shown.database)) if isinstance(shown, ShownTables) else ""
         await self._check(await self._load())
+
+    async def check_message(self, message: Message | SlicedRequest[Any]) -> ShowError:
+        """Checks one message of a stream of them, and returns what the caller may see of its error.
+
+        Raises:
+            PermissionDenied: With the reason NO_GRANT.
+            Unavailable: The store is lost.
+        """
+        # Later messages are checked while this one is under way.
+        of_message = Authorization(self._checks, self._full_method, self._privilege, self._caller)
+        await of_message.check(message)
+        return of_message.show_error
+
+    async def show_error(self, error: Exception) -> Exception:
+        """What the caller may see of an error: the refusal instead, if it has lost the right meanwhile."""
+        if isinstance(error, NotFound):
+            try:
+                await self.check_again()
+            except LakelogError as refused:
+                return refused
+        return self.hide(error) if isinstance(error, AlreadyExists) else error
 
     @property
     def sees_nothing(self) -> bool:

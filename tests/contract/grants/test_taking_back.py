@@ -178,6 +178,36 @@ def test_what_does_not_exist_any_more_shows_no_names_of_others(
     assert (caught.value.reason == NO_GRANT, "other" in caught.value.message) == (checked, not checked)
 
 
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_commit_on_a_stream_shows_no_names_of_others_either(
+    world: World, caller: GrpcMetastore, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    world.root.create_database("theirs")
+    table, _ = world.root.create_table(TableName("theirs", "t"), world.table.schema.arrow)
+    world.root.grant("theirs", "", WRITER, NAME)
+    pipeline = caller.open_commit_pipeline()
+    try:
+        change = make_change(table, allow_empty=True)
+        assert pipeline.submit(CommitRequest("sdk-" + f"{next(_numbers):032x}", 1, (change,))).result(20).results
+        monkeypatch.setattr(GrantChecks, "forget", lambda _: None)
+        # So that only the check of the error can be the reason.
+        monkeypatch.setattr("metastore.grants.checking.MAX_AGE_S", 3600)
+        world.root.drop_database("theirs", cascade=True)
+        if not checked:
+
+            async def show_error(_: Authorization, error: Exception) -> Exception:
+                """The control: the error of the gate is passed on."""
+                return error
+
+            monkeypatch.setattr(Authorization, "show_error", show_error)
+        refused = pipeline.submit(CommitRequest("sdk-" + f"{next(_numbers):032x}", 1, (change,)))
+        with pytest.raises(LakelogError) as caught:
+            refused.result(20)
+        assert (caught.value.reason == NO_GRANT, "theirs.t" in caught.value.message) == (checked, not checked)
+    finally:
+        pipeline.close()
+
+
 @pytest.mark.parametrize("announced", [True, False])
 def test_another_metastore_notices(migrated_url: str, monkeypatch: pytest.MonkeyPatch, announced: bool) -> None:
     if not announced:
