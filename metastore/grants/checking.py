@@ -1,8 +1,9 @@
 """Finds out whether the grants of a caller suffice for what its request needs.
 
 Objectives, which conflict: a grant that was taken back ends what it allowed within seconds, at every metastore; and a
-call of a caller with grants costs no query. So grants are cached for `MAX_AGE_S`, and every change of a grant empties
-the caches: here at once, and at other metastores with an announcement through the store.
+call of a caller with grants costs no query. So grants are cached for `MAX_AGE_S`, and every change of a caller's grant
+takes that caller out of the caches: here at once, and at other metastores with an announcement through the store. Where
+the callers are not known, all are taken out: a database was dropped, or announcements may have been missed.
 
 Invariants:
 
@@ -33,7 +34,9 @@ MAX_AGE_S: Final = 3.0
 """How late a metastore notices at worst that another one has changed a grant."""
 
 ANNOUNCED: Final = "grants"
-"""The name by which metastores on one store announce that grants have changed."""
+"""The name by which metastores on one store announce that grants have changed; of one caller as `grants/<caller>`."""
+
+_OF_CALLER: Final = f"{ANNOUNCED}/"
 
 _MAX_CACHED: Final = 200_000
 """Grants in the cache, of all callers together: some 50 MB."""
@@ -80,14 +83,23 @@ class GrantChecks:
         self._changes = 0
 
     def changed(self) -> None:
-        """Forgets what is cached, here and soon at other metastores: a grant has changed, or a database was dropped."""
+        """Forgets what is cached, here and soon at other metastores: a database was dropped."""
         self.forget()
         self._announce(ANNOUNCED)
+
+    def changed_of(self, caller: str) -> None:
+        """Forgets what is cached of one caller, here and soon at other metastores: a grant of it has changed."""
+        self.forget_caller(caller, ())
+        self._announce(f"{_OF_CALLER}{caller}")
 
     def announced(self, names: Collection[str]) -> None:
         """Hears an announcement of another metastore; an empty one means that some may have been missed."""
         if not names or ANNOUNCED in names:
             self.forget()
+            return
+        for name in names:
+            if name.startswith(_OF_CALLER):
+                self.forget_caller(name.removeprefix(_OF_CALLER), ())
 
     def forget(self) -> None:
         """Forgets what is cached here."""
@@ -159,9 +171,10 @@ class GrantChecks:
         return self._clock.monotonic_s() - loaded_at_s < MAX_AGE_S
 
     async def _load(self, caller: str) -> HeldGrants:
-        began_s, changes = self._clock.monotonic_s(), self._changes
+        began_s = self._clock.monotonic_s()
         held = HeldGrants(tuple(await run_transaction(self._store, lambda tx: tx.load_held_grants(caller))))
-        if changes == self._changes:
+        # Else the caller was forgotten meanwhile: what was found may be from before the change.
+        if self._loading.get(caller) is asyncio.current_task():
             self._put(caller, _Cached(held, began_s))
         return held
 

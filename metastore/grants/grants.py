@@ -30,10 +30,10 @@ class Grants:
     Args:
         store: Where everything is stored.
         checks: Finds out what the grants of a caller allow.
-        changed: Called when a grant was made, changed or taken back.
+        changed: Called with a caller of which a grant was made, changed or taken back.
     """
 
-    def __init__(self, store: Store, checks: GrantChecks, changed: Callable[[], None]) -> None:
+    def __init__(self, store: Store, checks: GrantChecks, changed: Callable[[str], None]) -> None:
         self._store = store
         self._checks = checks
         self._changed = changed
@@ -42,8 +42,11 @@ class Grants:
         _check_scope(database, table)
         _check_caller(principal)
 
-        async def put(tx: Transaction) -> Grant:
+        async def put(tx: Transaction) -> tuple[Grant, bool]:
             scope = await _lock_scope(tx, database, table)
+            before = await tx.find_grant(principal, scope)
+            if before is not None and before.level is level:
+                return before, False
             if await tx.put_grant(principal, scope, level, by.name):
                 # An error here undoes it.
                 on_scope, of_principal = await tx.count_grants(principal, scope, MAX_GRANTS + 1)
@@ -53,10 +56,12 @@ class Grants:
                     raise _too_many(f"{principal} has")
             found = await tx.find_grant(principal, scope)
             assert found is not None, "it was just made, and its scope is locked"
-            return found
+            return found, True
 
-        granted = await run_transaction(self._store, put)
-        self._changed()
+        granted, is_changed = await run_transaction(self._store, put)
+        # Else one owner could keep every cache of all metastores empty.
+        if is_changed:
+            self._changed(principal)
         return granted
 
     async def revoke(self, database: str, table: str, principal: str) -> None:
@@ -73,7 +78,7 @@ class Grants:
                 )
 
         await run_transaction(self._store, delete)
-        self._changed()
+        self._changed(principal)
 
     async def list_grants(
         self, database: str = "", table: str = "", principal: str = "", *, by: Principal
