@@ -18,7 +18,7 @@ from .checking import GrantChecks
 from .needs import Need, NeedKind
 
 MAX_GRANTS: Final = 10_000
-"""Grants on one database or table, and of one caller: they are listed in one answer, and cached."""
+"""Grants on one database or table, and from one caller to another: they are listed in one answer, and cached."""
 
 MAX_CHECKED: Final = 1000
 """Tables of one check."""
@@ -49,11 +49,12 @@ class Grants:
                 return before, False
             if await tx.put_grant(principal, scope, level, by.name):
                 # An error here undoes it.
-                on_scope, of_principal = await tx.count_grants(principal, scope, MAX_GRANTS + 1)
+                on_scope, of_principal = await tx.count_grants(principal, scope, by.name, MAX_GRANTS + 1)
                 if on_scope > MAX_GRANTS:
                     raise _too_many(f"On {name_scope(database, table)} there are")
+                # Those of others do not count: else one owner could keep all others from granting to a caller.
                 if of_principal > MAX_GRANTS:
-                    raise _too_many(f"{principal} has")
+                    raise _too_many(f"From {by.name or 'you'} {principal} has")
             found = await tx.find_grant(principal, scope)
             assert found is not None, "it was just made, and its scope is locked"
             return found, True

@@ -37,7 +37,9 @@ _COUNT_ON: Final = """
 SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE table_id = %s AND database = %s LIMIT %s) x
 """
 
-_COUNT_OF: Final = "SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE principal = %s LIMIT %s) x"
+_COUNT_OF: Final = """
+SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE principal = %s AND granted_by = %s LIMIT %s) x
+"""
 
 # `xmax` is 0 for a row that this statement has made.
 _PUT: Final = f"""
@@ -79,12 +81,12 @@ class PostgresGrants(InSession, GrantTransaction):
     async def list_grants_of(self, principal: str) -> list[Grant]:
         return [_grant(row) for row in await self._session.read(_LIST_OF, (principal,))]
 
-    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
+    async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
         _, on_scope, of_principal = await self._session.write_all(
             [
                 Statement(_LOCK_PRINCIPAL, (principal,)),
                 Statement(_COUNT_ON, (*_key(scope), limit)),
-                Statement(_COUNT_OF, (principal, limit)),
+                Statement(_COUNT_OF, (principal, by, limit)),
             ]
         )
         return on_scope[0][0], of_principal[0][0]

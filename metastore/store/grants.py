@@ -57,8 +57,8 @@ class GrantTransaction(Protocol):
         """The grants of a caller on databases and live tables, by database and table."""
         ...
 
-    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
-        """How many grants there are on a scope, and how many a caller has, each at most the limit.
+    async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
+        """How many grants there are on a scope, and how many a caller has from another, each at most the limit.
 
         It is called after one was made. If two transactions count those of one caller, the second waits for the end of
         the first. The scope is locked.

@@ -30,7 +30,7 @@ from ..callers import ShowError
 from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
-from .rules import OfCaller, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
+from .rules import OfCaller, OfOwnGrant, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
 from .table import PRIVILEGES
 
 _ANSWERS: Final = {
@@ -104,7 +104,11 @@ class Authorization:
             PermissionDenied: With the reason NO_GRANT.
             Unavailable: The store is lost.
         """
-        levels = [rule.level for rule in self._privilege.rules if not isinstance(rule, OfCaller)]
+        levels = [
+            GrantLevel.READER if isinstance(rule, OfOwnGrant) else rule.level
+            for rule in self._privilege.rules
+            if not isinstance(rule, OfCaller)
+        ]
         if levels and self._privilege.shown is None and (await self._load()).highest < min(levels):
             raise self._refuse([Need(NeedKind.ANYWHERE, min(levels))])
 

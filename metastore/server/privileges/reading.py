@@ -22,6 +22,7 @@ from .rules import (
     OfDropped,
     OfJob,
     OfLease,
+    OfOwnGrant,
     OfPipeline,
     OfPipelineName,
     Privilege,
@@ -48,7 +49,7 @@ def read_needs(privilege: Privilege, request: Message, caller: Caller) -> list[N
     needs: dict[Need, None] = {}
     is_about_itself = False
     for rule in privilege.rules:
-        found = list(_read(rule, request))
+        found = list(_read(rule, request, caller))
         if isinstance(rule, OfCaller) and not found:
             named = _texts(request, rule.principal)
             is_about_itself = named in ([""], [caller.name])
@@ -58,7 +59,7 @@ def read_needs(privilege: Privilege, request: Message, caller: Caller) -> list[N
     return list(needs)
 
 
-def _read(rule: Rule, request: Message) -> Iterator[Need]:
+def _read(rule: Rule, request: Message, caller: Caller) -> Iterator[Need]:
     match rule:
         case TableUuids(field, level, may_be_empty):
             found = [uuid for uuid in _texts(request, field) if uuid or not may_be_empty]
@@ -86,6 +87,9 @@ def _read(rule: Rule, request: Message) -> Iterator[Need]:
             yield from _of_dropped(rule, request)
         case Anywhere(level):
             yield Need(NeedKind.ANYWHERE, level)
+        case OfOwnGrant(principal, database, table, level):
+            is_own = _texts(request, principal) == [caller.name]
+            yield from _of_scope(request, database, table, READER if is_own else level)
         case OfCaller(_, database, table, level):
             if any(_texts(request, database)) or any(_texts(request, table)):
                 yield from _of_scope(request, database, table, level)

@@ -213,6 +213,28 @@ class OfCaller:
 
 
 @dataclass(frozen=True)
+class OfOwnGrant:
+    """A database or a table by its name. For a grant of the caller itself it suffices that the caller may read there.
+
+    Args:
+        principal: Where the name of a caller stands.
+        database: Where the name of the database stands.
+        table: Where the name of the table stands. A request in which it is empty is about the database.
+        level: What the caller needs there for grants of others.
+    """
+
+    principal: str
+    database: str
+    table: str
+    level: GrantLevel
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that it looks at."""
+        return frozenset({self.principal, self.database, self.table})
+
+
+@dataclass(frozen=True)
 class ShownUuids:
     """Of a list in the answer, a caller sees those entries whose table it may read.
 
@@ -269,6 +291,7 @@ Rule = (
     | OfDropped
     | Anywhere
     | OfCaller
+    | OfOwnGrant
 )
 Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases
 

@@ -22,6 +22,7 @@ from .rules import (
     OfDropped,
     OfJob,
     OfLease,
+    OfOwnGrant,
     OfPipeline,
     OfPipelineName,
     Privilege,
@@ -161,7 +162,8 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
     },
     "GrantService": {
         "Grant": _administers(ScopeName("database", "table", OWNER)),
-        "Revoke": _administers(ScopeName("database", "table", OWNER)),
+        # A caller may always give back what it has.
+        "Revoke": _administers(OfOwnGrant("principal", "database", "table", OWNER)),
         # Without effect, but readers do not see what others may do.
         "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", OWNER),)),
         # For services that read for others.

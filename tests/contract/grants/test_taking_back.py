@@ -20,6 +20,7 @@ from lakelog.format.tables.grant import NO_GRANT
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.table import TableName
 from metastore.grants.checking import GrantChecks
+from metastore.memory import MemoryStore
 from metastore.server.privileges.authorization import Authorization
 from metastore.snapshots.watching import WatchHub
 from tests.contract.grants.world import OWNER, READER, STRANGER, WRITER, World, name_of, open_world, token_of
@@ -66,6 +67,17 @@ def test_it_holds_at_once_where_it_was_given(world: World, caller: GrpcMetastore
             assert caller.plan(PlanRequest(world.table.table_uuid)).snapshot
             world.root.revoke("shop", scope, NAME)
             assert reason_of(lambda: caller.plan(PlanRequest(world.table.table_uuid))) == NO_GRANT
+
+
+@pytest.mark.parametrize("scope", ["orders", ""])
+def test_a_caller_gives_its_own_grant_back_and_no_other(world: World, caller: GrpcMetastore, scope: str) -> None:
+    world.root.grant("shop", scope, READER, NAME)
+    assert reason_of(lambda: caller.revoke("shop", scope, "reader-of-the-database")) == NO_GRANT
+    assert reason_of(lambda: caller.revoke("other", "orders", NAME)) == NO_GRANT
+    assert reason_of(lambda: caller.revoke("none", "", NAME)) == NO_GRANT, "as for what exists"
+    caller.revoke("shop", scope, NAME)
+    assert reason_of(lambda: caller.plan(PlanRequest(world.table.table_uuid))) == NO_GRANT
+    assert world.root.list_grants(principal=NAME) == []
 
 
 def test_a_lower_level_takes_effect_as_well(world: World, caller: GrpcMetastore) -> None:
@@ -157,11 +169,21 @@ def test_commits_of_a_stream_keep_their_order_whatever_is_looked_up(world: World
     assert ids == sorted(ids)
 
 
+def announce_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store in memory announces to its own metastore as well, at some moment."""
+
+    async def announce(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(MemoryStore, "announce", announce)
+
+
 @pytest.mark.parametrize("checked", [True, False])
 def test_what_does_not_exist_any_more_shows_no_names_of_others(
     world: World, caller: GrpcMetastore, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
     """The grant went with its database, and this metastore has not noticed yet."""
+    announce_nothing(monkeypatch)
     world.root.create_database("othre")
     world.root.grant("othre", "", OWNER, NAME)
     assert caller.list_tables("othre") == []
@@ -182,6 +204,7 @@ def test_what_does_not_exist_any_more_shows_no_names_of_others(
 def test_a_commit_on_a_stream_shows_no_names_of_others_either(
     world: World, caller: GrpcMetastore, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
+    announce_nothing(monkeypatch)
     world.root.create_database("theirs")
     table, _ = world.root.create_table(TableName("theirs", "t"), world.table.schema.arrow)
     world.root.grant("theirs", "", WRITER, NAME)

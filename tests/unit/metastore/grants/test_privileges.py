@@ -38,7 +38,6 @@ HARMLESS = {
     "FindAttempts.attempt_ids": "only those of the table that it names",
     "RenewAttempts.attempt_ids": "it passes over attempts of other callers",
     "Grant.principal": "an owner grants to any caller",
-    "Revoke.principal": "an owner takes back from any caller",
     "CreateTag.name": "of the table that it names",
     "DeleteTag.name": "of the table that it names",
 }
