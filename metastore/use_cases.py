@@ -101,7 +101,7 @@ class UseCases:
         self.watches = WatchHub(store, limits, metrics)
         self.grant_checks = GrantChecks(store, clock, self.watches.announce)
         self.watches.listeners.append(self.grant_checks.announced)
-        self.grants = Grants(store, self.grant_checks, self.grant_checks.changed)
+        self.grants = Grants(store, self.grant_checks, self.grant_checks.changed_of)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)

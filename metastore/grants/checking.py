@@ -1,8 +1,9 @@
 """Finds out whether the grants of a caller suffice for what its request needs.
 
 Objectives, which conflict: a grant that was taken back ends what it allowed within seconds, at every metastore; and a
-call of a caller with grants costs no query. So grants are cached for `MAX_AGE_S`, and every change of a grant empties
-the caches: here at once, and at other metastores with an announcement through the store.
+call of a caller with grants costs no query. So grants are cached for `MAX_AGE_S`, and every change of a caller's grant
+takes that caller out of the caches: here at once, and at other metastores with an announcement through the store. Where
+the callers are not known, all are taken out: a database was dropped, or announcements may have been missed.
 
 Invariants:
 
@@ -33,7 +34,9 @@ MAX_AGE_S: Final = 3.0
 """How late a metastore notices at worst that another one has changed a grant."""
 
 ANNOUNCED: Final = "grants"
-"""The name by which metastores on one store announce that grants have changed."""
+"""The name by which metastores on one store announce that grants have changed; of one caller as `grants/<caller>`."""
+
+_OF_CALLER: Final = f"{ANNOUNCED}/"
 
 _MAX_CACHED: Final = 200_000
 """Grants in the cache, of all callers together: some 50 MB."""
@@ -46,6 +49,7 @@ _MAX_DROPPED: Final = 1000
 
 _UUID: Final = re.compile(r"[0-9a-f]{32}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_PIPELINE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _MAX_JOB: Final = 2**62
 
 
@@ -79,14 +83,23 @@ class GrantChecks:
         self._changes = 0
 
     def changed(self) -> None:
-        """Forgets what is cached, here and soon at other metastores: a grant has changed, or a database was dropped."""
+        """Forgets what is cached, here and soon at other metastores: a database was dropped."""
         self.forget()
         self._announce(ANNOUNCED)
+
+    def changed_of(self, caller: str) -> None:
+        """Forgets what is cached of one caller, here and soon at other metastores: a grant of it has changed."""
+        self.forget_caller(caller, ())
+        self._announce(f"{_OF_CALLER}{caller}")
 
     def announced(self, names: Collection[str]) -> None:
         """Hears an announcement of another metastore; an empty one means that some may have been missed."""
         if not names or ANNOUNCED in names:
             self.forget()
+            return
+        for name in names:
+            if name.startswith(_OF_CALLER):
+                self.forget_caller(name.removeprefix(_OF_CALLER), ())
 
     def forget(self) -> None:
         """Forgets what is cached here."""
@@ -158,9 +171,10 @@ class GrantChecks:
         return self._clock.monotonic_s() - loaded_at_s < MAX_AGE_S
 
     async def _load(self, caller: str) -> HeldGrants:
-        began_s, changes = self._clock.monotonic_s(), self._changes
+        began_s = self._clock.monotonic_s()
         held = HeldGrants(tuple(await run_transaction(self._store, lambda tx: tx.load_held_grants(caller))))
-        if changes == self._changes:
+        # Else the caller was forgotten meanwhile: what was found may be from before the change.
+        if self._loading.get(caller) is asyncio.current_task():
             self._put(caller, _Cached(held, began_s))
         return held
 
@@ -193,10 +207,19 @@ class GrantChecks:
 
     async def _find_lacking(self, tx: Transaction, held: HeldGrants, needs: Sequence[Need]) -> list[Need]:
         tables: dict[Need, list[str]] = {}
+        lacking_of_all = set()
         for need in needs:
+            if need.kind is NeedKind.PIPELINE_NAME and await _is_free(tx, need.key):
+                if held.highest < need.level:
+                    lacking_of_all.add(need)
+                continue
             tables[need] = await _find_tables(tx, need)
         databases = await self._find_databases(tx, {uuid for uuids in tables.values() for uuid in uuids})
-        return [need for need in needs if not _is_met(held, need, tables[need], databases)]
+        return [
+            need
+            for need in needs
+            if need in lacking_of_all or (need in tables and not _is_met(held, need, tables[need], databases))
+        ]
 
     async def _find_databases(self, tx: Transaction, table_uuids: Collection[str]) -> dict[str, str]:
         if not table_uuids:
@@ -210,6 +233,15 @@ class GrantChecks:
             while len(self._locations) > _MAX_LOCATIONS:
                 self._locations.popitem(last=False)
         return found
+
+
+async def _is_free(tx: Transaction, pipeline: str) -> bool:
+    return await _find_table_of_pipeline(tx, pipeline) is None
+
+
+async def _find_table_of_pipeline(tx: Transaction, name: str) -> str | None:
+    """The name of the table for which a pipeline has reported; None: none of this name has."""
+    return await tx.find_pipeline_table(name) if _PIPELINE.fullmatch(name) else None
 
 
 async def _find_tables(tx: Transaction, need: Need) -> list[str]:
@@ -228,9 +260,9 @@ async def _find_tables(tx: Transaction, need: Need) -> list[str]:
         case NeedKind.ATTEMPT:
             if _UUID.fullmatch(need.key):
                 return list(await tx.find_attempt_tables(need.key) or ())
-        case NeedKind.PIPELINE:
-            names = [each.table for each in await tx.list_pipelines() if each.name == need.key]
-            for name in names:
+        case NeedKind.PIPELINE | NeedKind.PIPELINE_NAME:
+            name = await _find_table_of_pipeline(tx, need.key)
+            if name is not None:
                 database, _, table = name.partition(".")
                 return await _find_tables(tx, Need(NeedKind.NAME, need.level, database, table))
         case NeedKind.DROPPED:

@@ -18,7 +18,7 @@ from .checking import GrantChecks
 from .needs import Need, NeedKind
 
 MAX_GRANTS: Final = 10_000
-"""Grants on one database or table, and of one caller: they are listed in one answer, and cached."""
+"""Grants on one database or table, and from one caller to another: they are listed in one answer, and cached."""
 
 MAX_CHECKED: Final = 1000
 """Tables of one check."""
@@ -30,10 +30,10 @@ class Grants:
     Args:
         store: Where everything is stored.
         checks: Finds out what the grants of a caller allow.
-        changed: Called when a grant was made, changed or taken back.
+        changed: Called with a caller of which a grant was made, changed or taken back.
     """
 
-    def __init__(self, store: Store, checks: GrantChecks, changed: Callable[[], None]) -> None:
+    def __init__(self, store: Store, checks: GrantChecks, changed: Callable[[str], None]) -> None:
         self._store = store
         self._checks = checks
         self._changed = changed
@@ -42,21 +42,27 @@ class Grants:
         _check_scope(database, table)
         _check_caller(principal)
 
-        async def put(tx: Transaction) -> Grant:
+        async def put(tx: Transaction) -> tuple[Grant, bool]:
             scope = await _lock_scope(tx, database, table)
+            before = await tx.find_grant(principal, scope)
+            if before is not None and before.level is level:
+                return before, False
             if await tx.put_grant(principal, scope, level, by.name):
                 # An error here undoes it.
-                on_scope, of_principal = await tx.count_grants(principal, scope, MAX_GRANTS + 1)
+                on_scope, of_principal = await tx.count_grants(principal, scope, by.name, MAX_GRANTS + 1)
                 if on_scope > MAX_GRANTS:
                     raise _too_many(f"On {name_scope(database, table)} there are")
+                # Those of others do not count: else one owner could keep all others from granting to a caller.
                 if of_principal > MAX_GRANTS:
-                    raise _too_many(f"{principal} has")
+                    raise _too_many(f"From {by.name or 'you'} {principal} has")
             found = await tx.find_grant(principal, scope)
             assert found is not None, "it was just made, and its scope is locked"
-            return found
+            return found, True
 
-        granted = await run_transaction(self._store, put)
-        self._changed()
+        granted, is_changed = await run_transaction(self._store, put)
+        # Else one owner could keep every cache of all metastores empty.
+        if is_changed:
+            self._changed(principal)
         return granted
 
     async def revoke(self, database: str, table: str, principal: str) -> None:
@@ -73,7 +79,7 @@ class Grants:
                 )
 
         await run_transaction(self._store, delete)
-        self._changed()
+        self._changed(principal)
 
     async def list_grants(
         self, database: str = "", table: str = "", principal: str = "", *, by: Principal

@@ -29,6 +29,8 @@ class NeedKind(enum.Enum):
     JOB = "job"
     ATTEMPT = "attempt"
     PIPELINE = "pipeline"
+    PIPELINE_NAME = "name of a pipeline"
+    """As a pipeline; as long as none of this name has reported, as any table."""
     DROPPED = "dropped table"
     ANYWHERE = "any table"
     NEVER = "never"
@@ -63,7 +65,7 @@ class Need:
                 return f"database {self.key[:_SHOWN_CHARACTERS]!r}"
             case NeedKind.NAME | NeedKind.DROPPED:
                 return f"table {f'{self.key}.{self.table}'[:_SHOWN_CHARACTERS]!r}"
-            case NeedKind.TABLE | NeedKind.JOB | NeedKind.ATTEMPT | NeedKind.PIPELINE:
+            case NeedKind.TABLE | NeedKind.JOB | NeedKind.ATTEMPT | NeedKind.PIPELINE | NeedKind.PIPELINE_NAME:
                 return f"{self.kind.value} {self.key[:_SHOWN_CHARACTERS]!r}"
             case NeedKind.ANYWHERE:
                 return "any table"

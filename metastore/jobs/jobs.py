@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -114,6 +114,7 @@ class Jobs:
         duration_ms: int,
         wait_ms: int = 0,
         gone: asyncio.Event | None = None,
+        check_right: Callable[[], Awaitable[None]] | None = None,
         by: Principal,
     ) -> Job | None:
         """Takes a job that is due, of any table if none is named; None: none was due within the wait.
@@ -125,6 +126,7 @@ class Jobs:
             duration_ms: How long it holds the job without a heartbeat.
             wait_ms: How long to wait if none is due.
             gone: Set when the caller no longer waits for the answer: no job is taken then.
+            check_right: Called before each try; raises if the caller has lost the right to the tables while it waited.
             by: The caller; the job belongs to it until the job ends or another principal takes it.
         """
         self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
@@ -135,6 +137,8 @@ class Jobs:
         try:
             while not event.is_set():
                 woken.clear()
+                if check_right is not None:
+                    await check_right()
                 changelogs_last = self._changelogs_in_row >= CHANGELOGS_IN_ROW
                 job, next_ms = await run_transaction(
                     self._store,

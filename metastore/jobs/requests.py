@@ -14,6 +14,7 @@ from lakelog.format.jobs.job import (
     COMPACT,
     FULL,
     MINOR,
+    PURGE,
     STRATEGY,
     DueJob,
     Job,
@@ -84,7 +85,7 @@ async def retry_job(tx: Transaction, job_id: int) -> None:
 
     Raises:
         NotFound: There is none.
-        InvalidArgument: It is being done, or has nothing to do.
+        InvalidArgument: It is being done, has nothing to do, or waits for as long as a dropped table is kept.
     """
     job = await tx.lock_job(job_id)
     if job is None:
@@ -102,6 +103,13 @@ async def retry_job(tx: Transaction, job_id: int) -> None:
             f"after a kill it is due again in {job.remaining_ms / 1000:.0f} s.",
             reason="JOB_HELD",
             metadata={"job_id": str(job_id), "holder": job.holder},
+        )
+    if job.kind == PURGE and job.state is JobState.DUE and not job.reason and job.remaining_ms > 0:
+        raise InvalidArgument(
+            f"Job {job_id} has not failed: it waits {job.remaining_ms / 1000:.0f} s more, for as long as the dropped "
+            f"table {job.table} is kept. Wait, or restore the table: lakelog table restore {job.table}.",
+            reason="TABLE_KEPT",
+            metadata={"job_id": str(job_id), "table_uuid": job.table_uuid},
         )
     await tx.put_job(replace(take_requested(job), state=JobState.DUE, attempts=0), 0)
 

@@ -36,9 +36,10 @@ class MemoryGrants(MemoryCatalog, GrantTransaction):
         found = [each for key, each in self._shown().items() if key[0] == principal]
         return sorted(found, key=lambda each: (each.database, each.table))
 
-    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
+    async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
         on_scope = sum(each == scope for _, each in self._state.grants)
-        of_principal = sum(each == principal for each, _ in self._state.grants)
+        given = [grant.granted_by for (each, _), grant in self._state.grants.items() if each == principal]
+        of_principal = given.count(by)
         return min(on_scope, limit), min(of_principal, limit)
 
     async def put_grant(self, principal: str, scope: GrantScope, level: GrantLevel, by: str) -> bool:
@@ -66,6 +67,10 @@ class MemoryGrants(MemoryCatalog, GrantTransaction):
     async def find_table_uuid(self, database: str, name: str) -> str | None:
         wanted = TableName(database, name)
         return next((table.new.table_uuid for table in self._live() if table.new.name == wanted), None)
+
+    async def find_pipeline_table(self, name: str) -> str | None:
+        found = self._state.pipelines.get(name)
+        return None if found is None else found.table
 
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:
         found = self._state.attempts.get(attempt_id)

@@ -37,7 +37,9 @@ _COUNT_ON: Final = """
 SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE table_id = %s AND database = %s LIMIT %s) x
 """
 
-_COUNT_OF: Final = "SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE principal = %s LIMIT %s) x"
+_COUNT_OF: Final = """
+SELECT count(*) FROM (SELECT 1 FROM access_grant WHERE principal = %s AND granted_by = %s LIMIT %s) x
+"""
 
 # `xmax` is 0 for a row that this statement has made.
 _PUT: Final = f"""
@@ -61,6 +63,8 @@ SELECT replace(table_uuid::text, '-', '') FROM catalog_table
 WHERE database = %s AND name = %s AND dropped_at_ms IS NULL
 """
 
+_PIPELINE_TABLE: Final = "SELECT table_name FROM pipeline WHERE name = %s"
+
 _ATTEMPT_TABLES: Final = "SELECT replace(table_uuids::text, '-', '')::text[] FROM attempt WHERE attempt_id = %s"
 
 
@@ -77,12 +81,12 @@ class PostgresGrants(InSession, GrantTransaction):
     async def list_grants_of(self, principal: str) -> list[Grant]:
         return [_grant(row) for row in await self._session.read(_LIST_OF, (principal,))]
 
-    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
+    async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
         _, on_scope, of_principal = await self._session.write_all(
             [
                 Statement(_LOCK_PRINCIPAL, (principal,)),
                 Statement(_COUNT_ON, (*_key(scope), limit)),
-                Statement(_COUNT_OF, (principal, limit)),
+                Statement(_COUNT_OF, (principal, by, limit)),
             ]
         )
         return on_scope[0][0], of_principal[0][0]
@@ -103,6 +107,9 @@ class PostgresGrants(InSession, GrantTransaction):
 
     async def find_table_uuid(self, database: str, name: str) -> str | None:
         return await self._session.find(_UUID_OF, (database, name), lambda row: str(row[0]))
+
+    async def find_pipeline_table(self, name: str) -> str | None:
+        return await self._session.find(_PIPELINE_TABLE, (name,), lambda row: str(row[0]))
 
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:
         return await self._session.find(_ATTEMPT_TABLES, (attempt_id,), lambda row: tuple(row[0]))

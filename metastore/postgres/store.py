@@ -12,7 +12,7 @@ import json
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -56,8 +56,8 @@ log = logging.getLogger(__name__)
 Durability = Literal["on", "off_may_lose_acknowledged_commits"]
 
 CHANNEL: Final = "lakelog_heads"
-_MAX_ANNOUNCED: Final = 100
-"""Tables of one notification: Postgres takes 8000 bytes."""
+_MAX_ANNOUNCED_CHARACTERS: Final = 7000
+"""Names of one notification, with four characters between two: Postgres takes 8000 bytes, and names are ASCII."""
 
 _LISTEN_TIMEOUT_S: Final = 30.0
 
@@ -168,12 +168,10 @@ class PostgresStore(Store):
         It uses its own transaction: inside the transaction of a commit, a notification would make all commits of the
         database wait for each other.
         """
-        tables = list(table_uuids)
         async with self.transaction() as transaction:
             assert isinstance(transaction, PostgresTransaction)
-            for first in range(0, len(tables), _MAX_ANNOUNCED):
-                payload = json.dumps([self._name, *tables[first : first + _MAX_ANNOUNCED]])
-                await transaction.notify(CHANNEL, payload)
+            for names in _split_by_size(table_uuids):
+                await transaction.notify(CHANNEL, json.dumps([self._name, *names]))
 
     async def listen(self) -> AsyncGenerator[frozenset[str]]:
         """The announcements of other metastores, until closed; an empty set after each new connection."""
@@ -203,6 +201,20 @@ class PostgresStore(Store):
     async def close(self) -> None:
         self._closing.set()
         await self._pool.close()
+
+
+def _split_by_size(names: Collection[str]) -> Iterator[list[str]]:
+    """The names, some at a time; one with a caller in it is much longer than the uuid of a table."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        size += len(name) + 4
+        if part and size > _MAX_ANNOUNCED_CHARACTERS:
+            yield part
+            part, size = [], len(name) + 4
+        part.append(name)
+    if part:
+        yield part
 
 
 def _receive(connection: PGconn) -> PQGen[None]:

@@ -17,10 +17,20 @@ _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 caller_lost: Final[ContextVar[asyncio.Event]] = ContextVar("caller_lost")
 """Set when the caller of the present stream is recognized no more."""
 
-CheckMessage: TypeAlias = Callable[[Any], Awaitable[None]]
-"""Raises PermissionDenied if the caller may not do what a message says."""
+ShowError: TypeAlias = Callable[[Exception], Awaitable[Exception]]
+"""What the caller may see of an error."""
+
+CheckMessage: TypeAlias = Callable[[Any], Awaitable[ShowError]]
+"""Raises PermissionDenied if the caller may not do what a message says; returns what it may see of its error."""
 
 _check: Final[ContextVar[CheckMessage]] = ContextVar("check")
+"""Without a default, as above."""
+
+
+Recheck: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises PermissionDenied if the caller has lost the right to the present call."""
+
+_recheck: Final[ContextVar[Recheck]] = ContextVar("recheck")
 """Without a default, as above."""
 
 
@@ -42,6 +52,16 @@ def principal() -> Principal:
 def note_check(check: CheckMessage) -> None:
     """Notes how each message of the present call, which takes a stream of them, is checked."""
     _check.set(check)
+
+
+def note_recheck(check: Recheck) -> None:
+    """Notes how a call that waits checks again whether its caller still has the right."""
+    _recheck.set(check)
+
+
+def recheck() -> Recheck:
+    """The check of the right to the present call, for one that waits."""
+    return _recheck.get()
 
 
 def message_check() -> CheckMessage:

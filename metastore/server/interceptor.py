@@ -50,7 +50,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.edge.request_ids import find_request_id
 
 from .audit import describe_request, log, request_id
-from .callers import caller_lost, note_check
+from .callers import ShowError, caller_lost, note_check, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -284,17 +284,18 @@ class _Call:
 
     async def _answer(self, request: Message, context: Context) -> Any:
         authorization = self._authorization
+        note_recheck(_allow_still if authorization is None else authorization.check_still)
         if authorization is None:
             response = await self._answer_allowed(request, context)
         else:
             await authorization.check(request)
+            if authorization.sees_nothing:
+                # Anyone who is known may ask for lists: without a grant that costs no query of all that there is.
+                return authorization.answer_nothing()
             try:
                 response = await self._answer_allowed(request, context)
-            except NotFound:
-                await authorization.check_again()
-                raise
-            except AlreadyExists as error:
-                raise authorization.hide(error) from None
+            except (NotFound, AlreadyExists) as error:
+                raise await authorization.show_error(error) from None
             response = await authorization.show(response)
         _check_size(response)
         return response
@@ -315,7 +316,7 @@ class _Call:
             # Its servicer checks each message: only it reads them.
             if authorization is not None:
                 await authorization.check_any()
-            note_check(_allow if authorization is None else authorization.check)
+            note_check(_allow if authorization is None else authorization.check_message)
         elif authorization is not None:
             await authorization.check(request)
         responses = behaviour(request, context)
@@ -410,8 +411,17 @@ class _Call:
         return None if failure is None else failure.metadata.get("caller")
 
 
-async def _allow(_message: Any) -> None:
+async def _allow(_message: Any) -> ShowError:
     """The check of messages of callers whose role suffices."""
+    return _show_whole
+
+
+async def _show_whole(error: Exception) -> Exception:
+    return error
+
+
+async def _allow_still() -> None:
+    """The check of waiting calls of callers whose role suffices."""
 
 
 def _check_size(response: Message) -> None:

@@ -57,8 +57,8 @@ class GrantTransaction(Protocol):
         """The grants of a caller on databases and live tables, by database and table."""
         ...
 
-    async def count_grants(self, principal: str, scope: GrantScope, limit: int) -> tuple[int, int]:
-        """How many grants there are on a scope, and how many a caller has, each at most the limit.
+    async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
+        """How many grants there are on a scope, and how many a caller has from another, each at most the limit.
 
         It is called after one was made. If two transactions count those of one caller, the second waits for the end of
         the first. The scope is locked.
@@ -95,6 +95,10 @@ class GrantTransaction(Protocol):
 
     async def find_table_uuid(self, database: str, name: str) -> str | None:
         """The uuid of a live table, by its name."""
+        ...
+
+    async def find_pipeline_table(self, name: str) -> str | None:
+        """The full name of the table for which a pipeline has reported, live or not; None: none of this name has."""
         ...
 
     async def find_attempt_tables(self, attempt_id: str) -> tuple[str, ...] | None:

@@ -5,7 +5,8 @@
       +---- restore ----+
 
 Postgres marks a table as purged before its first file is deleted, under the lock that restoring takes: a table that can
-be restored is complete. Each later step is safe to repeat, and the next holder of the job begins with the first.
+be restored is complete. It does so only when the table was kept for as long as the drop promised, whatever makes the
+job due earlier. Each later step is safe to repeat, and the next holder of the job begins with the first.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class DroppedTables:
 
         async def begin(tx: Transaction) -> DroppedTable:
             found = await _lock_for_purge(tx, job_id, epoch, by)
+            await _check_kept(tx, found.table)
             await tx.mark_purged(found.table_id)
             return found.table
 
@@ -114,6 +116,7 @@ class DroppedTables:
 
         async def purge(tx: Transaction) -> int:
             found = await _lock_for_purge(tx, job_id, epoch, by)
+            await _check_kept(tx, found.table)
             if not found.table.is_purged:
                 raise InvalidArgument(
                     f"Table {found.table.name} can still be restored. Begin its purge first.",
@@ -211,6 +214,18 @@ async def _lock_for_purge(tx: Transaction, job_id: int, epoch: int, by: Principa
         )
     assert job.state is JobState.LEASED, "its holder has been checked"
     return dropped
+
+
+async def _check_kept(tx: Transaction, dropped: DroppedTable) -> None:
+    """Refuses to purge a table whose time is not over, by the store's clock."""
+    if await tx.now_ms() < dropped.kept_until_ms:
+        raise InvalidArgument(
+            f"Table {dropped.name} ({dropped.table_uuid}) is kept until {show_time(dropped.kept_until_ms)}, so that it "
+            "can be restored. Purge it after that. For tables that are dropped later, lower "
+            "--dropped-table-retention of the metastore.",
+            reason="TABLE_KEPT",
+            metadata={"table_uuid": dropped.table_uuid, "kept_until_ms": str(dropped.kept_until_ms)},
+        )
 
 
 def _check_table_name(prefix: str, name: TableName) -> None:

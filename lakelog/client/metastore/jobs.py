@@ -120,7 +120,7 @@ class Jobs(Protocol):
 
         Raises:
             NotFound: There is none.
-            InvalidArgument: It is being done, or has nothing to do.
+            InvalidArgument: It is being done, has nothing to do, or waits for as long as a dropped table is kept.
         """
         ...
 

@@ -16,8 +16,9 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
-from lakelog.errors import AlreadyExists, NotFound, PermissionDenied
+from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 from lakelog.serving.access import Caller, Role
@@ -25,10 +26,18 @@ from lakelog.serving.access import Caller, Role
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
 from ...logs.topic_life import TOPIC_IN_USE
+from ..callers import ShowError
+from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
-from .rules import OfCaller, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
+from .rules import OfCaller, OfOwnGrant, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
 from .table import PRIVILEGES
+
+_ANSWERS: Final = {
+    f"/{method.containing_service.full_name}/{method.name}": GetMessageClass(method.output_type)
+    for method in served_methods()
+}
+"""The type of the answer of each RPC."""
 
 _COMMIT: Final = snapshots_pb2.CommitRequest.DESCRIPTOR
 
@@ -80,6 +89,7 @@ class Authorization:
 
     def __init__(self, checks: GrantChecks, method: str, privilege: Privilege, caller: Caller) -> None:
         self._checks = checks
+        self._full_method = method
         self._method = method.rpartition("/")[2]
         self._privilege = privilege
         self._caller = caller
@@ -94,7 +104,11 @@ class Authorization:
             PermissionDenied: With the reason NO_GRANT.
             Unavailable: The store is lost.
         """
-        levels = [rule.level for rule in self._privilege.rules if not isinstance(rule, OfCaller)]
+        levels = [
+            GrantLevel.READER if isinstance(rule, OfOwnGrant) else rule.level
+            for rule in self._privilege.rules
+            if not isinstance(rule, OfCaller)
+        ]
         if levels and self._privilege.shown is None and (await self._load()).highest < min(levels):
             raise self._refuse([Need(NeedKind.ANYWHERE, min(levels))])
 
@@ -114,6 +128,36 @@ class Authorization:
         shown = self._privilege.shown
         self._database = str(getattr(message, shown.database)) if isinstance(shown, ShownTables) else ""
         await self._check(await self._load())
+
+    async def check_message(self, message: Message | SlicedRequest[Any]) -> ShowError:
+        """Checks one message of a stream of them, and returns what the caller may see of its error.
+
+        Raises:
+            PermissionDenied: With the reason NO_GRANT.
+            Unavailable: The store is lost.
+        """
+        # Later messages are checked while this one is under way.
+        of_message = Authorization(self._checks, self._full_method, self._privilege, self._caller)
+        await of_message.check(message)
+        return of_message.show_error
+
+    async def show_error(self, error: Exception) -> Exception:
+        """What the caller may see of an error: the refusal instead, if it has lost the right meanwhile."""
+        if isinstance(error, NotFound):
+            try:
+                await self.check_again()
+            except LakelogError as refused:
+                return refused
+        return self.hide(error) if isinstance(error, AlreadyExists) else error
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether the caller has no grant, and the answer is a list of which it sees only what it has grants on."""
+        return self._privilege.shown is not None and not self._held.grants
+
+    def answer_nothing(self) -> Message:
+        """The answer to a caller that sees nothing."""
+        return _ANSWERS[self._full_method]()
 
     async def check_still(self) -> None:
         """Checks the last request again, if the grants of the caller may have changed since.
@@ -185,7 +229,8 @@ class Authorization:
                 kept = [name for name in items if held.may_see(self._database, name)]
             case ShownDatabases():
                 sizes = await self._checks.measure_tables(held)
-                kept = [_show_database(item, held, sizes) for item in items if item.name in held.databases | sizes]
+                seen = held.databases.keys() | sizes.keys()
+                kept = [_show_database(item, held, sizes) for item in items if item.name in seen]
         answer = type(response)()
         getattr(answer, shown.items).extend(kept)
         return answer

@@ -22,7 +22,9 @@ from .rules import (
     OfDropped,
     OfJob,
     OfLease,
+    OfOwnGrant,
     OfPipeline,
+    OfPipelineName,
     Privilege,
     Rule,
     ScopeName,
@@ -47,7 +49,7 @@ def read_needs(privilege: Privilege, request: Message, caller: Caller) -> list[N
     needs: dict[Need, None] = {}
     is_about_itself = False
     for rule in privilege.rules:
-        found = list(_read(rule, request))
+        found = list(_read(rule, request, caller))
         if isinstance(rule, OfCaller) and not found:
             named = _texts(request, rule.principal)
             is_about_itself = named in ([""], [caller.name])
@@ -57,7 +59,7 @@ def read_needs(privilege: Privilege, request: Message, caller: Caller) -> list[N
     return list(needs)
 
 
-def _read(rule: Rule, request: Message) -> Iterator[Need]:
+def _read(rule: Rule, request: Message, caller: Caller) -> Iterator[Need]:
     match rule:
         case TableUuids(field, level, may_be_empty):
             found = [uuid for uuid in _texts(request, field) if uuid or not may_be_empty]
@@ -77,12 +79,17 @@ def _read(rule: Rule, request: Message) -> Iterator[Need]:
             yield from (Need(NeedKind.ATTEMPT, level, each) for each in _texts(request, field))
         case OfPipeline(field, level):
             yield from (Need(NeedKind.PIPELINE, level, each) for each in _texts(request, field))
+        case OfPipelineName(field, level):
+            yield from (Need(NeedKind.PIPELINE_NAME, level, each) for each in _texts(request, field))
         case OfLease(field, level):
             yield from (_of_lease(name, rule) for name in _texts(request, field))
         case OfDropped():
             yield from _of_dropped(rule, request)
         case Anywhere(level):
             yield Need(NeedKind.ANYWHERE, level)
+        case OfOwnGrant(principal, database, table, level):
+            is_own = _texts(request, principal) == [caller.name]
+            yield from _of_scope(request, database, table, READER if is_own else level)
         case OfCaller(_, database, table, level):
             if any(_texts(request, database)) or any(_texts(request, table)):
                 yield from _of_scope(request, database, table, level)
@@ -99,7 +106,7 @@ def _of_lease(name: str, rule: OfLease) -> Need:
     if name.startswith(_PUBLISHER):
         return Need(NeedKind.TABLE, rule.level, name.removeprefix(_PUBLISHER))
     if name.startswith(_PIPELINE):
-        return Need(NeedKind.ANYWHERE, rule.level)
+        return Need(NeedKind.PIPELINE_NAME, rule.level, name.removeprefix(_PIPELINE))
     return Need(NeedKind.NEVER, rule.level, f"names the lease {name[:100]!r}, which belongs to no table")
 
 

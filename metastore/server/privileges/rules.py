@@ -118,11 +118,24 @@ class OfPipeline:
 
 
 @dataclass(frozen=True)
+class OfPipelineName:
+    """As `OfPipeline`; of a name that no pipeline has reported under, the level at any table suffices."""
+
+    field: str
+    level: GrantLevel
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The field that it looks at."""
+        return frozenset({self.field})
+
+
+@dataclass(frozen=True)
 class OfLease:
     """A lease, by its name.
 
-    `publisher/<uuid>` is about that table. `pipeline/<name>` has no table before the pipeline reports, so the level at
-    any table suffices. Grants allow no other lease.
+    `publisher/<uuid>` is about that table, and `pipeline/<name>` about the one that the pipeline reports for. It has
+    none before it reports: then the level at any table suffices. Grants allow no other lease.
 
     Args:
         field: Where the name of the lease stands; one or several.
@@ -200,6 +213,28 @@ class OfCaller:
 
 
 @dataclass(frozen=True)
+class OfOwnGrant:
+    """A database or a table by its name. For a grant of the caller itself it suffices that the caller may read there.
+
+    Args:
+        principal: Where the name of a caller stands.
+        database: Where the name of the database stands.
+        table: Where the name of the table stands. A request in which it is empty is about the database.
+        level: What the caller needs there for grants of others.
+    """
+
+    principal: str
+    database: str
+    table: str
+    level: GrantLevel
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that it looks at."""
+        return frozenset({self.principal, self.database, self.table})
+
+
+@dataclass(frozen=True)
 class ShownUuids:
     """Of a list in the answer, a caller sees those entries whose table it may read.
 
@@ -245,7 +280,18 @@ class ShownDatabases:
 
 
 Rule = (
-    TableUuids | ScopeName | FullTableName | OfJob | OfAttempt | OfPipeline | OfLease | OfDropped | Anywhere | OfCaller
+    TableUuids
+    | ScopeName
+    | FullTableName
+    | OfJob
+    | OfAttempt
+    | OfPipeline
+    | OfPipelineName
+    | OfLease
+    | OfDropped
+    | Anywhere
+    | OfCaller
+    | OfOwnGrant
 )
 Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases
 

@@ -22,7 +22,9 @@ from .rules import (
     OfDropped,
     OfJob,
     OfLease,
+    OfOwnGrant,
     OfPipeline,
+    OfPipelineName,
     Privilege,
     Rule,
     ScopeName,
@@ -97,7 +99,7 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "AcquireLease": _writes(_LEASE),
         "RenewLease": _writes(_LEASE),
         "ReleaseLease": _writes(_LEASE),
-        "ReportPipeline": _writes(FullTableName("pipeline.table", WRITER)),
+        "ReportPipeline": _writes(FullTableName("pipeline.table", WRITER), OfPipelineName("pipeline.name", WRITER)),
         "ListPipelines": _reads(shown=ShownNames("pipelines", "table")),
         "ForgetPipeline": _administers(OfPipeline("name", OWNER)),
         # Without a table it takes jobs of all tables.
@@ -160,7 +162,8 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
     },
     "GrantService": {
         "Grant": _administers(ScopeName("database", "table", OWNER)),
-        "Revoke": _administers(ScopeName("database", "table", OWNER)),
+        # A caller may always give back what it has.
+        "Revoke": _administers(OfOwnGrant("principal", "database", "table", OWNER)),
         # Without effect, but readers do not see what others may do.
         "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", OWNER),)),
         # For services that read for others.

@@ -32,7 +32,7 @@ from lakelog.serving.edge.turns import Turns
 from ...commits.gate import CommitGate
 from ...ownership import Principal
 from ..audit import caller_name, describe_request, log, request_id
-from ..callers import CheckMessage
+from ..callers import CheckMessage, ShowError
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
 from ..edge.sliced_requests import SlicedRequest
@@ -129,9 +129,9 @@ class CommitStream:
                 received = await self._requests.finish(arrived)
                 # The bytes of a large commit are not needed any more.
                 arrived = None
-                commit = await self._translate(received)
+                commit, show_error = await self._translate(received)
                 await self._take_turn(received)
-                answer = asyncio.create_task(self._commit(received, commit), name="commit")
+                answer = asyncio.create_task(self._commit(received, commit, show_error), name="commit")
                 await self._answers.put(answer)
         except Exception:
             # What was read is still answered.
@@ -153,26 +153,31 @@ class CommitStream:
             received.release()
             raise
 
-    async def _translate(self, received: Received) -> CommitRequest | Exception:
+    async def _translate(self, received: Received) -> tuple[CommitRequest | Exception, ShowError | None]:
         """The commit of a message, or the reason why it has none: the answer to this message; the stream goes on.
+
+        And what the caller may see of an error of the commit.
 
         SUBTLE: the reader checks the right to each commit, so that no later one overtakes it meanwhile.
         """
         try:
-            await self._check(received.message)
-            if isinstance(received.message, SlicedRequest):
-                return await self._requests.translate(received.message, from_proto_commit_request)
-            if not received.message.HasField("commit"):
-                raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            return await self._requests.translate(received.message, lambda each: from_proto_commit_request(each.commit))
+            show_error = await self._check(received.message)
+            return await self._read_commit(received.message), show_error
         except Exception as error:
-            return error
+            return error, None
         except BaseException:
             received.release()
             raise
 
+    async def _read_commit(self, message: Any) -> CommitRequest:
+        if isinstance(message, SlicedRequest):
+            return await self._requests.translate(message, from_proto_commit_request)
+        if not message.HasField("commit"):
+            raise refusal("commit", "is not given", "Send a commit in each message of the stream")
+        return await self._requests.translate(message, lambda each: from_proto_commit_request(each.commit))
+
     async def _commit(
-        self, received: Received, commit: CommitRequest | Exception
+        self, received: Received, commit: CommitRequest | Exception, show_error: ShowError | None
     ) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
         outcome = "OK"
@@ -183,7 +188,7 @@ class CommitStream:
             result = await self._gate.commit(commit, by=self._by)
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
-            failure = self._as_our_own(error)
+            failure = self._as_our_own(error if show_error is None else await show_error(error))
             outcome = failure.reason
             if isinstance(failure, PermissionDenied):
                 refused = {"message": failure.message}

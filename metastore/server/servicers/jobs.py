@@ -11,7 +11,7 @@ from lakelog.rpc.job import to_proto_job
 from lakelog.rpc.v1 import jobs_pb2
 
 from ...use_cases import UseCases
-from ..callers import principal
+from ..callers import principal, recheck
 from .unary import Servicer
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -35,6 +35,7 @@ class JobServicer(Servicer):
             duration_ms=request.duration_ms,
             wait_ms=request.wait_ms,
             gone=gone,
+            check_right=recheck(),
             by=principal(),
         )
         if job is None:

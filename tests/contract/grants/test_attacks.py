@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from lakelog.errors import AlreadyExists, LakelogError, PermissionDenied
 from lakelog.format.commit.request import CommitRequest, TableGuard
+from lakelog.format.jobs.work import Pipeline
 from lakelog.format.tables.grant import NO_GRANT
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.rpc.commit import to_proto_commit_request
@@ -154,6 +155,25 @@ def report_pipeline(world: World) -> tuple[str, Message]:
     return "ReportPipeline", jobs_pb2.ReportPipelineRequest(pipeline=pipeline, epoch=1)
 
 
+def _let_pipeline_report(world: World, name: str, table: TableInfo) -> None:
+    """Its lease is free afterwards, as after a restart."""
+    lease = world.root.acquire_lease(f"pipeline/{name}", "h", 60_000)
+    report = Pipeline(name, str(table.name), "files", "running", 1, "at 1", 0, 1, 0, "")
+    world.root.report_pipeline(report, lease.epoch)
+    world.root.release_lease(f"pipeline/{name}", lease.epoch)
+
+
+def lease_of_pipeline(world: World) -> tuple[str, Message]:
+    _let_pipeline_report(world, "theirs", world.other)
+    return "AcquireLease", jobs_pb2.AcquireLeaseRequest(name="pipeline/theirs", holder="h", duration_ms=1000)
+
+
+def report_for_own_table_under_name_of_others(world: World) -> tuple[str, Message]:
+    _let_pipeline_report(world, "theirs-too", world.other)
+    pipeline = jobs_pb2.Pipeline(name="theirs-too", table=str(world.table.name), source="s", state="running")
+    return "ReportPipeline", jobs_pb2.ReportPipelineRequest(pipeline=pipeline, epoch=1)
+
+
 def delete_consumer(world: World) -> tuple[str, Message]:
     world.root.open_consumer("etl", [world.other.table_uuid], "holder")
     return "DeleteConsumer", consumers_pb2.DeleteConsumerRequest(table_uuid=world.other.table_uuid, consumer_id="etl")
@@ -234,6 +254,8 @@ ATTACKS = [
     lease_of_publisher,
     lease_of_all_publishers,
     report_pipeline,
+    lease_of_pipeline,
+    report_for_own_table_under_name_of_others,
     delete_consumer,
     abort_attempts,
     expire_snapshots,
@@ -261,6 +283,24 @@ def test_grants_count_only_for_what_they_are_on(
     assert snapshot_ids(world.root, world.table) == before
     monkeypatch.setattr(Authorizer, "authorization_of", lambda *_: None)
     assert refusal_of(callers[attacker], method, request) is None, "the control: without the check it is let through"
+
+
+def test_a_pipeline_goes_on_for_writers_of_its_table(world: World, callers: dict[str, RawCaller]) -> None:
+    _let_pipeline_report(world, "ours", world.table)
+    for name in ("ours", "new", "not a name!"):
+        request = jobs_pb2.AcquireLeaseRequest(name=f"pipeline/{name}", holder="h", duration_ms=1000)
+        assert callers[TABLE_WRITER].call("AcquireLease", request).epoch
+        assert refusal_of(callers["reader-of-the-database"], "AcquireLease", request) is not None
+        release = jobs_pb2.ReleaseLeaseRequest(name=request.name, epoch=1)
+        assert refusal_of(callers[TABLE_WRITER], "ReleaseLease", release) is None
+    lease = callers[TABLE_WRITER].call(
+        "AcquireLease", jobs_pb2.AcquireLeaseRequest(name="pipeline/mine", holder="h", duration_ms=60_000)
+    )
+    pipeline = jobs_pb2.Pipeline(name="mine", table=str(world.table.name), source="s", state="running")
+    for _ in range(2):
+        callers[TABLE_WRITER].call(
+            "ReportPipeline", jobs_pb2.ReportPipelineRequest(pipeline=pipeline, epoch=lease.epoch)
+        )
 
 
 def test_an_owner_of_a_table_alone_restores_it_under_its_own_name(world: World, callers: dict[str, RawCaller]) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from lakelog.errors import LakelogError, PermissionDenied
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.tables.grant import NO_GRANT
 from lakelog.serving.access import Role
-from metastore.server.privileges.authorization import Authorizer
+from metastore.server.interceptor import _Call
+from metastore.server.privileges.authorization import Authorization, Authorizer
 from metastore.server.privileges.outcomes import CALLER_KINDS, CallerKind, Outcome, outcome_of
+from metastore.server.privileges.rules import ShownTables
 from metastore.server.privileges.table import PRIVILEGES
 from tests.contract.grants.calls import CALLS
-from tests.contract.grants.world import ELSEWHERE, KINDS, RawCaller, World, name_of, open_world
+from tests.contract.grants.world import ELSEWHERE, KINDS, STRANGER, RawCaller, World, name_of, open_world
 
 OURS = {name.rpartition("/")[2]: each for name, each in PRIVILEGES.items() if name.startswith("/lakelog.")}
 
@@ -71,7 +75,7 @@ def test_there_is_a_call_for_every_rpc() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 def test_what_becomes_of_every_call(world: World, callers: dict[str, RawCaller], kind: CallerKind) -> None:
     # Anyone who may write somewhere may use names that belong to no table.
-    anywhere = {"RegisterWriter", "AcquireLease", "RenewLease", "ReleaseLease", "RenewAttempts"}
+    anywhere = {"RegisterWriter", "RenewAttempts"}
     differing = []
     for method, privilege in OURS.items():
         allowed = outcome_of(privilege, kind) is not Outcome.REFUSED or (kind is ELSEWHERE and method in anywhere)
@@ -101,6 +105,32 @@ def test_what_each_caller_sees_of_a_list(world: World, callers: dict[str, RawCal
         else:
             is_shown = bool(kind.at_table or kind.at_database)
             assert seen == ((everything[method] - {"other"}) if is_shown else set()), kind.name
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_caller_without_grants_gets_an_empty_list_without_a_query(
+    world: World, callers: dict[str, RawCaller], monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    asked: list[str] = []
+    answer = _Call._answer_allowed
+
+    async def note(self: _Call, request: Message, context: Any) -> Any:
+        asked.append(type(request).__name__)
+        return await answer(self, request, context)
+
+    monkeypatch.setattr(_Call, "_answer_allowed", note)
+    if asks:
+        # The control.
+        monkeypatch.setattr(Authorization, "sees_nothing", False)
+    filtered = [name for name, each in OURS.items() if each.shown and not isinstance(each.shown, ShownTables)]
+    assert len(filtered) >= 6
+    for method in filtered:
+        empty = callers[name_of(STRANGER)].call(method, CALLS[method](world))
+        assert not empty.ListFields(), method
+    assert len(asked) == (len(filtered) if asks else 0)
+    # A caller with a grant has its part looked up.
+    callers["reader-of-the-table"].call("ListDatabases", CALLS["ListDatabases"](world))
+    assert "ListDatabasesRequest" in asked
 
 
 def test_control_without_the_check_each_refused_call_is_allowed(

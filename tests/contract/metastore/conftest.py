@@ -19,12 +19,20 @@ from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
 from tests.support.log.log_brokers import FakeBrokers
-from tests.support.metastore.opening import WAREHOUSE, make_use_cases, open_in_process, open_memory
+from tests.support.metastore.opening import (
+    WAREHOUSE,
+    make_brief_use_cases,
+    make_use_cases,
+    open_in_process,
+    open_memory,
+)
 from tests.support.metastore.serving import serving
 
 
 @contextmanager
-def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
+def open_grpc(
+    request: pytest.FixtureRequest, make_use_cases: Callable[[Store], UseCases] = make_use_cases
+) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
     with serving(request.getfixturevalue("migrated_url"), make_use_cases) as target:
         metastore = GrpcMetastore(target)
@@ -34,7 +42,7 @@ def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
             metastore.close()
 
 
-FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Metastore]]] = {
+FACTORIES: dict[str, Callable[..., AbstractContextManager[Metastore]]] = {
     "memory": open_memory,
     "grpc": open_grpc,
 }
@@ -43,6 +51,13 @@ FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Me
 @pytest.fixture(params=list(FACTORIES))
 def metastore(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     with FACTORIES[request.param](request) as opened:
+        yield opened
+
+
+@pytest.fixture(params=list(FACTORIES))
+def brief_metastore(request: pytest.FixtureRequest) -> Iterator[Metastore]:
+    """As `metastore`; dropped tables are kept for a millisecond."""
+    with FACTORIES[request.param](request, make_brief_use_cases) as opened:
         yield opened
 
 

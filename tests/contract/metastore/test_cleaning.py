@@ -13,6 +13,7 @@ from metastore.memory import MemoryStore
 from metastore.postgres.store import PostgresTransaction
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.planning import let_jobs_age, quiet, step
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.metastore.making import append, make_table
 
 
@@ -126,8 +127,7 @@ def test_an_attempt_that_a_purged_table_shared_is_forgotten_with_the_other(opene
     shared, open_still = stage(opened, gone, other), stage(opened, gone, other)
     opened.abandon_attempt(shared)
     opened.drop_table(gone.name)
-    for job in opened.list_jobs([gone.table_uuid]):
-        opened.retry_job(job.job_id)
+    end_keeping(opened, gone.table_uuid)
     purge = opened.lease_job([PURGE], [], "c", duration_ms=60_000)
     assert purge is not None
     opened.begin_purge(purge.job_id, purge.epoch)

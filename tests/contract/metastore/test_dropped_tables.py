@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import AlreadyExists, Fenced, InvalidArgument, NotFound
-from lakelog.format.jobs.job import COMPACT, PURGE, STRATEGY, Job, JobState
+from lakelog.format.jobs.job import COMPACT, PURGE, STRATEGY, Job
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.retention.dropped import DroppedTable
 from lakelog.format.tables.plan import PlanRequest
@@ -21,10 +21,11 @@ from lakelog.format.tables.table import TableInfo, TableName
 from metastore.memory import MemoryStore
 from metastore.postgres.dropped import OWNED
 from metastore.store.transaction import Store, Transaction, run_transaction
+from metastore.tables import dropped
 from metastore.testing import InProcessMetastore, in_process
 from metastore.use_cases import UseCases
 from tests.support.metastore.making import append, empty, make_table, snapshot_ids
-from tests.support.metastore.opening import WAREHOUSE, open_in_process
+from tests.support.metastore.opening import WAREHOUSE, make_brief_use_cases, open_in_process
 
 
 def find_dropped(metastore: Metastore, table: TableInfo) -> DroppedTable:
@@ -39,10 +40,7 @@ def find_purge(metastore: Metastore, table: TableInfo) -> Job:
 
 
 def lease_purge(metastore: Metastore, table: TableInfo, holder: str = "c") -> Job:
-    """Takes the table's job, before its time if need be."""
-    job = find_purge(metastore, table)
-    if job.state is JobState.DUE:
-        metastore.retry_job(job.job_id)
+    """Takes the table's job; it must be due soon."""
     leased = metastore.lease_job([PURGE], [table.table_uuid], holder, duration_ms=1000, wait_ms=5000)
     assert leased is not None
     return leased
@@ -112,7 +110,8 @@ def test_a_request_for_a_dropped_table_names_the_way_to_restore_it(metastore: Me
         metastore.get_table(table.name)
 
 
-def test_a_table_made_under_its_name_shares_nothing_with_it(metastore: Metastore) -> None:
+def test_a_table_made_under_its_name_shares_nothing_with_it(brief_metastore: Metastore) -> None:
+    metastore = brief_metastore
     old = make_table(metastore)
     append(metastore, old, 1, writer="w")
     metastore.drop_table(old.name)
@@ -206,14 +205,14 @@ def test_a_watch_begun_behind_a_restore_reports_commits(metastore: Metastore) ->
     before.close()
 
 
-def test_a_purged_table_is_gone_for_good(metastore: Metastore) -> None:
+def test_a_purged_table_is_gone_for_good(brief_metastore: Metastore) -> None:
+    metastore = brief_metastore
     table, other = make_table(metastore), make_table(metastore)
     for each in (table, other):
         append(metastore, each, 1)
         metastore.open_consumer("etl", [each.table_uuid], "")
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     metastore.drop_table(table.name)
-    assert find_purge(metastore, table).remaining_ms > 86_000_000
     job = lease_purge(metastore, table)
     with pytest.raises(InvalidArgument, match="can still be restored"):
         metastore.purge_rows(job.job_id, job.epoch)
@@ -244,7 +243,57 @@ def test_a_purged_table_is_gone_for_good(metastore: Metastore) -> None:
     assert len(metastore.list_consumers(other.table_uuid)) == 1
 
 
-def test_only_who_does_the_job_purges(metastore: Metastore) -> None:
+def take_purge_early(metastore: InProcessMetastore, table: TableInfo) -> Job:
+    """Takes the job as if something had made it due before its time."""
+    waiting = find_purge(metastore, table)
+    assert waiting.remaining_ms > 86_000_000
+
+    async def make_due(tx: Transaction) -> None:
+        await tx.put_job(waiting, 0)
+
+    metastore.run(run_transaction(metastore.store, make_due))
+    return lease_purge(metastore, table)
+
+
+def test_no_one_purges_a_table_before_its_time(log_metastore: InProcessMetastore) -> None:
+    table = make_table(log_metastore)
+    append(log_metastore, table, 1)
+    log_metastore.drop_table(table.name)
+    with pytest.raises(InvalidArgument, match=rf"has not failed: it waits .* {table.name} is kept\. Wait, or restore"):
+        log_metastore.retry_job(find_purge(log_metastore, table).job_id)
+    assert log_metastore.lease_job([PURGE], [table.table_uuid], "c", duration_ms=1000) is None
+    job = take_purge_early(log_metastore, table)
+    for purges in (log_metastore.begin_purge, log_metastore.purge_rows):
+        with pytest.raises(InvalidArgument, match=r"is kept until .* UTC, .* Purge it after that") as caught:
+            purges(job.job_id, job.epoch)
+        assert caught.value.reason == "TABLE_KEPT"
+    # A job that has failed may be tried again, and that does not help either.
+    log_metastore.fail_job(job.job_id, job.epoch, "broken")
+    log_metastore.retry_job(job.job_id)
+    again = lease_purge(log_metastore, table)
+    with pytest.raises(InvalidArgument, match="is kept until"):
+        log_metastore.begin_purge(again.job_id, again.epoch)
+    log_metastore.restore_table(table.name)
+    assert snapshot_ids(log_metastore, table) == [1]
+
+
+def test_control_without_the_check_a_table_is_purged_before_its_time(
+    log_metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check_nothing(*_: Any) -> None:
+        """Leaves the protection out."""
+
+    monkeypatch.setattr(dropped, "_check_kept", check_nothing)
+    table = make_table(log_metastore)
+    log_metastore.drop_table(table.name)
+    job = take_purge_early(log_metastore, table)
+    log_metastore.begin_purge(job.job_id, job.epoch)
+    with pytest.raises(NotFound, match="kept no longer"):
+        log_metastore.restore_table(table.name)
+
+
+def test_only_who_does_the_job_purges(brief_metastore: Metastore) -> None:
+    metastore = brief_metastore
     table = make_table(metastore)
     append(metastore, table, 1, changelog=ChangelogState.PENDING)
     other = metastore.lease_job(["changelog"], [table.table_uuid], "a", duration_ms=60_000)
@@ -310,7 +359,7 @@ def test_without_a_grace_a_dropped_table_is_purged_at_once(keeps_nothing: InProc
 
 
 def test_rows_go_some_at_a_time_wherever_they_stand(migrated_url: str) -> None:
-    opened = open_in_process(migrated_url)
+    opened = open_in_process(migrated_url, make_use_cases=make_brief_use_cases)
     try:
         table, other = make_table(opened), make_table(opened)
         for number in range(1, 6):
@@ -353,7 +402,7 @@ def _query(url: str, sql: str) -> Any:
 
 
 def test_of_a_restore_and_a_purge_at_once_one_wins(migrated_url: str) -> None:
-    opened = open_in_process(migrated_url)
+    opened = open_in_process(migrated_url, make_use_cases=make_brief_use_cases)
 
     try:
         for _ in range(12):

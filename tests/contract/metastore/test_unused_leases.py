@@ -16,6 +16,7 @@ from metastore.jobs import unused_leases
 from metastore.postgres.jobs import work
 from metastore.store.transaction import Transaction, run_transaction
 from metastore.testing import InProcessMetastore
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.metastore.making import empty, make_table
 
 REPORT = Pipeline("p", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
@@ -42,8 +43,7 @@ def forget(metastore: InProcessMetastore) -> list[str]:
 
 def purge(metastore: InProcessMetastore, table: TableInfo) -> None:
     """Does the job that deletes a dropped table, before its time."""
-    (job,) = metastore.list_jobs([table.table_uuid])
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, table.table_uuid)
     leased = metastore.lease_job([PURGE], [table.table_uuid], "c", duration_ms=60_000, wait_ms=5000)
     assert leased is not None
     metastore.begin_purge(leased.job_id, leased.epoch)

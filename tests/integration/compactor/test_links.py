@@ -26,6 +26,7 @@ from lakelog.storage.objects.stores import LocationStores
 from metastore.jobs.due_work import WorkPlanner
 from metastore.testing import InProcessMetastore
 from metastore.use_cases import PLANNERS
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.tables.attaching import attach_all
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
@@ -128,8 +129,7 @@ def test_a_purge_deletes_links_and_nothing_behind_them(
     (folder / "file").symlink_to(outside / "precious.parquet")
     before = kept(outside)
     catalog.drop_table("shop.orders")
-    (job,) = metastore.list_jobs([orders.uuid])
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, orders.uuid)
     attach_all(metastore)
     assert kept(outside) == before
     assert not folder.exists()

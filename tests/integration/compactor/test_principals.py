@@ -13,7 +13,7 @@ from compactor.retention import cleaning
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced
 from lakelog.format.commit.request import Fence
-from lakelog.format.jobs.job import CLEAN, COMPACT, PURGE, JobState
+from lakelog.format.jobs.job import CLEAN, COMPACT, JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from metastore.jobs import cleaning as due_cleaning
@@ -21,6 +21,7 @@ from metastore.ownership import Principal
 from metastore.tables import table_files
 from metastore.testing import InProcessMetastore
 from tests.integration.compactor.requesting import request, write_some
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.metastore.making import empty
 from tests.support.tables.attaching import attach_all
 from tests.support.tables.keyed import emitted, make, replayed, shown
@@ -113,8 +114,7 @@ def test_a_table_that_an_admin_drops_is_purged(
     table = alice.table(str(name))
     write_some(table)
     catalog.drop_table(str(name))
-    (job,) = [each for each in metastore.list_jobs() if each.kind == PURGE]
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, table.uuid)
     attach_all(compactor)
     assert metastore.list_dropped_tables() == []
     assert not list((warehouse / table.uuid).rglob("*.parquet"))

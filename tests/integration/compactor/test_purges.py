@@ -11,12 +11,13 @@ import pytest
 
 from compactor.retention.purges import PurgeJobExecutor
 from lakelog.errors import DataCorrupted, NotFound
-from lakelog.format.jobs.job import PURGE, JobState
+from lakelog.format.jobs.job import JobState
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.memory.dropped import MemoryDropped
 from metastore.postgres.dropped import PostgresDropped
 from metastore.testing import InProcessMetastore
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.tables.attaching import attach_all, make_service
 from tests.support.tables.data_files import data_files
 
@@ -40,9 +41,7 @@ def rows(table: Table) -> list[tuple[int, int]]:
 
 def hurry(metastore: InProcessMetastore, table: Table) -> None:
     """Lets a dropped table's time be over."""
-    (job,) = metastore.list_jobs([table.uuid])
-    assert job.kind == PURGE
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, table.uuid)
 
 
 def files_of(warehouse: Path, table: Table) -> list[str]:

@@ -28,6 +28,7 @@ from metastore.jobs.due_work import WorkPlanner
 from metastore.store import validation
 from metastore.testing import InProcessMetastore
 from metastore.use_cases import PLANNERS
+from tests.support.metastore.kept_tables import end_keeping
 from tests.support.metastore.making import make_change, make_file
 from tests.support.tables.attaching import attach_all, make_service
 from tests.support.tables.data_files import data_files
@@ -236,8 +237,7 @@ def test_a_dropped_table_stays_known_until_its_last_file_is_gone(
     orders = overwritten(catalog)
     path = orders.files()["path"][0].as_py()
     catalog.drop_table("shop.orders")
-    (job,) = metastore.list_jobs([orders.uuid])
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, orders.uuid)
     with monkeypatch.context() as refusing:
         refuse(refusing, path)
         assert make_service(metastore).run() == 0
@@ -270,8 +270,7 @@ def purge_with_an_unreadable_folder(
     orders = overwritten(catalog)
     unread = orders.files()["path"][0].as_py().split("/")[1]
     catalog.drop_table("shop.orders")
-    (job,) = metastore.list_jobs([orders.uuid])
-    metastore.retry_job(job.job_id)
+    end_keeping(metastore, orders.uuid)
     with monkeypatch.context() as refusing:
         make_unreadable(refusing, unread)
         assert make_service(metastore).run() == 0

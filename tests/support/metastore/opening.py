@@ -23,6 +23,11 @@ def make_use_cases(store: Store) -> UseCases:
     return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make())
 
 
+def make_brief_use_cases(store: Store) -> UseCases:
+    """Dropped tables are kept for a millisecond, so that they can be restored and purged."""
+    return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make(), dropped_retention_ms=1)
+
+
 def open_in_process(
     url: str,
     *,
@@ -41,7 +46,9 @@ def open_in_process(
 
 
 @contextmanager
-def open_memory(request: pytest.FixtureRequest) -> Iterator[Metastore]:
+def open_memory(
+    request: pytest.FixtureRequest, make_use_cases: Callable[[Store], UseCases] = make_use_cases
+) -> Iterator[Metastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 

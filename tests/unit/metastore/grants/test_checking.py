@@ -15,6 +15,7 @@ from lakelog.format.tables.grant import GrantLevel
 from lakelog.format.tables.table import TableName
 from metastore.grants import checking
 from metastore.grants.checking import ANNOUNCED, MAX_AGE_S, GrantChecks
+from metastore.grants.grants import Grants
 from metastore.grants.needs import HeldGrants, Need, NeedKind
 from metastore.memory import MemoryStore
 from metastore.ownership import EVERYONE
@@ -145,9 +146,37 @@ def test_a_change_is_announced_and_holds_here_at_once() -> None:
         await world.grant(WRITER)
         assert await world.may(WRITER)
         await world.use_cases.grants.revoke("shop", "orders", "bob")
-        world.checks.changed()
-        assert world.announced == [ANNOUNCED]
+        world.checks.changed_of("bob")
+        assert world.announced == [f"{ANNOUNCED}/bob"]
         assert not await world.may(WRITER)
+
+    run(story)
+
+
+def test_a_change_of_one_caller_leaves_the_others_cached() -> None:
+    async def story(world: World) -> None:
+        for name in ("bob", "ann"):
+            await world.grant(WRITER, principal=name)
+            assert await world.may(WRITER, name)
+        count = world.store.count
+        world.checks.announced(frozenset({f"{ANNOUNCED}/bob", "a" * 32}))
+        assert await world.may(WRITER, "ann")
+        assert world.store.count == count
+        assert await world.may(WRITER)
+        assert world.store.count > count
+
+    run(story)
+
+
+def test_only_a_change_is_announced() -> None:
+    async def story(world: World) -> None:
+        changed: list[str] = []
+        grants = Grants(world.store, world.checks, changed.append)
+        for level in (READER, READER, WRITER, WRITER, READER):
+            granted = await grants.grant("shop", "orders", level, "bob", by=EVERYONE)
+            assert granted.level is level
+        await grants.revoke("shop", "orders", "bob")
+        assert changed == ["bob"] * 4
 
     run(story)
 
@@ -169,7 +198,7 @@ def test_a_query_from_before_a_change_does_not_fill_the_cache(monkeypatch: pytes
         await asyncio.sleep(0.01)
         await world.use_cases.grants.revoke("shop", "orders", "bob")
         if forgets:
-            world.checks.changed()
+            world.checks.changed_of("bob")
         gate.set()
         await early
         # The control: without the change's notice it is what the query found.

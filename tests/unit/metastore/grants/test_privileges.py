@@ -27,7 +27,6 @@ HARMLESS = {
     "Commit.attempt_id": "only the caller's own attempt (decision 21)",
     "CommitStream.commit.attempt_id": "only the caller's own attempt (decision 21)",
     "AttachChangelogs.attempt_id": "only the caller's own attempt (decision 21)",
-    "ReportPipeline.pipeline.name": "only with the epoch of the pipeline's lease, and as its owner (decision 21)",
     "ListDroppedTables.database": "the answer is filtered",
     "OpenConsumer.consumer_id": "of the tables that it names",
     "AdvanceConsumer.consumer_id": "of the tables that it names",
@@ -39,7 +38,6 @@ HARMLESS = {
     "FindAttempts.attempt_ids": "only those of the table that it names",
     "RenewAttempts.attempt_ids": "it passes over attempts of other callers",
     "Grant.principal": "an owner grants to any caller",
-    "Revoke.principal": "an owner takes back from any caller",
     "CreateTag.name": "of the table that it names",
     "DeleteTag.name": "of the table that it names",
 }

@@ -32,7 +32,8 @@ def test_a_commit_writes_its_tables_and_reads_those_that_it_guards() -> None:
     request = snapshots_pb2.CommitRequest(changes=changes, guards=[snapshots_pb2.TableGuard(table_uuid="c" * 32)])
     request.fences.add(lease=f"publisher/{B}", epoch=1)
     request.fences.add(lease="pipeline/p", epoch=1)
-    wanted = [table(A, WRITER), table(B, WRITER), table("c" * 32, READER), Need(NeedKind.ANYWHERE, WRITER)]
+    wanted = [table(A, WRITER), table(B, WRITER), table("c" * 32, READER)]
+    wanted.append(Need(NeedKind.PIPELINE_NAME, WRITER, "p"))
     assert needs_of("Commit", request) == wanted
     assert needs_of("CommitStream", snapshots_pb2.CommitStreamRequest(commit=request)) == wanted
 
@@ -70,11 +71,14 @@ def test_names_and_other_things_that_belong_to_tables() -> None:
     assert needs_of("DropDatabase", drop) == [Need(NeedKind.DATABASE, OWNER, "shop")]
     assert needs_of("FinishJob", jobs_pb2.FinishJobRequest(job_id=7)) == [Need(NeedKind.JOB, WRITER, "7")]
     report = jobs_pb2.ReportPipelineRequest(pipeline=jobs_pb2.Pipeline(name="p", table="shop.orders"))
-    assert needs_of("ReportPipeline", report) == [Need(NeedKind.NAME, WRITER, "shop", "orders")]
+    assert needs_of("ReportPipeline", report) == [
+        Need(NeedKind.NAME, WRITER, "shop", "orders"),
+        Need(NeedKind.PIPELINE_NAME, WRITER, "p"),
+    ]
     lease = jobs_pb2.AcquireLeaseRequest(name=f"publisher/{A}")
     assert needs_of("AcquireLease", lease) == [table(A, WRITER)]
     pipeline = jobs_pb2.AcquireLeaseRequest(name="pipeline/p")
-    assert needs_of("AcquireLease", pipeline) == [Need(NeedKind.ANYWHERE, WRITER)]
+    assert needs_of("AcquireLease", pipeline) == [Need(NeedKind.PIPELINE_NAME, WRITER, "p")]
     restored = dropped_pb2.RestoreTableRequest(name=name, new_name=catalog_pb2.TableName(database="other", name="x"))
     assert needs_of("RestoreTable", restored) == [
         Need(NeedKind.DROPPED, OWNER, "shop", "orders", "", "other"),
