@@ -190,7 +190,8 @@ class ReaderServicer:
             release()
             return
         window = SendWindow(start.max_bytes, start.max_messages)
-        pump = Pump(window, self._metrics, asyncio.get_running_loop())
+        check = None if right is None else right.check_if_old
+        pump = Pump(window, self._metrics, asyncio.get_running_loop(), check=check)
         beginning = asyncio.get_running_loop().run_in_executor(self._threads, self._begin, pump, start, right)
         try:
             # Cancelling a call does not end the thread.
