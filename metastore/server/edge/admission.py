@@ -26,6 +26,7 @@ from lakelog.errors import PermissionDenied, Unavailable
 from lakelog.serving.access import Access, Caller, Role
 from lakelog.serving.edge.known_callers import KnownCallers
 from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.refusal_lines import to_address
 from lakelog.serving.edge.shares import Shares
 from lakelog.serving.edge.turns import Turns
 
@@ -130,20 +131,21 @@ class Admission:
             # Open to everyone.
             yield asyncio.Event()
             return
-        with self.callers.keep(caller, lambda: self._recognize(context)) as lost:
+        # Streams of known callers do not suffer from what else their address sends.
+        with self.callers.keep(caller, lambda: self._recognize(context, address="")) as lost:
             yield lost
 
-    def _recognize(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+    def _recognize(self, context: grpc.aio.ServicerContext[Any, Any], address: str) -> Caller:
         authorization = _authorization(context.invocation_metadata())
         common_name = None if self._access.open or authorization is not None else _common_name(context)
-        return self._access.recognize(authorization, common_name)
+        return self._access.recognize(authorization, common_name, address)
 
     def _is_current(self, known: Known) -> bool:
         until_s = known.caller.until_s
         return known.ways_in == self._ways_in and (until_s is None or self._clock.now_ms() / 1000 < until_s)
 
     def _know(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> Known:
-        caller = self._recognize(context)
+        caller = self._recognize(context, to_address(context.peer()))
         check_allowed(method, caller)
         return Known(caller, self._ways_in)
 
@@ -188,11 +190,14 @@ class Admission:
             return None, None
         caller = None
         if authorization is not None:
+            # The address is not known here, so no signature is verified. `admit` does that before anything is received.
+            caller = access.recall(authorization)
+            if caller is None:
+                return None, None
             try:
-                caller = access.recognize(authorization, None)
                 check_allowed(method, caller)
             except PermissionDenied:
-                # `admit` refuses before anything is received.
+                # `admit` refuses, too.
                 return None, None
         arrival = self.arrivals.begin(None if caller is None else caller.name, self.limits.receiving)
         return arrival, None if caller is None else Known(caller, self._ways_in)

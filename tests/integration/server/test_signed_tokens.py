@@ -14,6 +14,7 @@ from lakelog.client.connection.tokens import FileToken
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import PermissionDenied
 from lakelog.serving.access_settings import AccessSettings
+from lakelog.serving.signed_tokens import failures
 from lakelog.serving.signed_tokens.rules import KeySource
 from lakelog.serving.signed_tokens.verification import LEEWAY_S
 from tests.integration.server.rotating_server import (
@@ -99,6 +100,25 @@ def test_refusals_are_clear_and_leave_lines_without_the_token(
     assert "canary" not in shown
     for token in refused.values():
         assert not any(part in shown for part in token.split(".") if len(part) > 8)
+
+
+@pytest.mark.parametrize("bounded", [True, False], ids=["protected", "control"])
+def test_wrong_tokens_of_an_address_are_checked_only_so_often(
+    start: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    if bounded:
+        monkeypatch.setattr(failures, "BURST", 3.0)
+        monkeypatch.setattr(failures, "RATE", 0.001)
+    target, stranger = start().target, key_for("ES256", 1)
+    known = connect(target, token=token_for(KEY))
+    assert outcome_of(known.list_databases) == "OK"
+    codes = []
+    for number in range(6):
+        header = [("authorization", f"Bearer {token_for(stranger, sub=f'x{number}')}")]
+        codes.append(failure_of(target, "CatalogService/ListDatabases", metadata=header)[0])
+    checked = 3 if bounded else 6
+    assert codes == [grpc.StatusCode.UNAUTHENTICATED] * checked + [grpc.StatusCode.RESOURCE_EXHAUSTED] * (6 - checked)
+    assert outcome_of(known.list_databases) == "OK", "a token that was verified is not concerned"
 
 
 def test_a_refusal_has_an_id_that_its_line_has(
