@@ -27,6 +27,8 @@ from .verification import UNKNOWN_KEY, verify
 MOST_HELD: Final = 10_000
 """Verified tokens that are held; of more, those used least recently are verified again. Each takes half a KiB."""
 
+NO_KEYS: Final = "The issuer publishes an empty list of keys, so all of its tokens are refused."
+
 _MOST_REFUSED: Final = 256
 _REFUSED_FOR_S: Final = 1.0
 
@@ -58,6 +60,10 @@ class SignedTokens:
     def held_count(self) -> int:
         """How many verified tokens are held."""
         return len(self._held)
+
+    def find_warning(self) -> str | None:
+        """What is wrong with the keys that are in use."""
+        return NO_KEYS if self._keys == () else None
 
     def use_keys(self, keys: Sequence[TokenKey]) -> None:
         """Verifies with these keys from now on."""
@@ -101,6 +107,10 @@ class SignedTokens:
                 reason=UNAUTHENTICATED,
                 metadata={"field": UNKNOWN_KEY},
             )
+        if not self._keys:
+            # New ones may be there soon.
+            self.on_unknown_key()
+            raise PermissionDenied(NO_KEYS, reason=UNAUTHENTICATED, metadata={"field": UNKNOWN_KEY})
         refused = self._refused.get(digest)
         if refused is not None and abs(refused[1] - now_s) < _REFUSED_FOR_S:
             # Another object: each raise adds to the traceback of an error.

@@ -128,7 +128,10 @@ def test_at_the_start_keys_must_be_there_unless_there_is_another_way_in(
     web.status = 500
     with pytest.raises(Unavailable, match="answers with status 500"):
         LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
-    web.status, web.document = 200, b"<html>"
+    web.status, web.document = 200, b'{"keys": []}'
+    with pytest.raises(Unavailable, match="empty list of keys"):
+        LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
+    web.document = b"<html>"
     with pytest.raises(Unavailable, match="neither JSON"):
         LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
     tokens = tmp_path / "tokens"

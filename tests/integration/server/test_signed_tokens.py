@@ -197,6 +197,30 @@ def test_a_call_is_made_again_with_a_token_that_was_replaced_just_now(
     assert outcome_of(client.list_databases) == "OK"
 
 
+def test_an_issuer_takes_all_tokens_back(
+    start: Start, connect: Connect, keys: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = start()
+    client = connect(server.target, token=token_for(KEY))
+    watching = Watching(client)
+    wait_for_watches(server, 1)
+    # Control: an empty file is no list of keys, and changes nothing.
+    replace(keys, b"")
+    server.wait_for("token-keys", "refused")
+    assert outcome_of(client.list_databases) == "OK"
+    replace(keys, b'{"keys": []}')
+    server.wait_for("token-keys", "used")
+    assert outcome_of(client.list_databases) == "UNAUTHENTICATED"
+    assert "publishes an empty list of keys" in watching.wait_for_end().message
+    assert server.measure("rotation_empty", setting="token-keys") == 1
+    replace(keys, to_jwks(to_jwk(KEY)))
+    server.wait_for("token-keys", "used", 2)
+    wait_until(lambda: server.measure("rotation_empty", setting="token-keys") == 0)
+    assert outcome_of(client.list_databases) == "OK"
+    lines = read_lines(capfd.readouterr().err)
+    assert [line["setting"] for line in lines if line["event"] == "what is in use lets no one in"] == ["token-keys"]
+
+
 def test_keys_of_a_file_are_replaced(start: Start, connect: Connect, keys: Path) -> None:
     server = start()
     newer = key_for("ES256", 1)

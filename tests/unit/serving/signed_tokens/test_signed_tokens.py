@@ -173,6 +173,20 @@ def test_without_keys_all_are_refused() -> None:
     assert caught.value.reason == "UNAUTHENTICATED"
 
 
+def test_an_empty_list_of_keys_takes_all_tokens_back(made: Tokens) -> None:
+    token = sign(KEY)
+    made.tokens.recognize(token)
+    assert made.tokens.find_warning() is None
+    made.tokens.use_keys(())
+    assert made.tokens.recall(token) is None
+    with pytest.raises(PermissionDenied, match="publishes an empty list of keys") as caught:
+        made.tokens.recognize(token)
+    assert (caught.value.reason, made.tokens.find_warning()) == ("UNAUTHENTICATED", caught.value.message)
+    assert made.missed == 1, "newer keys are asked for"
+    made.tokens.use_keys(parse_keys(to_jwks(to_jwk(KEY)), "x"))
+    assert made.tokens.recognize(token).name == "ann"
+
+
 def test_names_and_roles_of_callers(made: Tokens) -> None:
     listed = parse_token_file(
         f"system:serviceaccount:a:imp writer signed\nann reader {'t' * 20}\nboss user signed\n"
