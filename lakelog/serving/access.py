@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import hmac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -77,11 +76,20 @@ class SignedCaller:
 class SignedTokenReader(Protocol):
     """Verifies signed tokens. Most servers have none, and then need no code for it."""
 
-    def recognize(self, token: str) -> SignedCaller:
+    def recall(self, token: str) -> SignedCaller | None:
+        """Who the caller is, if this token was verified before; costs little."""
+        ...
+
+    def recognize(self, token: str, address: str = "") -> SignedCaller:
         """Who the caller is.
+
+        Args:
+            token: What the caller has sent.
+            address: The peer, whose failures are counted; empty: they are not.
 
         Raises:
             PermissionDenied: With reason UNAUTHENTICATED.
+            Unavailable: The address has sent too many wrong tokens.
         """
         ...
 
@@ -105,26 +113,50 @@ class Access:
     any_certificate: bool = False
     signed_tokens: SignedTokenReader | None = None
     signed_roles: Mapping[str, Role] = field(default_factory=dict)
+    _by_digest: Mapping[bytes, Caller] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_digest", {entry.digest: entry.caller for entry in self.tokens})
 
     @property
     def takes_certificates(self) -> bool:
         """Whether a call without a token can come from a known caller."""
         return self.any_certificate or bool(self.certificates)
 
-    def recognize(self, authorization: str | None, common_name: str | None) -> Caller:
-        """Identifies the caller. Pure; its duration does not reveal how much of a token was right.
+    def recall(self, authorization: str) -> Caller | None:
+        """Identifies a caller as `recognize` does, if no signature has to be verified for that; else None.
+
+        Args:
+            authorization: The header of that name.
+        """
+        if self.open:
+            return ANYONE
+        try:
+            token = _token_of(authorization)
+        except PermissionDenied:
+            return None
+        found = self._listed(token)
+        if found is None and self.signed_tokens is not None and "." in token:
+            signed = self.signed_tokens.recall(token)
+            found = None if signed is None else self._to_caller(signed)
+        return found
+
+    def recognize(self, authorization: str | None, common_name: str | None, address: str = "") -> Caller:
+        """Identifies the caller. Its duration does not reveal how much of a token was right.
 
         Args:
             authorization: The header of that name; None: absent.
             common_name: The name in the verified client certificate; None: none.
+            address: The peer, whose wrong signed tokens are counted; empty: they are not.
 
         Raises:
             PermissionDenied: With reason UNAUTHENTICATED.
+            Unavailable: The address has sent too many wrong signed tokens.
         """
         if self.open:
             return ANYONE
         if authorization is not None:
-            return self._of_token(authorization)
+            return self._of_token(authorization, address)
         if common_name is not None:
             if self.any_certificate:
                 return Caller(common_name, Role.ADMIN)
@@ -138,21 +170,21 @@ class Access:
             "The call has no token. Set the token when connecting, or LAKELOG_TOKEN or LAKELOG_TOKEN_FILE."
         )
 
-    def _of_token(self, authorization: str) -> Caller:
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise _unauthenticated("The header `authorization` is not of the form `Bearer <token>`.")
-        digest = hashlib.sha256(token.encode()).digest()
-        found: Caller | None = None
-        # Compares with all tokens, each in constant time.
-        for entry in self.tokens:
-            if hmac.compare_digest(entry.digest, digest):
-                found = entry.caller
+    def _listed(self, token: str) -> Caller | None:
+        # A look-up may take longer for a digest that is similar to a listed one. That is of no use: someone who guesses
+        # tokens does not choose their digests, and a digest does not lead to its token.
+        return self._by_digest.get(hashlib.sha256(token.encode()).digest())
+
+    def _of_token(self, authorization: str, address: str) -> Caller:
+        token = _token_of(authorization)
+        found = self._listed(token)
         if found is not None:
             return found
         if self.signed_tokens is None or "." not in token:
             raise _unauthenticated("The token is not known here. Was it revoked, or is it another metastore's?")
-        signed = self.signed_tokens.recognize(token)
+        return self._to_caller(self.signed_tokens.recognize(token, address))
+
+    def _to_caller(self, signed: SignedCaller) -> Caller:
         role = self.signed_roles.get(signed.name, signed.role)
         return Caller(f"{SIGNED}{signed.name}", Role.USER if role is None else role, signed.until_s)
 
@@ -224,6 +256,13 @@ def parse_token_file(text: str, path: str) -> TokenFile:
             metadata={"field": "token-file"},
         )
     return TokenFile(tuple(tokens.values()), certificates, signed_roles)
+
+
+def _token_of(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise _unauthenticated("The header `authorization` is not of the form `Bearer <token>`.")
+    return token
 
 
 def _entries(text: str) -> Iterable[tuple[int, str]]:

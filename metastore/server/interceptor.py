@@ -56,6 +56,7 @@ from .edge.admission import (
     PLAN,
     Admission,
     Admitted,
+    Known,
     is_open_to_everyone,
     key_of_turns,
     needs_turn,
@@ -142,7 +143,7 @@ class _Call:
         self._name = method.rpartition("/")[2]
         self._handler = handler
         self._is_mutation = is_mutation(method)
-        self._caller: Caller | None = None
+        self._known: Known | None = None
         self._admitted: Admitted | None = None
         self._request_id = ""
         self._authorization: Authorization | None = None
@@ -155,7 +156,7 @@ class _Call:
 
     def leave_to_grpc(self, details: grpc.HandlerCallDetails) -> bool:
         """Whether gRPC may receive the request by itself: few requests of this caller are on their way."""
-        self._arrival, self._caller = self._owner.admission.expect(self._method, details)
+        self._arrival, self._known = self._owner.admission.expect(self._method, details)
         return self._arrival is not None
 
     def _arrived(self) -> None:
@@ -183,8 +184,8 @@ class _Call:
         self._request_id = find_request_id(context.invocation_metadata())
         request_id.set(self._request_id)
         try:
-            self._admitted = self._owner.admission.admit(self._method, self._caller, context)
-            self._caller = self._admitted.caller
+            self._admitted = self._owner.admission.admit(self._method, self._known, context)
+            self._known = self._admitted.known
             self._authorization = self._owner._authorizer.authorization_of(self._method, self._caller)
             return await work(arriving, context)
         except grpc.aio.AbortError:
@@ -207,9 +208,18 @@ class _Call:
 
     async def _answer_received(self, data: bytes, context: Context) -> Any:
         self._received = await self._read(data)
+        self._know_again(context)
         # From now on the call only has its place.
         self._arrived()
         return await self._answer(self._received.message, context)
+
+    def _know_again(self, context: Context) -> None:
+        """Recognizes the caller as it is now: it may have waited for its turn, or sent its request for a minute."""
+        if self._known is None:
+            return
+        before, self._known = self._known, self._owner.admission.know_again(self._method, self._known, context)
+        if self._known is not before:
+            self._authorization = self._owner._authorizer.authorization_of(self._method, self._caller)
 
     async def _read(self, data: bytes) -> Received:
         """Reads a request, when it is the caller's turn.
@@ -242,6 +252,7 @@ class _Call:
         if self._authorization is not None:
             await self._authorization.check_any()
         self._received = await self._receive(context)
+        self._know_again(context)
         note_received(self._received)
         if self._handler.unary_unary is None:
             await self._send_all(self._received.message, context)
@@ -250,6 +261,10 @@ class _Call:
             # A client that does not read the answer keeps no room that others wait for.
             self._received.release()
             await context.write(response)
+
+    @property
+    def _caller(self) -> Caller | None:
+        return None if self._known is None else self._known.caller
 
     @property
     def _origin(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
-from lakelog.errors import Fenced, InvalidArgument, LakelogError
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, PermissionDenied
 from lakelog.reads.streams.batch import Position, Progress
 from lakelog.reads.streams.open_stream import OpenStream
 from lakelog.reads.streams.request import ResumePoint
@@ -31,6 +31,9 @@ _MAX_UNSENT_MESSAGES: Final = 64
 """How much is ready to be sent to a client that does not read. The client chooses the send window, which also counts
 what it has received and not acknowledged yet; here it takes memory."""
 
+_CHECK_EVERY_S: Final = 10.0
+"""How often the right of a client without a consumer is checked, also if nothing is sent."""
+
 Outgoing = reader_pb2.SubscribeResponse | BaseException | None
 """A message, or the error that ended the stream; None: its end."""
 
@@ -47,6 +50,7 @@ class Pump:
         metrics: Counts what is sent.
         loop: The event loop of `outgoing`.
         max_arrow_bytes: The largest Arrow message.
+        check: Raises PermissionDenied if the client may read no more; may block. None: it may read everything.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Pump:
         loop: asyncio.AbstractEventLoop,
         *,
         max_arrow_bytes: int = MAX_ARROW_BYTES,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self.outgoing: asyncio.Queue[Outgoing] = asyncio.Queue()
         """Messages to be sent, of `_MAX_UNSENT_BYTES` at most, not counting the last one."""
@@ -67,6 +72,7 @@ class Pump:
         self._unsent = SendWindow(_MAX_UNSENT_BYTES, _MAX_UNSENT_MESSAGES)
         self._metrics = metrics
         self._loop = loop
+        self._check = check
         self._encoder = RowsEncoder(max_arrow_bytes)
         self._stream: OpenStream | None = None
         self._uuids: dict[str, str] = {}
@@ -97,8 +103,11 @@ class Pump:
             )
         )
         threading.Thread(target=self._run, name="subscription", daemon=True).start()
-        if stream.keep_every_s is not None:
-            threading.Thread(target=self._keep_up, args=(stream.keep_every_s,), name="keep", daemon=True).start()
+        every_s = stream.keep_every_s
+        if every_s is None and self._check is not None:
+            every_s = _CHECK_EVERY_S
+        if every_s is not None:
+            threading.Thread(target=self._keep_up, args=(every_s,), name="keep", daemon=True).start()
 
     def restart(self, points: Sequence[ResumePoint]) -> None:
         """Notifies the client that a position had expired, and where it begins now."""
@@ -109,6 +118,7 @@ class Pump:
         """Stores positions of the consumer; blocks on the metastore.
 
         Raises:
+            PermissionDenied: The client may read no more.
             Fenced: Another reader has taken over.
             InvalidArgument: A table is not subscribed to, or the position is not valid.
         """
@@ -119,6 +129,8 @@ class Pump:
                 metadata={"field": "keep.positions.table"},
             )
         assert self._stream is not None, "it was started"
+        if self._check is not None:
+            self._check()
         with self._keeping:
             self._stream.keep(positions)
 
@@ -187,12 +199,15 @@ class Pump:
         yield held, True
 
     def _keep_up(self, every_s: float) -> None:
-        """Reports now and then that the consumer is used."""
+        """Reports now and then that the consumer is used, as long as the client may read.
+
+        Nothing may be sent for months, and a client that may read no more must not hold back the retention.
+        """
         while not self._closed.wait(every_s):
             with contextlib.suppress(LakelogError):
                 try:
                     self.keep({})
-                except Fenced as error:
+                except (Fenced, PermissionDenied) as error:
                     self._put(error)
                     return
 

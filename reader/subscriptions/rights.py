@@ -5,7 +5,9 @@ Invariants:
 1. A client of the role `user` begins nothing before the metastore has said that it may read each table.
 2. While its subscription is open, nothing is sent that is checked by an answer older than `MAX_AGE_S`. An answer that
    does not come ends the subscription.
-3. A client without a right gets one and the same refusal, whether or not the table exists.
+3. No position is stored and no consumer is kept by such an answer either, so a client without a right is noticed though
+   nothing is sent.
+4. A client without a right gets one and the same refusal, whether or not the table exists.
 """
 
 from __future__ import annotations
@@ -114,6 +116,16 @@ class ReadRight:
     def is_fresh(self) -> bool:
         """Whether nothing needs to be asked now."""
         return self.rights.is_known(self.caller, self._uuids)
+
+    def check_if_old(self) -> None:
+        """Checks the tables again unless that was done a moment ago. Blocks.
+
+        Raises:
+            PermissionDenied: With the reason NO_GRANT.
+            Unavailable: The metastore does not answer, or not to this service.
+        """
+        if not self.is_fresh:
+            self.check_still()
 
     def check_still(self) -> None:
         """Checks the tables again. Blocks.

@@ -112,17 +112,17 @@ class ReaderServicer:
         self._access = access
         self._callers.recheck()
 
-    def _recognize(self, context: Context) -> Caller:
-        return self._access.recognize(_authorization(context), _common_name(context))
+    def _recognize(self, context: Context, address: str) -> Caller:
+        return self._access.recognize(_authorization(context), _common_name(context), address)
 
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
         outcome, caller = "client", ""
         try:
-            found = self._recognize(context)
+            found = self._recognize(context, to_address(context.peer()))
             caller = found.name
             release = self._acquire_slot(caller)
-            with self._callers.keep(found, lambda: self._recognize(context)) as lost:
+            with self._callers.keep(found, lambda: self._recognize(context, address="")) as lost:
                 await self._serve(context, release, lost, self._rights.of(found))
         except asyncio.CancelledError:
             raise
@@ -190,7 +190,8 @@ class ReaderServicer:
             release()
             return
         window = SendWindow(start.max_bytes, start.max_messages)
-        pump = Pump(window, self._metrics, asyncio.get_running_loop())
+        check = None if right is None else right.check_if_old
+        pump = Pump(window, self._metrics, asyncio.get_running_loop(), check=check)
         beginning = asyncio.get_running_loop().run_in_executor(self._threads, self._begin, pump, start, right)
         try:
             # Cancelling a call does not end the thread.

@@ -69,6 +69,8 @@ class KnownCallers:
             rearm()
 
         self._streams.add(stream)
+        # The caller may have been lost between the start of its call and now, and no change after this is missed.
+        _check(stream)
         rearm()
         try:
             yield stream.lost

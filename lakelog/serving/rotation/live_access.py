@@ -51,6 +51,9 @@ class LiveAccess:
             keys = watch_keys(settings.signed.keys, self._signed_tokens, clock)
             try:
                 keys.load()
+                warning = keys.find_warning()
+                if warning is not None:
+                    raise Unavailable(warning, reason="TOKEN_KEYS", metadata={"field": "token-keys"})
             except Unavailable as error:
                 if not (self._listed.tokens or self._listed.certificates or settings.any_certificate):
                     raise

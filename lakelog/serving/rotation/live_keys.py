@@ -1,7 +1,8 @@
 """The keys of an issuer, as they change while the server runs.
 
 Those of a file are read when it changes. Those of a URL are fetched every few minutes, and when a token names an
-unknown key. A fetch that fails leaves the keys as they are: an issuer that is away for an hour locks no one out.
+unknown key. A fetch that fails leaves the keys as they are: an issuer that is away for an hour locks no one out. A list
+without keys is no failure: an issuer that must take all of its tokens back publishes it.
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ class FetchedKeys:
         self._seen = digest
         return lambda: self._tokens.use_keys(keys)
 
+    def find_warning(self) -> str | None:
+        """As `Watched`."""
+        return self._tokens.find_warning()
+
     def _parse(self, data: bytes) -> tuple[TokenKey, ...]:
         try:
             return parse_keys(data, str(self._source))
@@ -106,4 +111,10 @@ def watch_keys(source: KeySource, tokens: SignedTokens, clock: Clock) -> Watched
         tokens.on_unknown_key = fetched.want
         return fetched
     file = NamedFile(source.file, "token-keys", "file")
-    return WatchedFiles("token-keys", [file], lambda found: parse_keys(found[0], f"the {file}"), tokens.use_keys)
+    return WatchedFiles(
+        "token-keys",
+        [file],
+        lambda found: parse_keys(found[0], f"the {file}"),
+        tokens.use_keys,
+        tokens.find_warning,
+    )

@@ -26,6 +26,13 @@ class RotationMetrics:
             registry=registry,
         )
 
+        self.empty: Final = Gauge(
+            "lakelog_server_rotation_empty",
+            "1 while the content in use lets no one in: an issuer's list of keys is empty.",
+            ["setting"],
+            registry=registry,
+        )
+
     def show_certificate(self, remaining_s: Callable[[], float]) -> None:
         """Measures the rest of the life of the server's certificate whenever metrics are read."""
         Gauge(

@@ -70,6 +70,8 @@ class Rotation:
         with contextlib.suppress(ValueError, RuntimeError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.look_now)
         self._warn()
+        for each in self._watched:
+            self._warn_of(each)
 
     def look_now(self) -> None:
         """Looks without a further pause."""
@@ -100,6 +102,13 @@ class Rotation:
         self._metrics.rotations.labels(watched.name, "used").inc()
         self._metrics.refused.labels(watched.name).set(0)
         self._log.info("taken into use without a restart", setting=watched.name)
+        self._warn_of(watched)
+
+    def _warn_of(self, watched: Watched) -> None:
+        warning = watched.find_warning()
+        self._metrics.empty.labels(watched.name).set(warning is not None)
+        if warning is not None:
+            self._log.error("what is in use lets no one in", setting=watched.name, message=warning)
 
     async def _run(self, watched: Watched, wake: asyncio.Event) -> None:
         while True:

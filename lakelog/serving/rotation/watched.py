@@ -44,6 +44,10 @@ class Watched(Protocol):
         """
         ...
 
+    def find_warning(self) -> str | None:
+        """What an operator must know of what is in use now, though it can be used; None: nothing."""
+        ...
+
 
 @dataclass(frozen=True)
 class NamedFile:
@@ -93,12 +97,19 @@ class WatchedFiles(Generic[T]):
         files: The files.
         prepare: Makes of their contents what is used, or raises InvalidArgument. Runs in a thread.
         use: Takes that into use. Runs on the event loop.
+        find_warning: As of `Watched`.
     """
 
     def __init__(
-        self, name: str, files: Sequence[NamedFile], prepare: Callable[[Sequence[bytes]], T], use: Callable[[T], None]
+        self,
+        name: str,
+        files: Sequence[NamedFile],
+        prepare: Callable[[Sequence[bytes]], T],
+        use: Callable[[T], None],
+        find_warning: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.name = name
+        self._find_warning = find_warning
         self.on_want: Callable[[], None] = lambda: None
         self._files = tuple(files)
         self._prepare = prepare
@@ -114,6 +125,10 @@ class WatchedFiles(Generic[T]):
         change = self.look()
         if change is not None:
             change()
+
+    def find_warning(self) -> str | None:
+        """As `Watched`."""
+        return self._find_warning()
 
     def look(self) -> Callable[[], None] | None:
         """As `Watched`."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
 import ssl
-import time
+import threading
 import urllib.error
 import urllib.request
 from typing import Any, Final
@@ -17,7 +19,8 @@ from .keys import MOST_BYTES
 from .rules import KeySource
 
 TOTAL_S: Final = 10.0
-"""For all of the answer. A server that sends a byte now and then does not occupy the thread for longer."""
+"""For all that is sent and received: TLS, headers and content. A server that sends a byte now and then does not occupy
+the thread for longer."""
 
 _WAIT_S: Final = 5.0
 _PART_BYTES: Final = 16 * 1024
@@ -31,6 +34,89 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return
 
 
+class _TimeLimit:
+    """Ends connections when a time is over, from a thread of its own.
+
+    SUBTLE: timeouts of sockets apply to each receive. TLS and headers are received many times, by code of the library.
+
+    Args:
+        limit_s: The time.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._lock = threading.Lock()
+        self._watched: list[socket.socket] = []
+        self.is_over = False
+        self._timer = threading.Timer(limit_s, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def watch(self, connected: socket.socket) -> None:
+        """Ends this connection, too."""
+        # A copy: TLS takes the socket itself over.
+        copy = connected.dup()
+        with self._lock:
+            self._watched.append(copy)
+            if self.is_over:
+                _shut(copy)
+
+    def _end(self) -> None:
+        with self._lock:
+            self.is_over = True
+            for each in self._watched:
+                _shut(each)
+
+    def close(self) -> None:
+        """Ends no further connection."""
+        self._timer.cancel()
+        with self._lock:
+            for each in self._watched:
+                each.close()
+            self._watched.clear()
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection with a time limit from its first byte on, also that to a proxy."""
+
+    def __init__(self, *arguments: Any, limit: _TimeLimit, **options: Any) -> None:
+        self._limit = limit
+        super().__init__(*arguments, **options)
+
+    @property
+    def sock(self) -> Any:
+        """The library sets it as soon as it has connected, and again for TLS."""
+        return self._sock
+
+    @sock.setter
+    def sock(self, value: Any) -> None:
+        self._sock = value
+        if isinstance(value, socket.socket) and not isinstance(value, ssl.SSLSocket):
+            self._limit.watch(value)
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    """The same with TLS."""
+
+
+class _HttpHandler(urllib.request.HTTPHandler):
+    def __init__(self, limit: _TimeLimit) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(_Connection, request, limit=self._limit)  # type: ignore[arg-type]
+
+
+class _HttpsHandler(urllib.request.HTTPSHandler):
+    def __init__(self, limit: _TimeLimit, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._limit = limit
+        self._own_context = context
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(_TlsConnection, request, limit=self._limit, context=self._own_context)  # type: ignore[arg-type]
+
+
 def fetch_keys(source: KeySource) -> bytes:
     """The document at the URL of a source.
 
@@ -38,23 +124,36 @@ def fetch_keys(source: KeySource) -> bytes:
         Unavailable: It does not answer in time, or with another status than 200, or with too many bytes.
         InvalidArgument: The file of certificates or of the token cannot be used.
     """
+    data = b""
+    with contextlib.closing(_TimeLimit(TOTAL_S)) as limit:
+        try:
+            data = _fetch(source, limit)
+        except Unavailable:
+            if not limit.is_over:
+                raise
+        # A connection that was ended can also look like the end of a complete answer.
+        if limit.is_over:
+            raise _unreached(source, f"it sends for longer than {TOTAL_S:g} s")
+    return data
+
+
+def _fetch(source: KeySource, limit: _TimeLimit) -> bytes:
     url = str(source.url)
-    handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirects(), _HttpHandler(limit)]
     if url.startswith("https:"):
-        handlers.append(urllib.request.HTTPSHandler(context=_make_context(source)))
+        handlers.append(_HttpsHandler(limit, _make_context(source)))
     if is_loopback(urlsplit(url).hostname):
         handlers.append(urllib.request.ProxyHandler({}))
     headers = {"Accept": "application/jwk-set+json, application/json"}
     if source.token_file is not None:
         headers["Authorization"] = f"Bearer {_read_token(source)}"
-    give_up_s = time.monotonic() + TOTAL_S
     try:
         with urllib.request.build_opener(*handlers).open(
             urllib.request.Request(url, headers=headers), timeout=_WAIT_S
         ) as response:
             if response.status != 200:
                 raise _unreached(source, f"it answers with status {response.status}")
-            return _read_all(response, source, give_up_s)
+            return _read_all(response, source)
     except urllib.error.HTTPError as error:
         error.close()
         raise _unreached(source, f"it answers with status {error.code}") from None
@@ -67,6 +166,12 @@ def fetch_keys(source: KeySource) -> bytes:
 def is_loopback(host: str | None) -> bool:
     """Whether a host of a URL is this machine. Pure."""
     return host is not None and Target(host, 0).is_loopback
+
+
+def _shut(connected: socket.socket) -> None:
+    # It may have ended by itself.
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _make_context(source: KeySource) -> ssl.SSLContext:
@@ -101,17 +206,14 @@ def _read_token(source: KeySource) -> str:
     return token
 
 
-def _read_all(response: Any, source: KeySource, give_up_s: float) -> bytes:
+def _read_all(response: Any, source: KeySource) -> bytes:
     parts: list[bytes] = []
     size = 0
-    # `read1` returns what one receive brings, so that the time is checked after each.
     while part := response.read1(_PART_BYTES):
         parts.append(part)
         size += len(part)
         if size > MOST_BYTES:
             raise _unreached(source, f"it sends more than {MOST_BYTES} bytes")
-        if time.monotonic() > give_up_s:
-            raise _unreached(source, f"it sends for longer than {TOTAL_S:g} s")
     return b"".join(parts)
 
 

@@ -65,6 +65,9 @@ def parse_keys(data: bytes, source: str) -> tuple[TokenKey, ...]:
         data: The content.
         source: Where it is from, for messages.
 
+    Returns:
+        The keys; none if the list of a JWKS is empty: so an issuer takes all of its tokens back at once.
+
     Raises:
         InvalidArgument: It is neither, is too large, has no key of use, has a private key, or has two keys that a token
             could mean by the same id. Messages show no part of the content except ids of keys.
@@ -110,6 +113,8 @@ def _parse_set(data: bytes, source: str) -> tuple[TokenKey, ...]:
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise _unusable(source, "has no list `keys`, so it is no JWKS")
+    if not entries:
+        return ()
     if len(entries) > MOST_KEYS:
         raise _unusable(source, f"has {len(entries)} keys; {MOST_KEYS} is the limit")
     found: list[TokenKey] = []
@@ -127,8 +132,7 @@ def _parse_set(data: bytes, source: str) -> tuple[TokenKey, ...]:
         else:
             found.append(key)
     if not found:
-        why = f": {problems[0]}" if problems else ""
-        raise _unusable(source, f"has no key for signatures among its {len(entries)} keys{why}")
+        raise _unusable(source, f"has no key for signatures among its {len(entries)} keys: {problems[0]}")
     return tuple(found)
 
 

@@ -5,6 +5,7 @@ Invariants:
 1. Only verified tokens are held, so that no one without a key of the issuer can fill the room for them.
 2. A token is refused from its end on, and none that was verified with earlier keys is held after a change of keys.
 3. A refusal is repeated without another check for a second, since a server may ask twice about one call.
+4. Of each address only some wrong tokens a second are verified (`failures.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import PermissionDenied
 from lakelog.serving.access import SignedCaller
 
+from .failures import FailedChecks
 from .keys import TokenKey
 from .rules import TokenRules
 from .verification import UNKNOWN_KEY, verify
 
 MOST_HELD: Final = 10_000
 """Verified tokens that are held; of more, those used least recently are verified again. Each takes half a KiB."""
+
+NO_KEYS: Final = "The issuer publishes an empty list of keys, so all of its tokens are refused."
 
 _MOST_REFUSED: Final = 256
 _REFUSED_FOR_S: Final = 1.0
@@ -42,6 +46,7 @@ class SignedTokens:
         self._rules = rules
         self._now_s = now_s
         self._capacity = capacity
+        self._failed = FailedChecks(now_s)
         self._keys: tuple[TokenKey, ...] | None = None
         self._held: OrderedDict[bytes, SignedCaller] = OrderedDict()
         # Why, and since when.
@@ -56,6 +61,10 @@ class SignedTokens:
         """How many verified tokens are held."""
         return len(self._held)
 
+    def find_warning(self) -> str | None:
+        """What is wrong with the keys that are in use."""
+        return NO_KEYS if self._keys == () else None
+
     def use_keys(self, keys: Sequence[TokenKey]) -> None:
         """Verifies with these keys from now on."""
         self._keys = tuple(keys)
@@ -63,17 +72,32 @@ class SignedTokens:
         self._refused.clear()
         self.on_new_keys()
 
-    def recognize(self, token: str) -> SignedCaller:
+    def recall(self, token: str) -> SignedCaller | None:
+        """Who the caller is, if this token is held; costs little."""
+        return self._find(hashlib.sha256(token.encode()).digest(), self._now_s())
+
+    def _find(self, digest: bytes, now_s: float) -> SignedCaller | None:
+        held = self._held.get(digest)
+        if held is None or now_s >= held.until_s:
+            return None
+        self._held.move_to_end(digest)
+        return held
+
+    def recognize(self, token: str, address: str = "") -> SignedCaller:
         """Who the caller is.
+
+        Args:
+            token: What the caller has sent.
+            address: The peer, whose failures are counted; empty: they are not.
 
         Raises:
             PermissionDenied: With the reason UNAUTHENTICATED.
+            Unavailable: The address has sent too many wrong tokens.
         """
         digest = hashlib.sha256(token.encode()).digest()
-        held = self._held.get(digest)
         now_s = self._now_s()
-        if held is not None and now_s < held.until_s:
-            self._held.move_to_end(digest)
+        held = self._find(digest, now_s)
+        if held is not None:
             return held
         # Expired, if it was held: then this says so.
         self._held.pop(digest, None)
@@ -83,14 +107,23 @@ class SignedTokens:
                 reason=UNAUTHENTICATED,
                 metadata={"field": UNKNOWN_KEY},
             )
+        if not self._keys:
+            # New ones may be there soon.
+            self.on_unknown_key()
+            raise PermissionDenied(NO_KEYS, reason=UNAUTHENTICATED, metadata={"field": UNKNOWN_KEY})
         refused = self._refused.get(digest)
         if refused is not None and abs(refused[1] - now_s) < _REFUSED_FOR_S:
             # Another object: each raise adds to the traceback of an error.
             raise PermissionDenied(refused[0].message, reason=UNAUTHENTICATED, metadata=refused[0].metadata)
+        if address:
+            self._failed.check(address)
         try:
             caller = verify(token, self._keys, self._rules, now_s)
         except PermissionDenied as error:
             self._refuse(digest, error, now_s)
+            # A key that is not known is found out without a check of the signature, and may be new.
+            if address and error.metadata.get("field") != UNKNOWN_KEY:
+                self._failed.note(address)
             raise
         self._held[digest] = caller
         if len(self._held) > self._capacity:

@@ -7,6 +7,8 @@ Invariants:
 2. A call counts among the open ones from its headers to its end; only the few whose request gRPC receives count from
    the request on.
 3. What a caller waits for are its own earlier calls, never those of others.
+4. A request is processed for the caller that its headers identify when the whole of it is there, not before: a peer may
+   take minutes to send it, and tokens and roles end meanwhile.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import Any, Final
 import grpc
 
 from lakelog.clock import Clock, SystemClock
-from lakelog.errors import PermissionDenied
+from lakelog.errors import PermissionDenied, Unavailable
 from lakelog.serving.access import Access, Caller, Role
 from lakelog.serving.edge.known_callers import KnownCallers
 from lakelog.serving.edge.origin import origin
+from lakelog.serving.edge.refusal_lines import to_address
 from lakelog.serving.edge.shares import Shares
 from lakelog.serving.edge.turns import Turns
 
@@ -57,16 +60,29 @@ is read. Clients of lakelog send a quarter of this at most."""
 
 
 @dataclass(frozen=True)
+class Known:
+    """A caller, and what was in use when it was recognized.
+
+    Args:
+        caller: Who calls.
+        ways_in: The number of the ways in.
+    """
+
+    caller: Caller
+    ways_in: int
+
+
+@dataclass(frozen=True)
 class Admitted:
     """A call that was admitted.
 
     Args:
-        caller: Who calls; None: this call is open to everyone.
+        known: Who calls; None: this call is open to everyone.
         origin: The name by which its turns are counted: the caller, or the connection if callers are not identified.
         give_back: Gives its place back; to be called once.
     """
 
-    caller: Caller | None
+    known: Known | None
     origin: str
     give_back: Callable[[], None]
 
@@ -94,14 +110,18 @@ class Admission:
         self.working: Final = Turns(limits.working)
         self.huge_plans: Final = Turns(1)
         self.arrivals: Final = Arrivals()
-        self.callers: Final = KnownCallers(clock or SystemClock())
+        self._clock: Final = clock or SystemClock()
+        self.callers: Final = KnownCallers(self._clock)
         self._access = access
+        # The number of the ways in: they have changed so many times.
+        self._ways_in = 0
         self._probes = Shares(limits.of_probes())
         self._rates = limits.new_rates()
 
     def use(self, access: Access) -> None:
         """Authenticates callers so from now on, also those of open streams."""
         self._access = access
+        self._ways_in += 1
         self.callers.recheck()
 
     @contextlib.contextmanager
@@ -111,15 +131,50 @@ class Admission:
             # Open to everyone.
             yield asyncio.Event()
             return
-        with self.callers.keep(caller, lambda: self._recognize(context)) as lost:
+        # Streams of known callers do not suffer from what else their address sends.
+        with self.callers.keep(caller, lambda: self._recognize(context, address="")) as lost:
             yield lost
 
-    def _recognize(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+    def _recognize(self, context: grpc.aio.ServicerContext[Any, Any], address: str) -> Caller:
         authorization = _authorization(context.invocation_metadata())
         common_name = None if self._access.open or authorization is not None else _common_name(context)
-        return self._access.recognize(authorization, common_name)
+        return self._access.recognize(authorization, common_name, address)
 
-    def expect(self, method: str, details: grpc.HandlerCallDetails) -> tuple[Arrival | None, Caller | None]:
+    def _is_current(self, known: Known) -> bool:
+        until_s = known.caller.until_s
+        return known.ways_in == self._ways_in and (until_s is None or self._clock.now_ms() / 1000 < until_s)
+
+    def _know(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> Known:
+        caller = self._recognize(context, to_address(context.peer()))
+        check_allowed(method, caller)
+        return Known(caller, self._ways_in)
+
+    def know_again(self, method: str, known: Known, context: grpc.aio.ServicerContext[Any, Any]) -> Known:
+        """Recognizes a caller again, if the ways in have changed or its token has ended since.
+
+        Args:
+            method: The full name.
+            known: The caller, as it was recognized last.
+            context: gRPC's handle of the call.
+
+        Returns:
+            The caller; the same object if nothing has changed.
+
+        Raises:
+            PermissionDenied: It is known no more, or its role is too low now.
+            Unavailable: Its token is another caller's now.
+        """
+        if self._is_current(known):
+            return known
+        again = self._know(method, context)
+        if again.caller.name != known.caller.name:
+            # Its place and its turns are those of the other name.
+            raise Unavailable("The token of this call is another caller's now. Nothing was done; try again.")
+        if again.caller != known.caller:
+            admit(again.caller, identified=not self._access.open)
+        return again
+
+    def expect(self, method: str, details: grpc.HandlerCallDetails) -> tuple[Arrival | None, Known | None]:
         """Decides from the headers whether gRPC may receive the request by itself.
 
         Returns:
@@ -135,20 +190,24 @@ class Admission:
             return None, None
         caller = None
         if authorization is not None:
+            # The address is not known here, so no signature is verified. `admit` does that before anything is received.
+            caller = access.recall(authorization)
+            if caller is None:
+                return None, None
             try:
-                caller = access.recognize(authorization, None)
                 check_allowed(method, caller)
             except PermissionDenied:
-                # `admit` refuses before anything is received.
+                # `admit` refuses, too.
                 return None, None
-        return self.arrivals.begin(None if caller is None else caller.name, self.limits.receiving), caller
+        arrival = self.arrivals.begin(None if caller is None else caller.name, self.limits.receiving)
+        return arrival, None if caller is None else Known(caller, self._ways_in)
 
-    def admit(self, method: str, caller: Caller | None, context: grpc.aio.ServicerContext[Any, Any]) -> Admitted:
+    def admit(self, method: str, known: Known | None, context: grpc.aio.ServicerContext[Any, Any]) -> Admitted:
         """Takes a place for a call, and notes the caller for what runs in this task.
 
         Args:
             method: The full name.
-            caller: The caller, if `expect` has checked it.
+            known: The caller, if `expect` has checked it. That may be long ago.
             context: gRPC's handle of the call.
 
         Raises:
@@ -159,9 +218,9 @@ class Admission:
         if is_open_to_everyone(method):
             return Admitted(None, connection, self._probes.take(None, connection))
         access = self._access
-        if caller is None:
-            caller = self._recognize(context)
-            check_allowed(method, caller)
+        if known is None or not self._is_current(known):
+            known = self._know(method, context)
+        caller = known.caller
         caller_name.set(caller.name)
         admit(caller, identified=not access.open)
         # If the server does not identify callers, only the connection is known.
@@ -171,7 +230,7 @@ class Admission:
         shares = self.streams if method in LONG else self.calls
         is_commit = method in COMMITTING and self._is_writer(caller)
         self._rates.take(of, is_commit=is_commit)
-        return Admitted(caller, of, shares.take(name, connection, is_commit=is_commit))
+        return Admitted(known, of, shares.take(name, connection, is_commit=is_commit))
 
 
 def is_open_to_everyone(method: str) -> bool:

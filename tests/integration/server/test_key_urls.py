@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,7 +128,10 @@ def test_at_the_start_keys_must_be_there_unless_there_is_another_way_in(
     web.status = 500
     with pytest.raises(Unavailable, match="answers with status 500"):
         LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
-    web.status, web.document = 200, b"<html>"
+    web.status, web.document = 200, b'{"keys": []}'
+    with pytest.raises(Unavailable, match="empty list of keys"):
+        LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
+    web.document = b"<html>"
     with pytest.raises(Unavailable, match="neither JSON"):
         LiveAccess(AccessSettings(signed=signed_by(source)), SystemClock(), log)
     tokens = tmp_path / "tokens"
@@ -192,6 +198,51 @@ def test_what_is_sent_is_bounded(web: KeyServer, source: KeySource, monkeypatch:
     # Control: with more time, that many bytes arrive.
     monkeypatch.setattr(fetching, "TOTAL_S", 60.0)
     assert fetch_keys(source) == ONE
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+@contextlib.contextmanager
+def dripping(head: bytes, rest: bytes) -> Iterator[int]:
+    """A server that sends the first bytes one by one, and then the rest; yields its port."""
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connected, _ = listening.accept()
+            with connected, contextlib.suppress(OSError):
+                for byte in head:
+                    if ended.wait(0.02):
+                        return
+                    connected.sendall(bytes([byte]))
+                connected.recv(65536)
+                connected.sendall(rest)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "head"),
+    [("http", ANSWER), ("http", b"HTTP/1.1 200 OK\r\n" * 500), ("https", b"\x16\x03\x03\x40\x00" + bytes(5000))],
+    ids=["status line", "headers", "TLS"],
+)
+def test_a_server_that_sends_byte_by_byte_is_left_in_time(
+    monkeypatch: pytest.MonkeyPatch, source: KeySource, scheme: str, head: bytes
+) -> None:
+    monkeypatch.setattr(fetching, "TOTAL_S", 0.2)
+    with dripping(head, ONE) as port:
+        found = problem_of(KeySource(url=f"{scheme}://127.0.0.1:{port}/keys", ca=source.ca))
+        assert "sends for longer than 0.2 s" in found
+
+
+def test_control_with_more_time_such_an_answer_is_read() -> None:
+    with dripping(ANSWER, ONE) as port:
+        assert fetch_keys(KeySource(url=f"http://127.0.0.1:{port}/keys")) == ONE
 
 
 def test_a_server_that_does_not_answer(web: KeyServer, source: KeySource, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from lakelog.client.connection.tokens import FileToken
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import PermissionDenied
 from lakelog.serving.access_settings import AccessSettings
+from lakelog.serving.signed_tokens import failures
 from lakelog.serving.signed_tokens.rules import KeySource
 from lakelog.serving.signed_tokens.verification import LEEWAY_S
 from tests.integration.server.rotating_server import (
@@ -101,6 +102,25 @@ def test_refusals_are_clear_and_leave_lines_without_the_token(
         assert not any(part in shown for part in token.split(".") if len(part) > 8)
 
 
+@pytest.mark.parametrize("bounded", [True, False], ids=["protected", "control"])
+def test_wrong_tokens_of_an_address_are_checked_only_so_often(
+    start: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    if bounded:
+        monkeypatch.setattr(failures, "BURST", 3.0)
+        monkeypatch.setattr(failures, "RATE", 0.001)
+    target, stranger = start().target, key_for("ES256", 1)
+    known = connect(target, token=token_for(KEY))
+    assert outcome_of(known.list_databases) == "OK"
+    codes = []
+    for number in range(6):
+        header = [("authorization", f"Bearer {token_for(stranger, sub=f'x{number}')}")]
+        codes.append(failure_of(target, "CatalogService/ListDatabases", metadata=header)[0])
+    checked = 3 if bounded else 6
+    assert codes == [grpc.StatusCode.UNAUTHENTICATED] * checked + [grpc.StatusCode.RESOURCE_EXHAUSTED] * (6 - checked)
+    assert outcome_of(known.list_databases) == "OK", "a token that was verified is not concerned"
+
+
 def test_a_refusal_has_an_id_that_its_line_has(
     start: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +195,30 @@ def test_a_call_is_made_again_with_a_token_that_was_replaced_just_now(
     wait_until(lambda: outcome_of(client.list_databases) == "UNAUTHENTICATED")
     replace(path, token_for(KEY))
     assert outcome_of(client.list_databases) == "OK"
+
+
+def test_an_issuer_takes_all_tokens_back(
+    start: Start, connect: Connect, keys: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = start()
+    client = connect(server.target, token=token_for(KEY))
+    watching = Watching(client)
+    wait_for_watches(server, 1)
+    # Control: an empty file is no list of keys, and changes nothing.
+    replace(keys, b"")
+    server.wait_for("token-keys", "refused")
+    assert outcome_of(client.list_databases) == "OK"
+    replace(keys, b'{"keys": []}')
+    server.wait_for("token-keys", "used")
+    assert outcome_of(client.list_databases) == "UNAUTHENTICATED"
+    assert "publishes an empty list of keys" in watching.wait_for_end().message
+    assert server.measure("rotation_empty", setting="token-keys") == 1
+    replace(keys, to_jwks(to_jwk(KEY)))
+    server.wait_for("token-keys", "used", 2)
+    wait_until(lambda: server.measure("rotation_empty", setting="token-keys") == 0)
+    assert outcome_of(client.list_databases) == "OK"
+    lines = read_lines(capfd.readouterr().err)
+    assert [line["setting"] for line in lines if line["event"] == "what is in use lets no one in"] == ["token-keys"]
 
 
 def test_keys_of_a_file_are_replaced(start: Start, connect: Connect, keys: Path) -> None:

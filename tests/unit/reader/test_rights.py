@@ -26,6 +26,7 @@ from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
 from metastore.use_cases import UseCases
+from reader.subscriptions import pump
 from reader.subscriptions.metrics import SubscriptionMetrics
 from reader.subscriptions.rights import MAX_AGE_S, ReadRight
 from reader.subscriptions.servicer import ReaderServicer
@@ -64,19 +65,22 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 class Client:
     """The call of a client, as the servicer sees it."""
 
-    def __init__(self, caller: str, *tables: str) -> None:
+    def __init__(self, caller: str, *tables: str, consumer: str = "") -> None:
         self.requests: asyncio.Queue[Any] = asyncio.Queue()
         self.rows = 0
+        self.kept = 0
         self.error: LakelogError | None = None
         self._caller = caller
         named = [reader_pb2.StreamTable(name=name) for name in tables or ("shop.items",)]
-        self.requests.put_nowait(reader_pb2.SubscribeRequest(start=reader_pb2.SubscribeStart(tables=named)))
+        start = reader_pb2.SubscribeStart(tables=named, options={"consumer-id": consumer} if consumer else {})
+        self.requests.put_nowait(reader_pb2.SubscribeRequest(start=start))
 
     async def read(self) -> Any:
         return await self.requests.get()
 
     async def write(self, answer: reader_pb2.SubscribeResponse) -> None:
         self.rows += answer.WhichOneof("response") == "progress"
+        self.kept += answer.WhichOneof("response") == "kept"
 
     def set_code(self, code: grpc.StatusCode) -> None: ...
 
@@ -189,6 +193,77 @@ def test_control_without_the_check_it_goes_on(catalog: Catalog, monkeypatch: pyt
         clock.at_s += MAX_AGE_S
         await asyncio.to_thread(catalog.table("shop.items").append, pa.table({"id": [3]}, ITEMS))
         await until(lambda: client.rows == 2)
+        client.requests.put_nowait(grpc.aio.EOF)
+        await call
+
+    run(catalog, story)
+
+
+@pytest.mark.parametrize("consumer", ["", "c"], ids=["without a consumer", "with a consumer"])
+@pytest.mark.parametrize("checked", [True, False], ids=["protected", "control"])
+def test_a_grant_that_is_taken_back_ends_a_silent_subscription(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, consumer: str, checked: bool
+) -> None:
+    catalog.grants.grant("reader", "shop", to="ann")
+    monkeypatch.setattr(pump, "_CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr("lakelog.reads.streams.open_stream._keep_every_s", lambda _: 0.05)
+    asked = []
+    check = ReadRight.check_still
+
+    def noted(right: ReadRight) -> None:
+        asked.append(right)
+        if checked:
+            check(right)
+
+    monkeypatch.setattr(ReadRight, "check_still", noted)
+
+    async def story(subscribe: Callable[[Client], Awaitable[Any]], clock: HandClock) -> None:
+        client = Client("ann", consumer=consumer)
+        call = asyncio.ensure_future(subscribe(client))
+        await until(lambda: client.rows == 1)
+        await asyncio.to_thread(catalog.grants.revoke, "shop", "ann")
+        clock.at_s += MAX_AGE_S
+        if checked:
+            async with asyncio.timeout(WITHIN_S):
+                await call
+            assert (refusal_of(client).reason, client.rows) == ("NO_GRANT", 1)
+            return
+        await until(lambda: len(asked) >= 3)
+        assert not call.done()
+        client.requests.put_nowait(grpc.aio.EOF)
+        await call
+
+    run(catalog, story)
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["protected", "control"])
+def test_a_client_without_a_right_stores_no_position(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    catalog.grants.grant("reader", "shop", to="ann")
+    if not checked:
+        monkeypatch.setattr(ReadRight, "check_still", lambda _: None)
+
+    def stored() -> list[Any]:
+        return list(catalog.table("shop.items").consumers.list()["snapshot_id"].to_pylist())
+
+    async def story(subscribe: Callable[[Client], Awaitable[Any]], clock: HandClock) -> None:
+        client = Client("ann", consumer="c")
+        call = asyncio.ensure_future(subscribe(client))
+        await until(lambda: client.rows == 1)
+        before = await asyncio.to_thread(stored)
+        await asyncio.to_thread(catalog.grants.revoke, "shop", "ann")
+        clock.at_s += MAX_AGE_S
+        position = reader_pb2.StreamPosition(table="shop.items", snapshot_id=1)
+        client.requests.put_nowait(reader_pb2.SubscribeRequest(keep=reader_pb2.KeepPositions(positions=[position])))
+        if checked:
+            async with asyncio.timeout(WITHIN_S):
+                await call
+            assert (refusal_of(client).reason, client.kept) == ("NO_GRANT", 0)
+            assert await asyncio.to_thread(stored) == before
+            return
+        await until(lambda: client.kept == 1)
+        assert await asyncio.to_thread(stored) != before
         client.requests.put_nowait(grpc.aio.EOF)
         await call
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import InvalidArgument, PermissionDenied
-from lakelog.serving.access import Access, Role, parse_token_file
-from lakelog.serving.signed_tokens import signed_tokens
+from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
+from lakelog.serving.access import Access, Caller, Role, parse_token_file
+from lakelog.serving.signed_tokens import failures, signed_tokens
 from lakelog.serving.signed_tokens.keys import parse_keys
 from lakelog.serving.signed_tokens.rules import TokenRules
 from lakelog.serving.signed_tokens.signed_tokens import SignedTokens
@@ -86,6 +86,65 @@ def test_garbage_fills_nothing(made: Tokens) -> None:
     assert made.verified == before
 
 
+def test_wrong_tokens_of_an_address_are_checked_only_so_often(made: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, honest, stranger = sign(KEY), sign(KEY, sub="bob"), key_for("ES256", 1)
+    made.tokens.recognize(held, "10.0.0.1")
+    before = made.verified
+    wrong = (sign(stranger, sub=f"x{number}") for number in range(10_000))
+
+    def send(count: int) -> list[str]:
+        reasons = []
+        for _ in range(count):
+            with pytest.raises((PermissionDenied, Unavailable)) as caught:
+                made.tokens.recognize(next(wrong), "10.0.0.1")
+            reasons.append(caught.value.reason)
+        return reasons
+
+    most = int(failures.BURST)
+    assert send(most + 20) == ["UNAUTHENTICATED"] * most + ["TOO_MANY_CALLS"] * 20
+    assert made.verified == before + most
+    assert made.tokens.recognize(held, "10.0.0.1").name == "ann", "a token that was verified is not concerned"
+    with pytest.raises(Unavailable, match=r"10\.0\.0\.1 sends more than 50 wrong signed tokens a second"):
+        made.tokens.recognize(honest, "10.0.0.1")
+    assert made.tokens.recognize(honest, "10.0.0.2").name == "bob", "nor are other addresses"
+    made.now_s += 1
+    assert send(60) == ["UNAUTHENTICATED"] * int(failures.RATE) + ["TOO_MANY_CALLS"] * 10
+    # Control.
+    monkeypatch.setattr(failures.FailedChecks, "check", lambda *_: None)
+    assert send(100) == ["UNAUTHENTICATED"] * 100
+
+
+def test_a_key_that_is_not_known_counts_as_no_failure(made: Tokens) -> None:
+    stranger = key_for("ES256", 1)
+    for number in range(int(failures.BURST) + 50):
+        with pytest.raises(PermissionDenied, match="names a key"):
+            made.tokens.recognize(sign(stranger, sub=f"x{number}", kid="new"), "10.0.0.1")
+
+
+def test_failures_of_many_addresses_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "MOST_ADDRESSES", 3)
+    failed = failures.FailedChecks(lambda: 0.0)
+    for number in range(10):
+        failed.note(f"10.0.0.{number}")
+    assert failed.count == 3
+
+
+def test_what_is_recalled_is_never_verified(made: Tokens) -> None:
+    listed = parse_token_file(f"eve reader {'t' * 20}\n", "tokens")
+    access = Access(tokens=listed.tokens, signed_tokens=made.tokens)
+    header = f"Bearer {sign(KEY)}"
+    assert access.recall(header) is None
+    assert made.verified == 0
+    found = access.recognize(header, None)
+    assert access.recall(header) == found
+    assert access.recall(f"Bearer {'t' * 20}") == Caller("eve", Role.READER)
+    for other in ("", "Bearer", f"Basic {'t' * 20}", f"Bearer {'u' * 20}"):
+        assert access.recall(other) is None
+    made.now_s += 3600 + LEEWAY_S
+    assert access.recall(header) is None, "it has ended"
+    assert made.verified == 1
+
+
 def test_a_refusal_is_repeated_without_another_check_for_a_second(made: Tokens) -> None:
     early = sign(KEY, nbf=int(NOW_S + LEEWAY_S) + 1)
     for _ in range(3):
@@ -112,6 +171,20 @@ def test_without_keys_all_are_refused() -> None:
     with pytest.raises(PermissionDenied, match="has not reached their issuer's keys") as caught:
         SignedTokens(RULES, lambda: NOW_S).recognize(sign(KEY))
     assert caught.value.reason == "UNAUTHENTICATED"
+
+
+def test_an_empty_list_of_keys_takes_all_tokens_back(made: Tokens) -> None:
+    token = sign(KEY)
+    made.tokens.recognize(token)
+    assert made.tokens.find_warning() is None
+    made.tokens.use_keys(())
+    assert made.tokens.recall(token) is None
+    with pytest.raises(PermissionDenied, match="publishes an empty list of keys") as caught:
+        made.tokens.recognize(token)
+    assert (caught.value.reason, made.tokens.find_warning()) == ("UNAUTHENTICATED", caught.value.message)
+    assert made.missed == 1, "newer keys are asked for"
+    made.tokens.use_keys(parse_keys(to_jwks(to_jwk(KEY)), "x"))
+    assert made.tokens.recognize(token).name == "ann"
 
 
 def test_names_and_roles_of_callers(made: Tokens) -> None:
