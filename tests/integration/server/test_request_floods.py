@@ -115,9 +115,9 @@ async def read_without_waiting(self: CommitStream, context: Any) -> None:
 
     async def commit(arrived: Any) -> Any:
         received = await self._requests.finish(arrived)
-        translated = await self._translate(received)
+        translated, show_error = await self._translate(received)
         await self._take_turn(received)
-        return await self._commit(received, translated)
+        return await self._commit(received, translated, show_error)
 
     while (arrived := await context.read()) is not grpc.aio.EOF:
         await self._answers.put(asyncio.create_task(commit(arrived), name="commit"))
