@@ -49,7 +49,7 @@ class Grants:
             InvalidArgument: The level, the scope or the name is not valid.
             NotFound: There is no such database or table.
             PermissionDenied: Only an owner there or an admin may do this.
-            ResourceExhausted: There are 10,000 grants on it already, or the caller has as many.
+            ResourceExhausted: There are 10,000 grants on it already, or the caller has as many from you.
         """
         database, table = _parse_scope(scope)
         self._metastore.grant(database, table, _parse_level(level), _check_caller(to, "to"))
