@@ -76,7 +76,7 @@ class LateCall:
         self._go = threading.Event()
         self._request = request.SerializeToString()
         self._channel = grpc.insecure_channel(target)
-        call = self._channel.stream_stream(f"/lakelog.rpc.v1.{method}")
+        call: Any = self._channel.stream_stream(f"/lakelog.rpc.v1.{method}")
         self.answers: list[bytes] = []
         self.code: grpc.StatusCode | None = None
         self.text = ""
@@ -94,8 +94,8 @@ class LateCall:
                 self.answers.append(answer)
             self.code = grpc.StatusCode.OK
         except grpc.RpcError as error:
-            self.text = str(error.details())  # type: ignore[attr-defined]
-            self.code = error.code()  # type: ignore[attr-defined]
+            self.text = str(error.details())
+            self.code = error.code()
 
     def send(self) -> None:
         """Sends the request."""
