@@ -93,7 +93,7 @@ WRITER = """
     import sys, time
     from pathlib import Path
     import psycopg
-import pyarrow as pa
+    import pyarrow as pa
     import lakelog
     from lakelog.client.grpc.metastore import GrpcMetastore
 

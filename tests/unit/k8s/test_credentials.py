@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import grpc
@@ -222,9 +222,10 @@ def test_what_fails_for_good_is_said_in_one_line(
         raise urllib.error.HTTPError("https://x", 403, "Forbidden", Message(), None)
 
     monkeypatch.setattr(job, "make_all", fail)
-    monkeypatch.setattr(job.time, "sleep", lambda _seconds: None)
     times = iter([0.0, 1.0, 500.0])
-    monkeypatch.setattr(job.time, "monotonic", lambda: next(times))
+    # The job's own clock alone: other threads of this process look at theirs.
+    clock = SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _seconds: None)
+    monkeypatch.setattr(job, "time", clock)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     monkeypatch.setattr(sys, "argv", ["x", "--account=/a", "--namespace=lakelog"])

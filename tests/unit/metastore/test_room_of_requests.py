@@ -28,7 +28,7 @@ def test_who_does_not_read_an_answer_keeps_no_room() -> None:
             return "answer"
 
         call._receive, call._answer = receive, answer  # type: ignore[method-assign,assignment]
-        call._authorization = None
+        call._authorization, call._known = None, None
         call._handler = type("H", (), {"unary_unary": 1})()
         await call._receive_and_answer(None, Context())  # type: ignore[arg-type]
         assert used == [0]
