@@ -31,7 +31,7 @@ from tests.conformance.stream_drivers import compact
 from tests.conformance.stream_language import Act, Alter, Compact
 from tests.support.log.logging_tables import HandPublisher
 
-_WAIT_S = 20.0
+_WAIT_S = 60.0
 _AVRO = {"INT": "int", "BIGINT": "long", "STRING": "string"}
 _OPS = {"+I": "c", "+U": "u", "-D": "d", "-U": "d"}
 
