@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from kubernetes import client, config
+from kubernetes import config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.watch.watch import iter_resp_lines
 
@@ -106,4 +106,4 @@ class Api:
         return response
 
 
-__all__ = ["CONFLICT", "MERGE", "NOT_FOUND", "Api", "ApiException", "Object", "client"]
+__all__ = ["CONFLICT", "MERGE", "NOT_FOUND", "Api", "ApiException", "Object"]

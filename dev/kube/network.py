@@ -42,11 +42,6 @@ def add_address(address: str) -> None:
     ip("addr", "replace", f"{address}/32", "dev", "lo")
 
 
-def remove_address(address: str) -> None:
-    """Takes an address away."""
-    ip("addr", "del", f"{address}/32", "dev", "lo")
-
-
 def node_address(number: int) -> str:
     """The address of a node, counted from 1."""
     return f"10.244.0.{10 + number}"

@@ -27,7 +27,7 @@ def test_it_can_be_applied_twice(cluster: Cluster) -> None:
 
 
 def test_the_api_refuses_an_unknown_field(cluster: Cluster) -> None:
-    manifest = cluster.kubectl("kustomize", "k8s/overlays/local").replace("minReadySeconds", "minReadySecond")
+    manifest = cluster.kubectl("kustomize", "k8s/overlays/local")
     apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-"]
     cluster.kubectl(*apply, stdin=manifest)
     misspelt = manifest.replace("terminationGracePeriodSeconds", "terminationGracePeriodSecond")

@@ -41,7 +41,7 @@ class _Loaded:
 
 
 class LiveTls:
-    """The TLS of a server. Its files are read at once, and again by whoever watches `files`.
+    """The TLS of a server. Its files are read at once, and again by what watches `files`.
 
     Args:
         tls: The files.

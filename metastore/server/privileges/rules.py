@@ -59,8 +59,8 @@ class ScopeName:
 
 
 @dataclass(frozen=True)
-class FullTableName:
-    """A table by its full name in one field, as `shop.orders`."""
+class _OfField:
+    """What one field of a request names, and the level that is needed there."""
 
     field: str
     level: GrantLevel
@@ -72,7 +72,12 @@ class FullTableName:
 
 
 @dataclass(frozen=True)
-class OfJob:
+class FullTableName(_OfField):
+    """A table by its full name in one field, as `shop.orders`."""
+
+
+@dataclass(frozen=True)
+class OfJob(_OfField):
     """The table of a job.
 
     Args:
@@ -81,57 +86,26 @@ class OfJob:
         may_be_empty: Whether a request without a job is allowed, because it names other things.
     """
 
-    field: str
-    level: GrantLevel
     may_be_empty: bool = False
 
-    @property
-    def fields(self) -> frozenset[str]:
-        """The field that it looks at."""
-        return frozenset({self.field})
-
 
 @dataclass(frozen=True)
-class OfAttempt:
+class OfAttempt(_OfField):
     """All tables of an attempt."""
 
-    field: str
-    level: GrantLevel
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """The field that it looks at."""
-        return frozenset({self.field})
-
 
 @dataclass(frozen=True)
-class OfPipeline:
+class OfPipeline(_OfField):
     """The table of a pipeline that has reported, by the pipeline's name."""
 
-    field: str
-    level: GrantLevel
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """The field that it looks at."""
-        return frozenset({self.field})
-
 
 @dataclass(frozen=True)
-class OfPipelineName:
+class OfPipelineName(_OfField):
     """As `OfPipeline`; of a name that no pipeline has reported under, the level at any table suffices."""
 
-    field: str
-    level: GrantLevel
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """The field that it looks at."""
-        return frozenset({self.field})
-
 
 @dataclass(frozen=True)
-class OfLease:
+class OfLease(_OfField):
     """A lease, by its name.
 
     `publisher/<uuid>` is about that table, and `pipeline/<name>` about the one that the pipeline reports for. It has
@@ -141,14 +115,6 @@ class OfLease:
         field: Where the name of the lease stands; one or several.
         level: What the caller needs.
     """
-
-    field: str
-    level: GrantLevel
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """The field that it looks at."""
-        return frozenset({self.field})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How both servers are told who gets in, and what is refused at the start."""
+"""The settings of both servers that say who gets in, and what is refused at the start."""
 
 from __future__ import annotations
 
