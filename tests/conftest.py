@@ -24,7 +24,7 @@ from lakelog.sdk.catalog import Catalog
 from tests.support.forked_stack import ForkedStack
 from tests.support.log.kafka_broker import shared_broker
 from tests.support.log_settings import kept_log_settings
-from tests.support.rotation import QUARTERS, find_group, find_other_quarters, is_random
+from tests.support.rotation import QUARTERS, find_group, find_other_quarters, is_random, parse_quarter
 from tests.support.spark.python_path import PYTHON_PATH
 from tests.support.spark.spark_classes import options_with_classes, start_making
 
@@ -65,9 +65,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quarter",
-        type=int,
+        type=parse_quarter,
         choices=range(QUARTERS),
-        help="of tests that rotate (tests/support/rotation.py) run every fourth, from this one on; without it all run",
+        help="of tests that rotate (tests/support/rotation.py) run every fourth, from this one on, 0 to 3, or from that of "
+        "the commit (`commit`); without it all run",
     )
 
 

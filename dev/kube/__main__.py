@@ -29,7 +29,9 @@ def main(arguments: list[str]) -> int:
     verbs.add_parser("build", help="only builds what is missing")
     tests = verbs.add_parser("test", help="builds what is missing and runs the tests (the default)")
     tests.add_argument(
-        "--if-built", action="store_true", help="builds nothing: runs no test where something is missing"
+        "--if-built",
+        action="store_true",
+        help="builds nothing, and runs a quarter that changes by commit, if all is there",
     )
     tests.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="for pytest")
     up = verbs.add_parser("up", help="runs a cluster with an overlay until Ctrl-C")
@@ -61,7 +63,9 @@ def main(arguments: list[str]) -> int:
         return _run_cluster(chosen.nodes, chosen.overlay, _show)
     if chosen.verb == "demo":
         return _run_cluster(2, _LOCAL, lambda cluster: print(f"kube: the table has {run_demo(cluster, _say)} rows"))
-    return _run_tests(chosen.arguments if chosen.verb else [])
+    if not chosen.verb:
+        return _run_tests([])
+    return _run_tests([*chosen.arguments, *(["tests/kube", "--quarter", "commit"] if chosen.if_built else [])])
 
 
 def _run_tests(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ from lakelog.testing.postgres_proxy import PostgresProxy
 from metastore.postgres.connection.connections import connect
 
 
+@pytest.mark.slow
 def test_a_connection_lost_at_any_length_of_its_set_up_is_unavailable_and_leaves_nothing_open(
     postgres_server: EmbeddedPostgres, database: PostgresProxy
 ) -> None:

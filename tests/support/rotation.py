@@ -4,22 +4,35 @@ Those are random tests by their seeds, and the SDK's and the compactor's tests o
 store in memory on each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through
 Spark: each push takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter
 of each chapter through Spark. The steps at which a pipeline is killed rotate as seeds, too: each takes two starts of
-Spark, and each push kills a pipeline of files at one of them, and one of a topic at another.
+Spark, and each push kills a pipeline of files at one of them, and one of a topic at another. Slow tests rotate too:
+those marked so, most of them of processes that die, and those on a Kubernetes control plane.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 import pytest
 
-QUARTERS: Final = 4
+from tests.support.repository import ROOT
 
+QUARTERS: Final = 4
 
 _ON_EITHER_STORE: Final = ("tests/integration/sdk/", "tests/integration/compactor/")
 _RULES: Final = "tests/conformance/test_rules.py::test_rule["
+_KUBE: Final = "tests/kube/"
+_SLOW: Final = "slow"
+
+
+def parse_quarter(text: str) -> int:
+    """Of an option's value: 0 to 3, or `commit` for the one that this commit takes (0 where there is no history)."""
+    if text != "commit":
+        return int(text)
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(found.stdout.strip()[:6] or "0", 16) % QUARTERS
 
 
 def is_random(item: pytest.Item) -> bool:
@@ -34,8 +47,10 @@ def find_group(item: pytest.Item) -> str | None:
         return item.nodeid.partition("::")[0]
     if arguments.get("driver") == "spark" and item.nodeid.startswith(_RULES):
         return _RULES
+    if item.nodeid.startswith(_KUBE):
+        return _KUBE
     if not is_random(item):
-        return None
+        return None if item.get_closest_marker(_SLOW) is None else _SLOW
     del arguments["seed"]
     return f"{item.nodeid.partition('[')[0]} {sorted(arguments.items(), key=lambda argument: argument[0])}"
 

@@ -267,6 +267,7 @@ def test_what_is_killed_comes_back(up: Up) -> None:
     assert "metastore was killed by signal 9 (SIGKILL); it is started again" in up.output.read_text()
 
 
+@pytest.mark.slow
 def test_a_signal_stops_everything_and_the_data_stays_and_the_next_up_takes_over_from_a_killed_one(
     start_up: StartUp,
 ) -> None:
@@ -298,6 +299,7 @@ def test_a_signal_stops_everything_and_the_data_stays_and_the_next_up_takes_over
     assert not processes_in(third.data)
 
 
+@pytest.mark.slow
 def test_a_kafka_of_its_own_and_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> None:
     require_kafka()
     port = free_port()

@@ -37,6 +37,7 @@ def start_replica(world: World) -> Iterator[Callable[..., Replica]]:
         end_replica(each)
 
 
+@pytest.mark.slow
 def test_each_change_comes_once_no_matter_who_is_killed(world: World, start_replica: Callable[..., Replica]) -> None:
     world.table.alter(set={"changelog-producer": "full-compaction", "write-only": "true"}, unset=["lookup-wait"])
     world.upsert(*((key, 0) for key in range(KEYS)))

@@ -104,6 +104,7 @@ def test_who_was_frozen_and_wakes_up_does_no_harm(world: World) -> None:
     world.wait_for(lambda: len(world.changelog_files) == len(_files_in_use(world)))
 
 
+@pytest.mark.slow
 def test_several_share_the_work_of_writers_with_faults(world: World) -> None:
     """Writers upsert all the time, compactors are killed and frozen, a subscriber sees each change once, in order."""
     ending = threading.Event()

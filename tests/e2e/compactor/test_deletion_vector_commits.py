@@ -67,6 +67,7 @@ def digest(world: World) -> tuple[int, int]:
     return found.num_rows, total
 
 
+@pytest.mark.slow
 def test_who_dies_or_freezes_at_any_step_is_taken_over(world: World) -> None:
     name = f"{world.table.name}_large"
     world.table = world.catalog.create_table(name, SCHEMA, primary_key=["k"], options={"bucket": "1"})

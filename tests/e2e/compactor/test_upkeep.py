@@ -129,6 +129,7 @@ KILLED_REPAIR = """
 """
 
 
+@pytest.mark.slow
 def test_a_repair_that_is_killed_is_done_again_and_a_writer_at_work_commits(world: World) -> None:
     world.upsert((1, 1))
     attempt = world.catalog.metastore.stage_attempt([world.table.uuid], "dead").attempt_id

@@ -29,6 +29,7 @@ def test_guarded_transactions_are_serializable(folder: Path, seed: int) -> None:
     assert report.faults.total() > 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_control_without_guards_updates_are_lost(folder: Path) -> None:
     assert run_history(folder, 6.0, 200, guarded=False, stack_type=ForkedStack).findings != []

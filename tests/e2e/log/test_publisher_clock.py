@@ -51,6 +51,7 @@ def start(words: list[str], clock: SteppedClock) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_publisher_goes_on_when_its_clock_steps() -> None:
     require_kafka()
     clock = SteppedClock()
@@ -73,6 +74,7 @@ def test_a_publisher_goes_on_when_its_clock_steps() -> None:
             assert not check_recording(recorder.stop(), table, row=VALUE, whole_rows=WHOLE_ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound_s", [2, 60], ids=["", "control"])
 def test_a_client_of_kafka_ends_though_the_clock_was_set_back(bound_s: int) -> None:
     """An idle client's waits end by the wall clock, an hour later than they should: a producer could not be ended."""

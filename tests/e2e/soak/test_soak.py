@@ -25,6 +25,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_readers_know_the_tables_in_the_end(folder: Path) -> None:
     report = soak(folder, SECONDS, seed=20, say=print, stack_type=ForkedStack)
@@ -34,6 +35,7 @@ def test_readers_know_the_tables_in_the_end(folder: Path) -> None:
     assert report.comebacks > 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_stream_that_loses_a_change_is_found_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: now and then a range of snapshots is passed over in silence."""

@@ -57,6 +57,7 @@ def remove_the_rule_for_paths(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "is_path", lambda path: len(path) <= 1024)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("remove", "harm"), [(remove_bounds, "out of range|INTERNAL"), (remove_the_rule_for_paths, "no store takes")]

@@ -61,6 +61,7 @@ def read(servers: str, topic: str, count: int) -> list[str]:
         consumer.close()
 
 
+@pytest.mark.slow
 def test_a_broker_survives_what_happens_to_it(folder: Path, packaged_java: dict[str, str]) -> None:
     """On the wheel's Java, which the tests of this machine's Java would else never see."""
     with EmbeddedKafka(folder, environment=packaged_java) as kafka:

@@ -310,6 +310,7 @@ def test_the_embedded_stack_runs_one(tmp_path: Path) -> None:
         EmbeddedStack(tmp_path, services=["reader"])
 
 
+@pytest.mark.slow
 def test_without_a_position_to_keep_a_replica_that_hangs_is_left_as_well(
     catalog: Catalog, database: str, start_replica: Start
 ) -> None:
@@ -330,6 +331,7 @@ def test_without_a_position_to_keep_a_replica_that_hangs_is_left_as_well(
             hanging.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_replica_that_hangs_is_left(catalog: Catalog, database: str, start_replica: Start) -> None:
     table = make_append(catalog, database)
     replicas = [start_replica(), start_replica()]

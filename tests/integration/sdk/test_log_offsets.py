@@ -79,6 +79,7 @@ def publish_and_die(world: World, table: Table, publisher: HandPublisher, monkey
     world.publish(table).publish()
 
 
+@pytest.mark.slow
 def test_the_next_publisher_fills_in_the_ends_that_a_dead_one_did_not_report(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

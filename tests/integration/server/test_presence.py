@@ -151,6 +151,7 @@ def test_services_are_listed_while_they_run_and_not_after_a_clean_end(
         assert connection.execute("SELECT count(*) FROM service").fetchone() == (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_killed_service_is_silent_then_gone_and_then_removed(
     serve: Serve, start: Start, migrated_url: str, connect: Callable[..., GrpcMetastore]
@@ -186,6 +187,7 @@ def test_a_killed_service_is_silent_then_gone_and_then_removed(
     assert liveness(control) is Liveness.PRESENT
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_an_outage_of_the_metastore_harms_no_service_and_its_presence_comes_back(
     serve: Serve, start: Start, migrated_url: str, connect: Callable[..., GrpcMetastore]

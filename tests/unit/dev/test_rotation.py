@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rotation import QUARTERS, find_group, find_other_quarters
+from tests.support.rotation import QUARTERS, find_group, find_other_quarters, parse_quarter
 
 GROUPS = ["a", None, "b", "a", "a", None, "c", *["a"] * 7, *["c"] * 3, "b"]
 
@@ -25,8 +25,12 @@ def test_each_group_runs_in_each_quarter() -> None:
         assert {group for place, group in enumerate(GROUPS) if place not in left_out} == {"a", "b", "c", None}
 
 
-def item(test: str, **arguments: object) -> Any:
-    return SimpleNamespace(nodeid=test, callspec=SimpleNamespace(params=arguments))
+def item(test: str, mark: str = "e2e", **arguments: object) -> Any:
+    return SimpleNamespace(
+        nodeid=test,
+        callspec=SimpleNamespace(params=arguments),
+        get_closest_marker=lambda name: name if name == mark else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,19 @@ def test_seeds_take_turns_by_what_else_a_test_is_given() -> None:
     tests = [item(f"tests/a.py::test_a[{n}]", seed=n, limit=n % 2) for n in range(4)]
     groups = [find_group(each) for each in tests]
     assert groups[0] == groups[2] != groups[1] == groups[3]
+
+
+def test_slow_tests_take_turns_over_all_files_and_seeds_within_their_test() -> None:
+    assert find_group(item("tests/a.py::test_a", mark="slow")) == find_group(item("tests/b.py::test_b", mark="slow"))
+    seed = find_group(item("tests/a.py::test_a[1]", mark="slow", seed=1))
+    assert seed == find_group(item("tests/a.py::test_a[1]", seed=1))
+
+
+def test_those_on_a_control_plane_take_turns() -> None:
+    (group,) = {find_group(item(f"tests/kube/test_{name}.py::test_a")) for name in "ab"}
+    assert group is not None
+
+
+def test_a_quarter_is_a_number_or_that_of_the_commit() -> None:
+    assert parse_quarter("3") == 3
+    assert parse_quarter("commit") in range(QUARTERS)
