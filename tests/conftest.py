@@ -67,8 +67,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quarter",
         type=parse_quarter,
         choices=range(QUARTERS),
-        help="of tests that rotate (tests/support/rotation.py) run every fourth, from this one on, 0 to 3, or from that of "
-        "the commit (`commit`); without it all run",
+        help="of tests that rotate (tests/support/rotation.py) run every fourth, from this one on: 0 to 3, or "
+        "`commit` for the number of the commit; without it all run",
     )
 
 
