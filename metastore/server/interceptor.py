@@ -71,9 +71,16 @@ from .rpc_metrics import RpcMetrics
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-# Each service calls it every few seconds: it would flood the log of mutations.
+# Services and readers call them every few seconds to keep what they have: they would flood the log of mutations.
 _ROUTINE: Final = frozenset(
-    {"/lakelog.rpc.v1.PresenceService/ReportPresence", "/lakelog.rpc.v1.PublishService/RenewAttempts"}
+    f"/lakelog.rpc.v1.{name}"
+    for name in (
+        "ConsumerService/RenewConsumer",
+        "JobService/HeartbeatJob",
+        "JobService/RenewLease",
+        "PresenceService/ReportPresence",
+        "PublishService/RenewAttempts",
+    )
 )
 
 

@@ -19,6 +19,9 @@ from lakelog.format.tables.table import TableName
 _FREE_IN_A_ROW: Final = 2
 """After this many free leases in a row, no more members are looked for."""
 
+LOOK_EVERY: Final = 5
+"""Publishers that came are found by each fifth count: to try a free lease is to take it and give it back."""
+
 _MOST: Final = 1000
 
 
@@ -39,6 +42,9 @@ class PublisherMembership:
         self._row: Final = _name_row(tables)
         # Its number, and the epoch of its lease.
         self._own: tuple[int, int] | None = None
+        # One more than the last lease that was held when all were tried; how many counts more try only those below it.
+        self._end = 0
+        self._counts_left = 0
 
     def count(self) -> int:
         """Renews our lease, or takes a lower free one; returns how many are held, ours included, at least 1.
@@ -47,26 +53,29 @@ class PublisherMembership:
             Unavailable: The metastore does not answer.
         """
         self._keep()
-        taken = free = 0
-        for number in range(_MOST):
-            if self._own is not None and number == self._own[0]:
-                taken, free = taken + 1, 0
-                continue
-            grant = self._metastore.acquire_lease(self._name(number), self._holder, self._duration_ms)
-            if not grant.acquired:
-                taken, free = taken + 1, 0
-            elif self._own is None or number < self._own[0]:
-                # SUBTLE: a member looks for a lower one, too. After the gap of several that have left it would not be
-                # found,
-                # and would publish, or leave to others, more than a share forever.
-                self.leave()
-                self._own = (number, grant.epoch)
-                taken, free = taken + 1, 0
-            else:
-                self._metastore.release_lease(self._name(number), grant.epoch)
-                free += 1
-                if free == _FREE_IN_A_ROW:
-                    break
+        is_short = self._own is not None and self._counts_left > 0
+        self._counts_left = self._counts_left - 1 if is_short else LOOK_EVERY - 1
+        taken = free = end = 0
+        for number in range(self._end if is_short else _MOST):
+            if self._own is None or number != self._own[0]:
+                grant = self._metastore.acquire_lease(self._name(number), self._holder, self._duration_ms)
+                if grant.acquired and is_short:
+                    # Who held it has left or died: the next count tries all.
+                    self._counts_left = 0
+                if grant.acquired and self._own is not None and number > self._own[0]:
+                    self._metastore.release_lease(self._name(number), grant.epoch)
+                    free += 1
+                    if free == _FREE_IN_A_ROW:
+                        break
+                    continue
+                if grant.acquired:
+                    # SUBTLE: a member looks for a lower one, too. After the gap of several that have left it would not
+                    # be found, and would publish, or leave to others, more than a share forever.
+                    self.leave()
+                    self._own = (number, grant.epoch)
+            taken, free, end = taken + 1, 0, number + 1
+        if not is_short:
+            self._end = end
         return max(taken, 1)
 
     def leave(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from lakelog.errors import Fenced
 from lakelog.format.jobs.work import LeaseGrant
 from lakelog.format.tables.table import TableName
-from writer.publishing.topics.membership import PublisherMembership, fair_share
+from writer.publishing.topics.membership import LOOK_EVERY, PublisherMembership, fair_share
 
 
 class _Leases:
@@ -18,10 +18,12 @@ class _Leases:
     def __init__(self) -> None:
         self.held: dict[str, tuple[str, int]] = {}
         self.epochs: dict[str, int] = {}
+        self.effects = 0
 
     def acquire_lease(self, name: str, holder: str, _duration_ms: int) -> LeaseGrant:
         if name in self.held:
             return LeaseGrant(False, self.held[name][1], self.held[name][0], 10)
+        self.effects += 1
         self.epochs[name] = self.epochs.get(name, 0) + 1
         self.held[name] = (holder, self.epochs[name])
         return LeaseGrant(True, self.epochs[name], holder, 10)
@@ -32,6 +34,7 @@ class _Leases:
         return 10
 
     def release_lease(self, name: str, epoch: int) -> None:
+        self.effects += 1
         if self.held.get(name, ("", 0))[1] == epoch:
             del self.held[name]
 
@@ -40,11 +43,18 @@ def _membership(leases: Any, holder: str, *tables: str) -> PublisherMembership:
     return PublisherMembership(leases, holder, 1000, [TableName("shop", each) for each in tables])
 
 
+def _count_in_turn(*members: PublisherMembership) -> list[int]:
+    """What each counts when all have looked for new ones."""
+    for _ in range(LOOK_EVERY):
+        counts = [membership.count() for membership in members]
+    return counts
+
+
 def test_each_takes_the_lowest_membership_and_counts_all() -> None:
     leases = _Leases()
     three = [_membership(leases, name) for name in "abc"]
     assert [membership.count() for membership in three] == [1, 2, 3]
-    assert [membership.count() for membership in three] == [3, 3, 3]
+    assert _count_in_turn(*three) == [3, 3, 3]
     assert sorted(leases.held) == ["publisher-seat/0", "publisher-seat/1", "publisher-seat/2"]
 
 
@@ -64,7 +74,7 @@ def test_one_membership_that_is_free_hides_no_one() -> None:
     for membership in (first := [_membership(leases, name) for name in "abcd"]):
         membership.count()
     first[1].leave()
-    assert first[0].count() == 3
+    assert _count_in_turn(first[0]) == [3]
 
 
 def test_who_is_left_moves_up_and_is_counted() -> None:
@@ -87,7 +97,19 @@ def test_only_those_who_publish_the_same_tables_are_counted() -> None:
     all_tables, other = _membership(leases, "a"), _membership(leases, "b", "orders")
     same = [_membership(leases, "c", "items", "visits"), _membership(leases, "d", "visits", "items")]
     assert [each.count() for each in (all_tables, other, *same)] == [1, 1, 1, 2]
-    assert [each.count() for each in (all_tables, other, *same)] == [1, 1, 2, 2]
+    assert _count_in_turn(all_tables, other, *same) == [1, 1, 2, 2]
+
+
+def test_who_is_alone_takes_and_gives_back_others_leases_in_each_fifth_count_only() -> None:
+    leases = _Leases()
+    membership = _membership(leases, "a")
+    assert membership.count() == 1
+    before = leases.effects
+    for _ in range(LOOK_EVERY - 1):
+        assert membership.count() == 1
+    assert leases.effects == before
+    membership.count()
+    assert leases.effects == before + 4
 
 
 @pytest.mark.parametrize(("tables", "publishers", "share"), [(0, 1, 0), (5, 2, 3), (6, 3, 2), (1, 4, 1), (7, 0, 7)])
