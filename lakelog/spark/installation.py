@@ -18,10 +18,12 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
+from lakelog.spark.executor_check import VERSION_PROPERTY
 from lakelog.spark.session.frames import FrameCache
 from lakelog.spark.session.gateway import was_forked_beside_channels
 from lakelog.spark.source.data_source import register_data_source
 from lakelog.spark.source.marking import mark_streams
+from lakelog.version import VERSION
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -93,6 +95,7 @@ def install(
     _INSTALLATIONS[name] = Installation(connection, SectionVectorCache(_CACHE_BYTES), FrameCache())
     spark.conf.set(_INSTALLATION_CONF, name)
     spark.conf.set(_FIELD_IDS_CONF, "true")
+    spark.conf.set(VERSION_PROPERTY, VERSION)
     register_data_source(spark, connection)
     mark_streams()
 
