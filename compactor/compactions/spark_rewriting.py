@@ -20,6 +20,8 @@ from lakelog.clock import Clock
 from lakelog.errors import LakelogError
 from lakelog.format.tables.table import TableInfo
 from lakelog.serving.logging_setup import Logger
+from lakelog.spark.executor_check import mark_version
+from lakelog.spark.executor_files import check_files_are_here
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.writes.attempt import CommitAttempt
@@ -119,6 +121,7 @@ class SparkRewriter:
 
         def act() -> list[RewrittenTask]:
             context.setJobGroup(group, f"Compaction of {info.name}", interruptOnCancel=True)
+            mark_version(context)
             with lakelog_errors():
                 task = partial(rewrite_in_task, info, attempt_id)
                 return context.parallelize(batch, len(batch)).map(task).collect()
@@ -131,7 +134,10 @@ class SparkRewriter:
         control.check()
         error = action.exception()
         if error is None:
-            return action.result()
+            done = action.result()
+            written = (file.path for each in done for file in (*each.files, *each.changelog))
+            check_files_are_here(str(info.name), info.location, written)
+            return done
         if control.is_stopping:
             return []
         if not isinstance(error, LakelogError):
