@@ -1,0 +1,40 @@
+"""How many executors a session has: on a cluster they come after it, may all go, and may never come."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+from lakelog.clock import Clock
+from lakelog.spark.session.session import is_on_this_machine
+
+_POLL_S: Final = 0.1
+_SETTLED_S: Final = 1.0
+"""Executors of a cluster with room for them come together; one that is so much later is not waited for."""
+
+
+def count_executors(context: SparkContext) -> int:
+    """The executors that run tasks now; on one machine the driver is the only one. Blocks on Java."""
+    if is_on_this_machine(context.master):
+        return 1
+    java: Any = context._jsc
+    # The driver is among them.
+    return int(java.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def wait_for_executors(context: SparkContext, clock: Clock, within_s: float) -> int:
+    """Waits until executors are there and no more are coming; returns how many there are, 0 if none came in time.
+
+    Before that Spark's `defaultParallelism` is 2, whatever the cluster has.
+    """
+    give_up_s = clock.monotonic_s() + within_s
+    count, changed_s = count_executors(context), clock.monotonic_s()
+    while not is_on_this_machine(context.master) and clock.monotonic_s() < give_up_s:
+        if count and clock.monotonic_s() - changed_s >= _SETTLED_S:
+            break
+        clock.sleep(_POLL_S)
+        now = count_executors(context)
+        if now != count:
+            count, changed_s = now, clock.monotonic_s()
+    return count
