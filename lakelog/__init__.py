@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lakelog.version import VERSION
-
 if TYPE_CHECKING:
     from lakelog import errors as errors
     from lakelog.annotations import Condition as Condition
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
 
-__version__: Final = VERSION
+__version__: Final = "0.1.0"
 
 _LAZY: Final = {
     "Catalog": "lakelog.sdk.catalog",

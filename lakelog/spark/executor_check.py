@@ -11,11 +11,13 @@ import re
 import socket
 from typing import TYPE_CHECKING, Final
 
+import lakelog
 from lakelog.errors import InvalidArgument
-from lakelog.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+VERSION: Final = lakelog.__version__
 
 VERSION_PROPERTY: Final = "spark.lakelog.version"
 """A setting of the session: Spark passes those that begin with `spark.` on to the tasks of its queries."""

@@ -20,6 +20,7 @@ from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
+from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import to_live_files
 
@@ -60,6 +61,8 @@ def read_table(
         SnapshotExpired: The snapshot has expired.
         DataCorrupted: A file that had to be read is damaged.
     """
+    instead = f"spark.read.format('lakelog').option('table', '{name}')"
+    check_not_remote(spark, "lakelog.spark.read_table", instead)
     installation = installation_of(spark)
     given = ScanOptions(to_option_texts({} if options is None else options))
     state = resolve_spark_state(snapshot_id, timestamp, given, tag)

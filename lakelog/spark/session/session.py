@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakelog.embedded.java import java_home
+from lakelog.errors import InvalidArgument
 from lakelog.spark.session.class_files import make_in_background
 from lakelog.spark.session.gateway import StartingJava, find_spark_home, java_for_spark
 
@@ -49,7 +50,7 @@ def build_session(
 
     Raises:
         NotFound: There is no Java 17 or newer.
-        InvalidArgument: As of `install`.
+        InvalidArgument: As of `install`; or the master is a server of Spark Connect.
     """
     session = _build(app_name, master, conf or {}, "lakelog.spark.session.daemon")
     if target is not None:
@@ -132,6 +133,13 @@ def _build(app_name: str, master: str, conf: Mapping[str, str], daemon: str) -> 
 
 
 def _make_settings(master: str, conf: Mapping[str, str], daemon: str) -> dict[str, str]:
+    if master.startswith("sc://"):
+        raise InvalidArgument(
+            f"The master {master[:200]} is a server of Spark Connect, and this makes classic sessions, whose driver "
+            "program is this process. Use spark://host:7077, or make the session by SparkSession.builder.remote(...) "
+            "and call lakelog.spark.install.",
+            metadata={"field": "master"},
+        )
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     here = _SETTINGS_HERE if is_on_this_machine(master) else {}
