@@ -61,6 +61,13 @@ def main(master: str, table: str, copy: str, count_text: str, sites_text: str, *
         lakelog.spark.write(make_rows(spark, number, count), table, writer="w", identifier=number)
     rows: Any = spark.read.format("lakelog").option("table", table).load()
     rows.write.format("lakelog").option("table", copy).mode("append").save()
+    try:
+        # Spark's own scan needs classes that do not come with it.
+        lakelog.spark.read_table(spark, table)
+        raise AssertionError("Spark can read S3 by itself")
+    except InvalidArgument as error:
+        reason = error.reason
+    assert reason == "S3A_MISSING", reason
     for site in sites:
         # Without the folder they would find what else this machine has.
         first = site / "lakelog" / "__init__.py"

@@ -98,7 +98,7 @@ def compact(world: World) -> None:
 
 
 def stream(world: World) -> None:
-    """A stream from a table to a table. An executor dies, then a whole machine."""
+    """A stream from a table to a table; executors get lakelog with it. An executor dies, then a whole machine."""
     options = {"bucket": "4", "changelog-producer": "input"}
     source = world.catalog.create_table("d.from", KEYED, primary_key=["k"], options=options)
     sink = world.catalog.create_table("d.into", KEYED, primary_key=["k"], options=options)
@@ -108,12 +108,13 @@ def stream(world: World) -> None:
         f"name: s\nsource: {{table: {source.name}}}\nsink: {{type: table, table: {sink.name}}}\n"
         "trigger: {interval: 1s}\ncheckpoint: ./state\n"
     )
-    world.start_service("reader", "run", str(file))
-    for number, kill in enumerate((world.kill_executor, world.kill_machine)):
-        rows = batches[number]
-        with world.writes_held(sink, after=1, begin=lambda rows=rows: source.upsert(rows)):
-            kill(world.cluster.machines[0])
-        world.until(lambda done=number + 1: world.catalog.table(sink.name).snapshots().num_rows == done)
+    with world.cluster.without_installations() as conf:
+        world.start_service("reader", "run", str(file), conf=conf)
+        for number, kill in enumerate((world.kill_executor, world.kill_machine)):
+            rows = batches[number]
+            with world.writes_held(sink, after=1, begin=lambda rows=rows: source.upsert(rows)):
+                kill(world.cluster.machines[0])
+            world.until(lambda done=number + 1: world.catalog.table(sink.name).snapshots().num_rows == done)
     writes = [to_write("s", number, sink.name, rows) for number, rows in enumerate(batches)]
     assert world.check(sink, writes) == []
     assert world.check(sink, writes[:-1])

@@ -74,10 +74,11 @@ class World:
         self.drivers.append(Driver(process, log))
         return self.drivers[-1]
 
-    def start_service(self, service: str, *arguments: str) -> Driver:
-        """Starts a service of the wheel with its Spark on the cluster."""
-        conf = [word for key, value in self.cluster.conf.items() for word in ("--spark-conf", f"{key}={value}")]
-        words = ["--spark-master", self.cluster.url, "--spark-log", "-", *conf]
+    def start_service(self, service: str, *arguments: str, conf: Mapping[str, str] | None = None) -> Driver:
+        """Starts a service of the wheel with its Spark on the cluster, and further settings of Spark."""
+        given = {**self.cluster.conf, **(conf or {})}
+        settings = [word for key, value in given.items() for word in ("--spark-conf", f"{key}={value}")]
+        words = ["--spark-master", self.cluster.url, "--spark-log", "-", *settings]
         return self.start_program([sys.executable, "-m", f"{SERVICES}.{service}", *arguments, *words])
 
     def end(self) -> None:

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -114,6 +115,8 @@ class StandaloneCluster:
             for number in range(workers)
         ]
         self.driver_site = unpack(wheel, folder / "driver-site")
+        # Spark unpacks archives by the ends of their names.
+        self.packed = Path(shutil.copy(wheel, folder / "packed.zip"))
         self._s3 = s3
         (self._port,) = free_ports(1)
         self._master: subprocess.Popen[bytes] | None = None
@@ -174,6 +177,19 @@ class StandaloneCluster:
         """Waits until a worker is part of the cluster."""
         assert machine.process is not None
         _until(lambda: _says(machine.log, "Successfully registered with master"), machine.log, machine.process)
+
+    @contextmanager
+    def without_installations(self) -> Iterator[dict[str, str]]:
+        """Machines have no lakelog meanwhile; yields the settings by which a driver sends it along, as an archive."""
+        first = [machine.site / "lakelog" / "__init__.py" for machine in self.machines]
+        texts = [file.read_text() for file in first]
+        for file in first:
+            file.write_text("raise ModuleNotFoundError(\"No module named 'lakelog'\", name='lakelog')")
+        try:
+            yield {"spark.archives": f"{self.packed}#packed", "spark.executorEnv.PYTHONPATH": "packed"}
+        finally:
+            for file, text in zip(first, texts, strict=True):
+                file.write_text(text)
 
     def kill_worker(self, machine: Machine) -> None:
         """Kills a worker by SIGKILL; its executors end when they notice."""

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.records.bad_records import BadRecord
 from lakelog.spark.executor_files import FOLDER_NOT_SHARED, check_files_are_here
 from reader.streams.sinks import _check_rows, count_rows
+from writer.files.tasks import TakenFile
 from writer.records.dead_letters import LetterFile, count_letters, delete_letters, letter_name, mark_name, marked_folder
+from writer.records.tasks import _check_unchanged
 
 
 def test_files_that_are_elsewhere_are_not_committed(tmp_path: Path) -> None:
@@ -97,3 +99,18 @@ def test_a_batch_of_files_that_lacks_rows_is_not_shown(tmp_path: Path) -> None:
     assert refused.value.reason == FOLDER_NOT_SHARED
     # A task that ran twice counts twice.
     check(tmp_path, 11, 8)
+
+
+def test_a_source_that_an_executor_does_not_see_is_no_changed_file(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("1\n")
+    status = (folder / "a.csv").stat()
+    file = TakenFile(0, 0, "a.csv", status.st_size, status.st_mtime_ns // 1000)
+    _check_unchanged(folder, file)
+    with pytest.raises(InvalidArgument, match="does not see the source's folder") as refused:
+        _check_unchanged(tmp_path / "elsewhere", file)
+    assert refused.value.reason == FOLDER_NOT_SHARED
+    (folder / "a.csv").unlink()
+    with pytest.raises(DataCorrupted, match="cannot be looked at on "):
+        _check_unchanged(folder, file)
