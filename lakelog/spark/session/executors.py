@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.clock import Clock
 from lakelog.spark.session.session import is_on_this_machine
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 _POLL_S: Final = 0.1
 _SETTLED_S: Final = 1.0
 """Executors of a cluster with room for them come together; one that is so much later is not waited for."""
+
+_SIZE_SETTINGS: Final = (("spark.executor.instances", "0"), ("spark.executor.cores", "1"))
 
 
 def count_executors(context: SparkContext) -> int:
@@ -21,6 +24,17 @@ def count_executors(context: SparkContext) -> int:
     java: Any = context._jsc
     # The driver is among them.
     return int(java.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def find_parallelism(context: SparkContext) -> int:
+    """The tasks that run at once when all executors have come, as far as settings say how many these are."""
+    conf = context.getConf()
+    known = int(context.defaultParallelism)
+    if is_on_this_machine(context.master) or conf.contains("spark.default.parallelism"):
+        return known
+    # On Kubernetes they come one after the other, perhaps minutes later.
+    count, cores = (conf.get(key) or default for key, default in _SIZE_SETTINGS)
+    return max(known, int(count) * int(cores)) if count.isdecimal() and cores.isdecimal() else known
 
 
 def wait_for_executors(context: SparkContext, clock: Clock, within_s: float) -> int:

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import pytest
 import structlog
+from pyspark import SparkConf
 
 from compactor.compactions.bucket_work import RewriteTask, RewrittenTask
 from compactor.compactions.spark_rewriting import START_PAUSE_S, WITHOUT_EXECUTORS_S, SparkRewriter
 from compactor.executor import Control
 from lakelog.clock import SystemClock
-from lakelog.spark.session.executors import count_executors, wait_for_executors
+from lakelog.spark.session.executors import count_executors, find_parallelism, wait_for_executors
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.storage.rewrite.append import FileRewrite
 
@@ -154,3 +155,21 @@ def test_executors_of_a_cluster_are_waited_for(master: str, seen: list[int], exp
     context: Any = Cluster(clock, *seen, master=master)
     assert wait_for_executors(context, clock, within_s) == expected
     assert count_executors(context) == (1 if master == "local[2]" else seen[-1])
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "expected"),
+    [
+        ("local[2]", {"spark.executor.instances": "9"}, 2),
+        ("spark://host:7077", {}, 2),
+        ("k8s://https://host", {"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
+        ("k8s://https://host", {"spark.executor.instances": "3"}, 3),
+        ("k8s://https://host", {"spark.executor.instances": "1"}, 2),
+        ("k8s://https://host", {"spark.executor.instances": "3", "spark.default.parallelism": "2"}, 2),
+        ("k8s://https://host", {"spark.executor.instances": "many"}, 2),
+    ],
+)
+def test_executors_that_are_still_to_come_count(master: str, settings: dict[str, str], expected: int) -> None:
+    context: Any = Cluster(SettableClock(), 0, master=master)
+    context.getConf = lambda: SparkConf(loadDefaults=False, _jconf=None).setAll(list(settings.items()))
+    assert find_parallelism(context) == expected
