@@ -13,6 +13,7 @@ The steps, and the effect of a crash after each:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,14 +32,18 @@ from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
 from .pipeline.spec import Mode, Pipeline
 from .progress import DoneBatch
 from .records.coercion import Coercion
-from .records.dead_letters import count_letters, delete_letters
+from .records.dead_letters import count_letters, delete_letters, marked_folder
 from .source import Source
 from .source_progress import PlannedBatch
 
 
 @dataclass(frozen=True)
 class BatchWriter:
-    """Does the batches of a pipeline."""
+    """Does the batches of a pipeline.
+
+    Args:
+        marks_letters: Whether executors must find a mark in the folder of dead letters, as they are on other machines.
+    """
 
     pipeline: Pipeline
     info: TableInfo
@@ -48,6 +53,7 @@ class BatchWriter:
     metastore: Metastore
     lease: LeaseRenewer
     clock: Clock
+    marks_letters: bool = False
 
     def write(self, taken: DataFrame, batch_id: int) -> DoneBatch:
         """Does a batch, or finds that it is done.
@@ -85,16 +91,23 @@ class BatchWriter:
         if pipeline.dead_letters is not None:
             delete_letters(pipeline.dead_letters, pipeline.name, batch_id)
         rows = taken.mapInArrow(self.source.reader(batch_id), to_spark_schema(self.coercion.output, nullable=True))
-        return lakelog.spark.write(
-            rows,
-            pipeline.table,
-            mode="delete" if pipeline.mode is Mode.DELETE else "append",
-            writer=pipeline.writer,
-            identifier=batch_id,
-            previous_identifier=batch_id - 1,
-            properties={**planned.properties, **to_properties(pipeline, self.checkpoint, batch_id)},
-            fence=self.lease.fence,
-        )
+        with self._marked_letters(batch_id):
+            return lakelog.spark.write(
+                rows,
+                pipeline.table,
+                mode="delete" if pipeline.mode is Mode.DELETE else "append",
+                writer=pipeline.writer,
+                identifier=batch_id,
+                previous_identifier=batch_id - 1,
+                properties={**planned.properties, **to_properties(pipeline, self.checkpoint, batch_id)},
+                fence=self.lease.fence,
+            )
+
+    def _marked_letters(self, batch_id: int) -> AbstractContextManager[None]:
+        folder = self.pipeline.dead_letters
+        if folder is None or not self.marks_letters:
+            return nullcontext()
+        return marked_folder(folder, self.pipeline.name, batch_id)
 
     def _count(self, batch_id: int, snapshot_id: int | None) -> tuple[Totals, int, int]:
         """Adds a committed batch to the totals, once."""

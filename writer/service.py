@@ -17,6 +17,7 @@ from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.streams.leased_stream import Events, LeasedStream, WriteBatch, start_query
+from lakelog.spark.session.executors import find_parallelism
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -179,7 +180,7 @@ class Service:
         )
 
     def _start_query(self, spark: SparkSession, writer: BatchWriter, write_batch: WriteBatch) -> StreamingQuery:
-        name, options = writer.source.spark_source(splits=2 * spark.sparkContext.defaultParallelism)
+        name, options = writer.source.spark_source(splits=2 * find_parallelism(spark.sparkContext))
         interval_s = self._pipeline.interval_s
         pause = {} if interval_s is None else {PAUSE_OPTION: "true"}
         taken = spark.readStream.format(name).options(**options, **pause).load()

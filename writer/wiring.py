@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import closing
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,8 @@ from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session.session import PendingSession
+from lakelog.spark.session.executors import wait_for_executors
+from lakelog.spark.session.session import PendingSession, is_on_this_machine
 
 from .batch import BatchWriter
 from .checking import heeds_headers, make_coercion
@@ -40,9 +42,12 @@ from .metrics import Metrics
 from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
 from .records.coercion import Coercion
+from .records.dead_letters import mark_name
 from .records.tasks import ReadTask
 from .service import Service
 from .source import Source
+
+_EXECUTORS_WITHIN_S: Final = 30.0
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
@@ -82,15 +87,27 @@ def _check_source(pipeline: Pipeline, mismatches: Mismatches) -> None:
             topic.read_offsets()
 
 
-def make_source(pipeline: Pipeline, info: TableInfo, coercion: Coercion, checkpoint: Checkpoint) -> Source:
+def make_source(
+    pipeline: Pipeline, info: TableInfo, coercion: Coercion, checkpoint: Checkpoint, *, marks_letters: bool
+) -> Source:
     """The pipeline's source, with its part of the checkpoint."""
     source = pipeline.source
+
+    def find_mark(batch_id: int) -> str | None:
+        return mark_name(pipeline.name, batch_id) if marks_letters else None
+
     if isinstance(source, FileSource):
         return FilesSource(
             source,
             BatchLog(checkpoint.log_folder),
             lambda batch_id: ReadTask(
-                pipeline.name, batch_id, source.path, source.format, coercion, pipeline.dead_letters
+                pipeline.name,
+                batch_id,
+                source.path,
+                source.format,
+                coercion,
+                pipeline.dead_letters,
+                find_mark(batch_id),
             ),
         )
     # Other tables look the old rows up, or show none.
@@ -108,6 +125,7 @@ def make_source(pipeline: Pipeline, info: TableInfo, coercion: Coercion, checkpo
             pipeline.dead_letters,
             heeds_headers(pipeline, info),
             sequence_fields,
+            find_mark(batch_id),
         ),
     )
 
@@ -163,12 +181,15 @@ def make_service(
     def make_writer() -> BatchWriter:
         info, coercion = check_pipeline(metastore, pipeline)
         checkpoint = open_checkpoint(pipeline, info.table_uuid)
-        source = make_source(pipeline, info, coercion, checkpoint)
-        return BatchWriter(pipeline, info, coercion, source, checkpoint, metastore, lease, clock)
+        marks_letters = not is_on_this_machine(config.spark_master)
+        source = make_source(pipeline, info, coercion, checkpoint, marks_letters=marks_letters)
+        return BatchWriter(pipeline, info, coercion, source, checkpoint, metastore, lease, clock, marks_letters)
 
     def start_spark(source: Source) -> SparkSession:
         with keeping_interrupts():
             spark = session.wait()
+        if not wait_for_executors(spark.sparkContext, clock, _EXECUTORS_WITHIN_S):
+            log.warning("no executor of Spark has come yet; batches wait for one", master=config.spark_master)
         lakelog.spark.install(spark, target)
         source.register(spark)
         return spark

@@ -20,6 +20,9 @@ from lakelog.clock import Clock
 from lakelog.errors import LakelogError
 from lakelog.format.tables.table import TableInfo
 from lakelog.serving.logging_setup import Logger
+from lakelog.spark.executor_check import mark_version
+from lakelog.spark.executor_files import check_files_are_here
+from lakelog.spark.session.executors import count_executors
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.writes.attempt import CommitAttempt
@@ -40,6 +43,14 @@ _POLL_S: Final = 0.2
 
 START_PAUSE_S: Final = 300.0
 """After a failed start: a cluster may come back, and each try costs a job some ten seconds or more."""
+
+
+WITHOUT_EXECUTORS_S: Final = 60.0
+"""How long a batch waits for executors before it is done in this process: Spark itself waits for ever."""
+
+
+class NoExecutorsError(Exception):
+    """No executor has run for so long; nothing of the batch is done."""
 
 
 class SparkRewriter:
@@ -72,14 +83,23 @@ class SparkRewriter:
         if self._is_dead or sum(rewrite_task.size_bytes for rewrite_task in rewrite_tasks) <= self._little_bytes:
             return self._here.rewrite_some(store, info, attempt_id, rewrite_tasks, control)
         spark = self._find_spark()
-        if spark is None:
+        if spark is None or self._must_wait():
             return self._here.rewrite_some(store, info, attempt_id, rewrite_tasks, control)
         count = min(_BATCH_A_CORE * spark.sparkContext.defaultParallelism, MAX_TASKS_TOGETHER)
         finished: list[RewrittenTask] = []
         began_s = self._clock.monotonic_s()
         while rewrite_tasks and len(finished) + count <= MAX_TASKS_TOGETHER and not control.is_stopping:
             control.check()
-            done = self._run(spark, info, attempt_id, rewrite_tasks[:count], control)
+            try:
+                done = self._run(spark, info, attempt_id, rewrite_tasks[:count], control)
+            except NoExecutorsError:
+                self._start_after_s = self._clock.monotonic_s() + START_PAUSE_S
+                self._log.error(
+                    "Spark has no executors; jobs are done in this process for now. Look at the cluster's master.",
+                    master=spark.sparkContext.master,
+                    next_try_s=START_PAUSE_S,
+                )
+                return finished or self._here.rewrite_some(store, info, attempt_id, rewrite_tasks, control)
             if not done:
                 break
             del rewrite_tasks[:count]
@@ -97,7 +117,7 @@ class SparkRewriter:
         """The session, or None while there is none: no job fails for want of Spark, which it can do without."""
         if self._spark is not None:
             return self._spark
-        if self._start_after_s is not None and self._clock.monotonic_s() < self._start_after_s:
+        if self._must_wait():
             return None
         try:
             self._spark = self._start_spark()
@@ -110,30 +130,48 @@ class SparkRewriter:
             )
         return self._spark
 
+    def _must_wait(self) -> bool:
+        """Whether Spark could not be used a short time ago."""
+        return self._start_after_s is not None and self._clock.monotonic_s() < self._start_after_s
+
     def _run(
         self, spark: SparkSession, info: TableInfo, attempt_id: str, batch: list[RewriteTask], control: Control
     ) -> list[RewrittenTask]:
-        """Does a batch as one Spark job; returns nothing if it was stopped before all tasks were finished."""
+        """Does a batch as one Spark job; returns nothing if it was stopped before all tasks were finished.
+
+        Raises:
+            NoExecutorsError: No executor ran for a minute.
+        """
         context = spark.sparkContext
         group = f"compaction {attempt_id}"
 
         def act() -> list[RewrittenTask]:
             context.setJobGroup(group, f"Compaction of {info.name}", interruptOnCancel=True)
+            mark_version(context)
             with lakelog_errors():
                 task = partial(rewrite_in_task, info, attempt_id)
                 return context.parallelize(batch, len(batch)).map(task).collect()
 
         action: Future[list[RewrittenTask]] = self._pool.submit(act)
+        had_executors_s, is_alone = self._clock.monotonic_s(), False
         while not wait([action], _POLL_S).done:
-            if control.is_stopping or control.is_lost:
+            if count_executors(context):
+                had_executors_s = self._clock.monotonic_s()
+            is_alone = is_alone or self._clock.monotonic_s() - had_executors_s > WITHOUT_EXECUTORS_S
+            if control.is_stopping or control.is_lost or is_alone:
                 # Repeated, because cancelling before the job has begun has no effect.
                 context.cancelJobGroup(group)
         control.check()
         error = action.exception()
         if error is None:
-            return action.result()
+            done = action.result()
+            written = (file.path for each in done for file in (*each.files, *each.changelog))
+            check_files_are_here(str(info.name), info.location, written)
+            return done
         if control.is_stopping:
             return []
+        if is_alone:
+            raise NoExecutorsError
         if not isinstance(error, LakelogError):
             self._look_after(spark)
         raise error

@@ -18,10 +18,12 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
+from lakelog.spark.executor_check import VERSION, VERSION_PROPERTY
 from lakelog.spark.session.frames import FrameCache
 from lakelog.spark.session.gateway import was_forked_beside_channels
+from lakelog.spark.session.remote import is_remote, make_remote_connection
 from lakelog.spark.source.data_source import register_data_source
-from lakelog.spark.source.marking import mark_streams
+from lakelog.spark.source.marking import mark_remote_streams, mark_streams
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -68,7 +70,8 @@ def install(
     would show it otherwise; `LAKELOG_TOKEN` or `LAKELOG_TOKEN_FILE` must be set before the session is made.
 
     Args:
-        spark: A session of this machine's driver program (not one of Spark Connect), PySpark 4.2 or newer.
+        spark: A session of PySpark 4.2 or newer. In one of Spark Connect (`sc://`) only `format("lakelog")` and
+            `changes` are possible; there the connection is the server's: its environment has the token.
         target: `host:port` of the metastore; by default LAKELOG_TARGET. Executors need not reach it.
         token: As of `lakelog.connect`, as are the following ones. TLS files must be readable on the driver's machine.
         tls: See `token`.
@@ -81,6 +84,10 @@ def install(
             fit.
     """
     _check_session(spark)
+    if is_remote(spark):
+        connection = make_remote_connection(target, tls, tls_ca, tls_cert, tls_key, token)
+        _install(spark, connection)
+        return
     if was_forked_beside_channels():
         warnings.warn(
             "PySpark started Java while a connection of lakelog was open. That fails now and then, with "
@@ -89,12 +96,20 @@ def install(
             stacklevel=2,
         )
     connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
+    _install(spark, connection)
+
+
+def _install(spark: SparkSession, connection: SparkConnection) -> None:
     name = uuid.uuid4().hex
     _INSTALLATIONS[name] = Installation(connection, SectionVectorCache(_CACHE_BYTES), FrameCache())
     spark.conf.set(_INSTALLATION_CONF, name)
     spark.conf.set(_FIELD_IDS_CONF, "true")
+    spark.conf.set(VERSION_PROPERTY, VERSION)
     register_data_source(spark, connection)
-    mark_streams()
+    if is_remote(spark):
+        mark_remote_streams()
+    else:
+        mark_streams()
 
 
 def installation_of(spark: SparkSession) -> Installation:
@@ -117,11 +132,6 @@ def installation_of(spark: SparkSession) -> Installation:
 
 
 def _check_session(spark: SparkSession) -> None:
-    if not hasattr(spark, "_jsparkSession"):
-        raise InvalidArgument(
-            "This is a session of Spark Connect, in which lakelog cannot run tasks of its own. Use a classic session: "
-            "SparkSession.builder.master(...)."
-        )
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < _OLDEST_SPARK:
         oldest = ".".join(map(str, _OLDEST_SPARK))
@@ -129,7 +139,8 @@ def _check_session(spark: SparkSession) -> None:
             f"PySpark is {pyspark.__version__}, and lakelog needs {oldest} or newer: pip install 'pyspark>={oldest}'.",
             metadata={"version": pyspark.__version__},
         )
-    _check_workers(spark)
+    if not is_remote(spark):
+        _check_workers(spark)
 
 
 def _check_workers(spark: SparkSession) -> None:

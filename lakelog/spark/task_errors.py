@@ -15,6 +15,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from lakelog import errors
 from lakelog.errors import LakelogError
+from lakelog.spark.executor_check import check_version, explain_failure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,8 +33,12 @@ class TaskFailed(Exception):
 
 @contextlib.contextmanager
 def errors_to_driver() -> Iterator[None]:
-    """Raises lakelog errors in a form that the driver program can read. Runs on executors."""
+    """Raises lakelog errors in a form that the driver program can read. Runs on executors.
+
+    One of them is that this executor has another version of lakelog than the driver program.
+    """
     try:
+        check_version()
         yield
     except LakelogError as error:
         metadata = json.dumps(error.metadata)
@@ -59,7 +64,7 @@ def brief_errors(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def find_lakelog_error(error: BaseException) -> LakelogError | None:
-    """The lakelog error that a task of a failed Spark job raised; None if it failed for another reason."""
+    """The lakelog error of a task of a failed Spark job, or of what its executor lacks; None: it has another reason."""
     text = str(error)
     for found in _LINE.finditer(text):
         try:
@@ -69,7 +74,7 @@ def find_lakelog_error(error: BaseException) -> LakelogError | None:
         begin = end + len("]\n")
         message = text[begin : begin + int(found[3])]
         return _KINDS.get(found[1], LakelogError)(message, reason=found[2], metadata=metadata)
-    return None
+    return explain_failure(text)
 
 
 def is_from_java(error: BaseException) -> bool:

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pyspark.sql import DataFrame
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as sf
 
 import lakelog.spark
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
@@ -25,6 +27,8 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 from lakelog.spark.batch.write_parameters import QUERY_ID_PROPERTY
+from lakelog.spark.executor_files import FOLDER_NOT_SHARED, REMEDY
+from lakelog.spark.session.session import is_on_this_machine
 from lakelog.spark.source.stream_identity import read_query_id
 from lakelog.storage.objects.durable import synchronise
 
@@ -33,6 +37,9 @@ from .spec import SinkType, Stream
 
 IDENTITY_FILE: Final = "_stream.json"
 """In a folder of files: the identity of its stream. Spark and others skip names that begin like this."""
+
+
+_COUNT_BYTES: Final = 4 << 20
 
 
 class SinkWriter(Protocol):
@@ -134,13 +141,17 @@ class _FilesSink:
             self._clear(folder)
             draft = folder / f".writing-{self.lease.epoch}-{batch_id}-{uuid.uuid4().hex}"
             rows = to_sink_rows(self.stream, batch)
+            counted = None if is_on_this_machine(rows.sparkSession.sparkContext.master) else Observation()
             try:
-                writer = rows.write
+                watched = rows if counted is None else rows.observe(counted, sf.count(sf.lit(1)).alias("rows"))
+                writer = watched.write
                 if self.stream.sink.type is SinkType.PARQUET:
                     writer.parquet(draft.as_uri())
                 else:
                     # Readers could not distinguish absent keys from NULL.
                     writer.option("ignoreNullFields", "false").json(draft.as_uri())
+                if counted is not None:
+                    _check_rows(self.stream, rows, counted, draft)
                 # An instance that was replaced meanwhile must not show a batch beside that of its successor.
                 self.lease.check()
                 _make_durable(draft)
@@ -193,6 +204,37 @@ class _FilesSink:
                 "checkpoint back.",
                 reason=CHECKPOINT_MISFIT,
             )
+
+
+def _check_rows(stream: Stream, rows: DataFrame, counted: Observation, draft: Path) -> None:
+    """Checks that what executors wrote is in the folder as this machine sees it.
+
+    Raises:
+        InvalidArgument: Executors see another folder at its path, so that the batch would lack rows.
+    """
+    found = count_rows(draft)
+    # SUBTLE: Spark may count the rows of a task twice that it has run twice, so only a second count is certain.
+    if found != counted.get["rows"] and found != (expected := rows.count()):
+        raise InvalidArgument(
+            f"Executors wrote {expected} rows of stream '{stream.name}' to {stream.sink.path}, of which {found} are "
+            f"there on this machine: they see other folders at this path. {REMEDY} A sink of the type table needs no "
+            "folder.",
+            reason=FOLDER_NOT_SHARED,
+            metadata={"path": str(stream.sink.path)},
+        )
+
+
+def count_rows(folder: Path) -> int:
+    """The rows of Spark's files in a folder: of Parquet, or one on each line."""
+    rows = 0
+    for file in folder.glob("part-*"):
+        if file.suffix == ".parquet":
+            rows += pq.read_metadata(file).num_rows
+            continue
+        with file.open("rb") as stream:
+            while chunk := stream.read(_COUNT_BYTES):
+                rows += chunk.count(b"\n")
+    return rows
 
 
 def _make_durable(folder: Path) -> None:

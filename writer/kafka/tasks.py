@@ -94,6 +94,7 @@ class KafkaReadTask:
         dead_letters: The folder for them; None: the pipeline stops at the first one.
         heeds_headers: Whether records' headers may give row kinds, as those of lakelog's own logs.
         sequence_fields: The table's `sequence.field`, whose value a tombstone has in a header.
+        letters_mark: The file that marks the dead letters' folder as the driver program's; None: it is certain.
     """
 
     pipeline: str
@@ -104,6 +105,7 @@ class KafkaReadTask:
     dead_letters: Path | None
     heeds_headers: bool = False
     sequence_fields: tuple[str, ...] = ()
+    letters_mark: str | None = None
 
 
 def range_reader(task: KafkaReadTask) -> ReadTasks:
@@ -285,7 +287,7 @@ def _open_letters(task: KafkaReadTask, taken: TakenRange) -> LetterFile | None:
         "partition": taken.partition,
     }
     name = letter_name(task.pipeline, task.batch_id, taken.number)
-    return LetterFile(task.dead_letters, name, facts, place="offset")
+    return LetterFile(task.dead_letters, name, facts, place="offset", mark=task.letters_mark)
 
 
 def _to_uncommitted_error(taken: TakenRange, records: FetchedRecords, place: int) -> LakelogError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from lakelog.records.bad_records import BadRecord
+from lakelog.spark.executor_files import check_folder_is_shared
 from lakelog.storage.objects.durable import synchronise
 
 _SUFFIX: Final = ".jsonl"
@@ -28,20 +29,30 @@ class LetterFile:
         name: As of `letter_name`.
         facts: What every letter says first.
         place: What the place of a record in its source is called.
+        mark: A file in the folder by which an executor knows that it is the driver program's; None: it is certain.
     """
 
-    def __init__(self, folder: Path, name: str, facts: dict[str, Any], place: str = "line") -> None:
+    def __init__(
+        self, folder: Path, name: str, facts: dict[str, Any], place: str = "line", mark: str | None = None
+    ) -> None:
         self._final = folder / name
         self._draft = folder / f".{name}.{uuid.uuid4().hex}"
         self._facts = facts
         self._place = place
+        self._mark = mark
         self._stream: BinaryIO | None = None
 
     def write(self, letters: list[BadRecord]) -> None:
-        """Adds letters."""
+        """Adds letters.
+
+        Raises:
+            InvalidArgument: The folder is not the driver program's (reason `FOLDER_NOT_SHARED`).
+        """
         if not letters:
             return
         if self._stream is None:
+            if self._mark is not None:
+                check_folder_is_shared("the dead-letter folder", self._final.parent, self._mark)
             self._final.parent.mkdir(parents=True, exist_ok=True)
             self._stream = self._draft.open("wb")
         for letter in letters:
@@ -69,6 +80,23 @@ class LetterFile:
 def letter_name(pipeline: str, batch_id: int, number: int) -> str:
     """The name of a source file's letters; `number` is the file's place in the batch. Pure."""
     return f"{pipeline}-{batch_id:010d}-{number:06d}{_SUFFIX}"
+
+
+def mark_name(pipeline: str, batch_id: int) -> str:
+    """The name of the file that marks the folder while a batch runs on executors. Pure."""
+    return f".{pipeline}-{batch_id:010d}-driver"
+
+
+@contextlib.contextmanager
+def marked_folder(folder: Path, pipeline: str, batch_id: int) -> Iterator[None]:
+    """Marks the folder for executors; `delete_letters` removes the mark of a driver program that was killed."""
+    mark = folder / mark_name(pipeline, batch_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def delete_letters(folder: Path, pipeline: str, batch_id: int) -> None:

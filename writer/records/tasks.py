@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from lakelog.records.blocks import ByteStream, Transcoder
 from lakelog.records.csv_records import read_csv
 from lakelog.records.json_records import read_json
 from lakelog.records.source_rows import SourceRows
+from lakelog.spark.executor_files import not_shared
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
@@ -45,6 +47,7 @@ class ReadTask:
         format: What the files hold.
         coercion: How rows become the table's.
         dead_letters: The folder for them; None: the pipeline stops at the first.
+        letters_mark: The file that marks this folder as the driver program's; None: they are on one machine.
     """
 
     pipeline: str
@@ -53,6 +56,7 @@ class ReadTask:
     format: Format
     coercion: Coercion
     dead_letters: Path | None
+    letters_mark: str | None = None
 
 
 def file_reader(task: ReadTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -75,6 +79,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
 
     Raises:
         InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).
+        InvalidArgument: This executor does not see the source's or the dead letters' folder (`FOLDER_NOT_SHARED`).
         DataCorrupted: The file is not what it was when the batch was planned (reason `FILE_CHANGED`).
     """
     if task.batch_id != file.batch_id:
@@ -85,7 +90,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
     sink = BadRecordSink(_open_letters(task, file), lambda record: _stop(task, file, record))
     try:
         path = str(task.folder / file.path)
-        _check_unchanged(path, file)
+        _check_unchanged(task.folder, file)
         try:
             for rows in _read_rows(task, path, sink.report):
                 fitted = task.coercion.coerce(rows, sink.report)
@@ -95,7 +100,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
         except FileRefused as error:
             sink.report(BadRecord(None, None, str(error), b""))
         # SUBTLE: before the letters appear, since a file that changed meanwhile has been read half old, half new.
-        _check_unchanged(path, file)
+        _check_unchanged(task.folder, file)
         sink.flush()
         sink.finish()
     finally:
@@ -106,7 +111,8 @@ def _open_letters(task: ReadTask, file: TakenFile) -> LetterFile | None:
     if task.dead_letters is None:
         return None
     facts: dict[str, Any] = {"pipeline": task.pipeline, "batch_id": task.batch_id, "file": file.path}
-    return LetterFile(task.dead_letters, letter_name(task.pipeline, task.batch_id, file.number), facts)
+    name = letter_name(task.pipeline, task.batch_id, file.number)
+    return LetterFile(task.dead_letters, name, facts, mark=task.letters_mark)
 
 
 def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows]:
@@ -155,13 +161,16 @@ class _Readable:
         return data
 
 
-def _check_unchanged(path: str, file: TakenFile) -> None:
+def _check_unchanged(folder: Path, file: TakenFile) -> None:
+    path = str(folder / file.path)
     try:
         status = os.stat(path)
         now = (status.st_size, status.st_mtime_ns // 1000)
         what = f"it has {now[0]} bytes instead of {file.size_bytes}, or was written to again"
     except OSError as error:
-        now, what = (-1, -1), f"it cannot be looked at: {error.strerror}"
+        if not folder.is_dir():
+            raise not_shared("the source's folder", folder) from error
+        now, what = (-1, -1), f"it cannot be looked at on {socket.gethostname()}: {error.strerror}"
     if now != (file.size_bytes, file.modified_us):
         raise DataCorrupted(
             f"File {path} changed after it was taken into batch {file.batch_id}: {what}. Nothing of the batch was "

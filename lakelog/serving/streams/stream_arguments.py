@@ -99,6 +99,11 @@ def _show_name(item: str) -> str:
 
 def _read_spark_master(values: Values, default: str) -> str:
     master = (values.text("spark-master") or "").strip() or default
+    if master.startswith("sc://"):
+        raise refusal(
+            f"--spark-master={master} is a server of Spark Connect, and the driver program of a service is its own "
+            "process. Name the cluster itself: spark://host:7077, yarn or k8s://URL."
+        )
     if master and not _SPARK_MASTER.fullmatch(master):
         raise refusal(
             f"--spark-master={master} is no master of Spark: write local[4], spark://host:7077, yarn or k8s://URL."

@@ -37,6 +37,7 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.executor.uncommitted import merge_sent
 from lakelog.spark.executor.write import LookupBase
 from lakelog.spark.executor.written_files import WrittenFiles
+from lakelog.spark.executor_files import check_files_are_here
 from lakelog.storage.lookup.bucket_changelog import ChangelogExecutor, emit_in_threads
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads
@@ -156,6 +157,7 @@ def commit_attempt(
 
     Raises:
         CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
+        InvalidArgument: Executors wrote files to disks of their own (reason `FOLDER_NOT_SHARED`); nothing happened.
         OutcomeUnknown: The answer was lost; nothing is deleted. Repeating the write under the same writer and
             identifier is safe.
     """
@@ -169,6 +171,8 @@ def commit_attempt(
     try:
         with CommitAttempt(metastore, attempt.writer, attempt.attempt_id) as opened:
             store = opened.add_store(open_table_store(attempt.info.location))
+            written_paths = (file.path for file in (*files, *inputs))
+            check_files_are_here(str(attempt.info.name), attempt.info.location, written_paths)
 
             def try_commit() -> CommitResult:
                 request = _make_request(attempt, files, parameters, overwrite, inputs, sent, lookup)

@@ -20,6 +20,7 @@ from lakelog.format.tables.plan import Plan
 from lakelog.options.values import TableOptions
 from lakelog.recently_used import RecentlyUsed
 from lakelog.spark.executor.write import Section, Words, find_deletion_vectors_in_task, find_deletion_words
+from lakelog.spark.executor_check import mark_version
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.merging.deletion_vectors import merge_bytes
 from lakelog.storage.merging.merge_policy import to_merge_policy
@@ -101,6 +102,7 @@ def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
             return [tuple(found) for found in pool.map(find_deletion_words, sections)]
     # Large sections first, so that no core waits for one that began last.
     order = sorted(range(len(sections)), key=lambda place: -sum(file.row_count for file in sections[place].files))
+    mark_version(spark.sparkContext)
     tasks = spark.sparkContext.parallelize([sections[place] for place in order], min(len(order), 10_000))
     with lakelog_errors():
         answers = tasks.map(find_deletion_vectors_in_task).collect()

@@ -23,6 +23,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.spark.batch.commit import Attempt
 from lakelog.spark.executor.write import LookupBase, LookupTask, emit_buckets
+from lakelog.spark.executor_check import mark_version
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.lookup.bucket_changelog import (
     BucketChangelogs,
@@ -80,6 +81,7 @@ def changelog_executor(spark: SparkSession, task: LookupTask) -> ChangelogExecut
         if sum(each.row_count for each in lookups) <= MAX_DRIVER_ROWS:
             return emit_in_threads(changelogs, lookups)
         context = spark.sparkContext
+        mark_version(context)
         shares = deal(lookups, lambda each: each.row_count, context.defaultParallelism * SLICES_A_CORE)
         with lakelog_errors():
             emitted = context.parallelize(shares, len(shares)).map(partial(emit_buckets, task)).collect()

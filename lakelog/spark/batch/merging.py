@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lakelog.format.tables.files import DataFile
 from lakelog.spark.batch.lookup import SLICES_A_CORE, deal
 from lakelog.spark.executor.write import merge_in_task
+from lakelog.spark.executor_check import mark_version
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, MergeTask, merge_in_threads
@@ -38,6 +39,7 @@ def file_merger(spark: SparkSession, location: str) -> MergeFiles:
         if len(works) < 2 or (is_little and sum(len(work.files) for work in works) <= MAX_DRIVER_FILES):
             return merge_in_threads(merger, store, works)
         context = spark.sparkContext
+        mark_version(context)
         shares = deal(works, lambda work: work.size_bytes, context.defaultParallelism * SLICES_A_CORE)
         with lakelog_errors():
             found = context.parallelize(shares, len(shares)).flatMap(partial(merge_in_task, location, merger)).collect()

@@ -18,6 +18,7 @@ from lakelog.format.commit.request import Fence
 from lakelog.spark.batch.table_write import write
 from lakelog.spark.batch.write_parameters import QUERY_ID_PROPERTY, Mode
 from lakelog.spark.installation import installation_of
+from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.source.stream_identity import to_writer_name
 
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -59,6 +60,8 @@ def write_stream(
     Returns:
         The running query; errors of batches end it and are its `exception()`.
     """
+    instead = f"df.writeStream.format('lakelog').option('table', '{name}')"
+    check_not_remote(df.sparkSession, "lakelog.spark.write_stream", instead)
     installation_of(df.sparkSession)
     if not df.isStreaming:
         raise InvalidArgument("The DataFrame is no stream. Use lakelog.spark.write.")

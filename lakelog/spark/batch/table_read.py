@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
+from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import to_live_files
 
@@ -59,7 +60,10 @@ def read_table(
         NotFound: There is no such table, snapshot or tag.
         SnapshotExpired: The snapshot has expired.
         DataCorrupted: A file that had to be read is damaged.
+        InvalidArgument: The files are on S3, and Spark has no classes for it (reason `S3A_MISSING`).
     """
+    instead = f"spark.read.format('lakelog').option('table', '{name}')"
+    check_not_remote(spark, "lakelog.spark.read_table", instead)
     installation = installation_of(spark)
     given = ScanOptions(to_option_texts({} if options is None else options))
     state = resolve_spark_state(snapshot_id, timestamp, given, tag)
@@ -77,7 +81,28 @@ def read_table(
                 rows = rows.where(filter)
     except AnalysisException as error:
         raise _translate(error, filter, name) from error
+    except Exception as error:
+        if _NO_S3A in str(error):
+            raise _without_s3a(name) from error
+        raise
     return rows if columns is None else rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+
+
+_NO_S3A: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+"""Java's words where Spark has no classes for S3."""
+
+S3A_MISSING: Final = "S3A_MISSING"
+"""The reason of an error when Spark cannot read S3 by itself."""
+
+
+def _without_s3a(name: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Spark itself scans the files of {name}, and has no classes for S3. Make the session with "
+        "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION (that of Spark's hadoop-client) and the settings "
+        f"spark.hadoop.fs.s3a.*, or use spark.read.format('lakelog').option('table', '{name}'), which needs neither.",
+        reason=S3A_MISSING,
+        metadata={"table": name},
+    )
 
 
 def _leased(installation: Installation, plan: Plan) -> AbstractContextManager[None]:

@@ -43,6 +43,7 @@ from lakelog.spark.executor.uncommitted import UncommittedTask, plan_uncommitted
 from lakelog.spark.executor.write import WRITTEN_SCHEMA, LookupBase, WriteTask, row_writer
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.installation import installation_of
+from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.routing import to_routing
@@ -105,6 +106,7 @@ def write(
         OutcomeUnknown: The answer was lost: repeat the write with the same `writer` and `identifier`.
     """
     spark = df.sparkSession
+    check_not_remote(spark, "lakelog.spark.write", f"df.write.format('lakelog').option('table', '{name}')")
     metastore = installation_of(spark).metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
     check_flag(fill_missing, "fill_missing")

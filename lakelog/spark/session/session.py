@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakelog.embedded.java import java_home
+from lakelog.errors import InvalidArgument
 from lakelog.spark.session.class_files import make_in_background
 from lakelog.spark.session.gateway import StartingJava, find_spark_home, java_for_spark
 
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS: Final[dict[str, str]] = {
-    # Everything stays on this machine; a host's name may mean an address that nothing answers on.
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Spark's 200 tasks for each shuffle are meant for clusters.
-    "spark.sql.shuffle.partitions": "2",
     # Rows passed to Python at once; with Spark's 10,000 a write takes a tenth longer.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+_SETTINGS_HERE: Final[dict[str, str]] = {
+    # Everything stays on this machine; a host's name may mean an address that nothing answers on. Executors on other
+    # machines could not reach this one.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Spark's 200 tasks for each shuffle are meant for clusters.
+    "spark.sql.shuffle.partitions": "2",
 }
 
 
@@ -45,7 +50,7 @@ def build_session(
 
     Raises:
         NotFound: There is no Java 17 or newer.
-        InvalidArgument: As of `install`.
+        InvalidArgument: As of `install`; or the master is a server of Spark Connect.
     """
     session = _build(app_name, master, conf or {}, "lakelog.spark.session.daemon")
     if target is not None:
@@ -128,9 +133,22 @@ def _build(app_name: str, master: str, conf: Mapping[str, str], daemon: str) -> 
 
 
 def _make_settings(master: str, conf: Mapping[str, str], daemon: str) -> dict[str, str]:
+    if master.startswith("sc://"):
+        raise InvalidArgument(
+            f"The master {master[:200]} is a server of Spark Connect, and this makes classic sessions, whose driver "
+            "program is this process. Use spark://host:7077, or make the session by SparkSession.builder.remote(...) "
+            "and call lakelog.spark.install.",
+            metadata={"field": "master"},
+        )
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return {**_SETTINGS, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
+    here = _SETTINGS_HERE if is_on_this_machine(master) else {}
+    return {**_SETTINGS, **here, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether a master runs all tasks on the machine of its driver. Pure."""
+    return master.startswith("local")
 
 
 def _java_settings(app_name: str, master: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -19,14 +19,26 @@ def mark_streams() -> None:
     primary key has one more column. So the Python method that sets the format of a stream is wrapped; it behaves as
     before for other formats.
     """
-    original = DataStreamReader.format
+    _mark(DataStreamReader)
+
+
+def mark_remote_streams() -> None:
+    """As `mark_streams`, for sessions of Spark Connect."""
+    # Imported here: it needs packages that only clients of Spark Connect have.
+    from pyspark.sql.connect.streaming.readwriter import DataStreamReader as RemoteReader
+
+    _mark(RemoteReader)
+
+
+def _mark(reader_class: Any) -> None:
+    original = reader_class.format
     if hasattr(original, "marks_lakelog"):
         return
 
     @functools.wraps(original)
-    def format(self: DataStreamReader, source: str) -> DataStreamReader:  # noqa: A001
+    def format(self: Any, source: str) -> Any:  # noqa: A001
         reader = original(self, source)
         return reader.option(STREAM_MARK, "true") if source == _FORMAT else reader
 
     format.marks_lakelog = True  # type: ignore[attr-defined]
-    DataStreamReader.format = format  # type: ignore[method-assign]
+    reader_class.format = format

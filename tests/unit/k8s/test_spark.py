@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from compactor.config import parse_config
+from lakelog.spark.session.gateway import find_spark_home
 from tests.unit.k8s.manifests import K8S, Object, build, labels, of_kind, own_variables, templates
 from tests.unit.k8s.rules import ALL_SECRETS
 
@@ -83,11 +86,43 @@ def test_settings_are_ones_that_the_services_take(variant: str) -> None:
         assert file in found["data"]
         for key, value in conf.items():
             if ".secretKeyRef." in key:
-                name, _, wanted = value.replace("$(TOKEN_SECRET)", variables["TOKEN_SECRET"]).partition(":")
+                name, _, wanted = value.partition(":")
                 assert wanted in ALL_SECRETS[name], f"{component}: {key}"
         master = "LAKELOG_COMPACTOR_SPARK_MASTER" if component == "compactor" else "LAKELOG_SPARK_MASTER"
         assert variables[master].startswith("k8s://")
         assert variables["SPARK_LOCAL_DIRS"] in mounted
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_executors_have_no_way_to_the_metastore(variant: str) -> None:
+    """Tasks never call it; with a writer's token, an executor that was taken over could commit."""
+    for component, spec in drivers(build(variant)).items():
+        (container,) = spec["containers"]
+        (text,) = [each["value"] for each in container["env"] if each["name"] == "LAKELOG_SPARK_CONF"]
+        given = {key.rpartition(".")[2] for key in read_conf(text) if "executorEnv." in key or "secretKeyRef." in key}
+        assert given & {"LAKELOG_TOKEN", "LAKELOG_TOKEN_FILE", "LAKELOG_TARGET"} == set(), component
+        assert {"LAKELOG_S3_ENDPOINT", "LAKELOG_S3_SECRET_ACCESS_KEY", "LAKELOG_SECRETS_DIR"} <= given
+    template = (K8S / "components" / "spark-executors" / "executor.yaml").read_text()
+    assert "metastore" not in template
+
+
+def test_the_start_of_executors_fits_this_version_of_spark() -> None:
+    """Spark gives what an executor needs in variables, and takes it in arguments; both are named in its classes."""
+    (jar,) = (find_spark_home() / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        variables = classes.read("org/apache/spark/deploy/k8s/Constants$.class")
+        arguments = classes.read("org/apache/spark/scheduler/cluster/k8s/KubernetesExecutorBackend$.class")
+        settings = classes.read("org/apache/spark/deploy/k8s/Config$.class")
+    script = (K8S / "images" / "executor.sh").read_text()
+    for name in set(re.findall(r"\$\{?(SPARK_[A-Z_]+)", script)) | {"SPARK_JAVA_OPT_"}:
+        assert name.encode() in variables, name
+    given = set(re.findall(r"--[a-zA-Z-]+", script))
+    assert {"--driver-url", "--podName"} <= given
+    for name in given:
+        assert name.encode() in arguments, name
+    text = (K8S / "components" / "spark-executors" / "settings.yaml").read_text()
+    for key in re.findall(r"(spark\.kubernetes\.[\w.]+?)(?:\.LAKELOG_\w+)?=", text):
+        assert key.encode() in settings, key
 
 
 def read_conf(text: str) -> Mapping[str, str]:
